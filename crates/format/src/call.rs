@@ -1,0 +1,241 @@
+//! Every call a recorder knows: its number in a segment, its name in a trail, what kind it is.
+//!
+//! Numbers are part of the segment's layout: they are never reused, new calls go to the end of
+//! their group. A trail holds the name, so that it reads the same whatever wrote it.
+
+/// What a call does, and so which table its row goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CallKind {
+    /// Moves bytes from a file to the program.
+    Read,
+    /// Moves bytes from the program to a file.
+    Write,
+    /// Asks that written bytes become durable.
+    Flush,
+    /// Names, attributes, descriptors and directories.
+    Meta,
+    /// Maps a file into memory, or ends that.
+    Map,
+    /// Waits for something that is not a file: a row of `sync_op`.
+    Wait,
+}
+
+impl CallKind {
+    /// The name in the `call` table.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Flush => "flush",
+            Self::Meta => "meta",
+            Self::Map => "map",
+            Self::Wait => "wait",
+        }
+    }
+}
+
+macro_rules! calls {
+    ($($number:literal $variant:ident $name:literal $kind:ident $meaning:literal;)*) => {
+        /// A call a program makes.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u16)]
+        pub enum Call {
+            $(#[doc = $meaning] $variant = $number,)*
+        }
+
+        impl Call {
+            /// All calls, by number.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// The call of a number in a segment.
+            #[must_use]
+            pub const fn from_number(number: u16) -> Option<Self> {
+                match number {
+                    $($number => Some(Self::$variant),)*
+                    _ => None,
+                }
+            }
+
+            /// The name in a trail: the function's, without its 64-bit, `_chk` and similar forms.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// What the call does.
+            #[must_use]
+            pub const fn kind(self) -> CallKind {
+                match self { $(Self::$variant => CallKind::$kind,)* }
+            }
+
+            /// One line for documentation and the `call` table.
+            #[must_use]
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Self::$variant => $meaning,)* }
+            }
+        }
+    };
+}
+
+calls! {
+    1 Open "open" Meta "Open or create a file (open, openat, openat2 and their forms); result is the descriptor, flags are O_*.";
+    2 Creat "creat" Meta "Create a file and open it for writing.";
+    3 Close "close" Meta "Close a descriptor.";
+    4 Dup "dup" Meta "Duplicate a descriptor (dup, dup2, dup3, F_DUPFD); result is the new one.";
+    5 CloseRange "close_range" Meta "Close many descriptors at once (close_range, closefrom).";
+    6 Lseek "lseek" Meta "Set the file position; result is the new position, flags is whence.";
+    7 Stat "stat" Meta "Read the attributes of a path (stat, lstat, fstatat, statx).";
+    8 Fstat "fstat" Meta "Read the attributes of a descriptor.";
+    9 Access "access" Meta "Test the permissions of a path (access, faccessat, euidaccess).";
+    10 Statfs "statfs" Meta "Read the attributes of a file system.";
+    11 Truncate "truncate" Meta "Set the size of a file (truncate, ftruncate); length is the new size.";
+    12 Fallocate "fallocate" Meta "Reserve or free blocks of a file (fallocate, posix_fallocate); flags is the mode.";
+    13 Fadvise "fadvise" Meta "Announce a pattern of access (posix_fadvise, readahead).";
+    14 Rename "rename" Meta "Rename a file; file2 is the new name.";
+    15 Unlink "unlink" Meta "Remove a name (unlink, unlinkat, remove).";
+    16 Link "link" Meta "Give a file a second name; file2 is the new name.";
+    17 Symlink "symlink" Meta "Create a symbolic link; file is the link.";
+    18 Readlink "readlink" Meta "Read a symbolic link.";
+    19 Mkdir "mkdir" Meta "Create a directory.";
+    20 Rmdir "rmdir" Meta "Remove a directory.";
+    21 Opendir "opendir" Meta "Open a directory for listing.";
+    22 Readdir "readdir" Meta "Read directory entries; calls says for how many calls of the program the row stands.";
+    23 Closedir "closedir" Meta "Close a listed directory.";
+    24 Chdir "chdir" Meta "Change the working directory.";
+    25 Chmod "chmod" Meta "Change permissions.";
+    26 Chown "chown" Meta "Change owner or group.";
+    27 Utimes "utimes" Meta "Change times.";
+    28 Xattr "xattr" Meta "Read, list, set or remove extended attributes.";
+    29 Fcntl "fcntl" Meta "Change or read flags of a descriptor; flags is the command.";
+    30 Ioctl "ioctl" Meta "A device request on a file; flags is the request.";
+    31 Mknod "mknod" Meta "Create a special file (mknod, mkfifo).";
+    32 Fopen "fopen" Meta "Open a stdio stream (fopen, freopen, fdopen); result is the descriptor.";
+    33 Fclose "fclose" Meta "Close a stdio stream, writing what its buffer still held.";
+    34 Fseek "fseek" Meta "Set the position of a stdio stream (fseek, fseeko, rewind, fsetpos).";
+    35 Mkstemp "mkstemp" Meta "Create a temporary file (mkstemp, mkostemp, tmpfile, memfd_create).";
+
+    64 Read "read" Read "Read at the file position.";
+    65 Pread "pread" Read "Read at a given position.";
+    66 Readv "readv" Read "Read at the file position into several buffers.";
+    67 Preadv "preadv" Read "Read at a given position into several buffers (preadv, preadv2); flags are RWF_*.";
+    68 Fread "fread" Read "A stdio read that had to fill the stream's buffer; length and result are what the kernel moved.";
+    69 Sendfile "sendfile" Read "Move bytes from a file to a descriptor inside the kernel; file2 is the destination.";
+    70 CopyFileRange "copy_file_range" Read "Copy between two files inside the kernel; file2 is the destination.";
+    71 Splice "splice" Read "Move bytes between a pipe and a descriptor (splice, tee, vmsplice).";
+
+    96 Write "write" Write "Write at the file position.";
+    97 Pwrite "pwrite" Write "Write at a given position.";
+    98 Writev "writev" Write "Write at the file position from several buffers.";
+    99 Pwritev "pwritev" Write "Write at a given position from several buffers (pwritev, pwritev2); flags are RWF_*.";
+    100 Fwrite "fwrite" Write "A stdio write that made the stream's buffer reach the kernel; length and result are what the kernel moved.";
+
+    128 Fsync "fsync" Flush "Make a file and its attributes durable.";
+    129 Fdatasync "fdatasync" Flush "Make a file's data durable.";
+    130 SyncFileRange "sync_file_range" Flush "Start or await write-back of a range; flags are SYNC_FILE_RANGE_*.";
+    131 Sync "sync" Flush "Make a whole file system durable (sync, syncfs).";
+    132 Fflush "fflush" Flush "Hand a stdio stream's buffer to the kernel; length and result are what it moved.";
+
+    160 Mmap "mmap" Map "Map a file; result is the address, flags are PROT_* in the low 8 bits, then MAP_*.";
+    161 Munmap "munmap" Map "End a mapping of a file.";
+    162 Msync "msync" Map "Make a mapping durable; flags are MS_*.";
+    163 Madvise "madvise" Map "Announce a pattern of access to a mapping of a file; flags is the advice.";
+
+    192 Accept "accept" Wait "Wait for a connection; result is the descriptor.";
+    193 Connect "connect" Wait "Connect a socket.";
+    194 Send "send" Wait "Send on a socket (send, sendto, sendmsg, sendmmsg).";
+    195 Recv "recv" Wait "Receive from a socket (recv, recvfrom, recvmsg, recvmmsg).";
+    196 Poll "poll" Wait "Wait until one of several descriptors is ready (poll, ppoll).";
+    197 Select "select" Wait "Wait until one of several descriptors is ready (select, pselect).";
+    198 EpollWait "epoll_wait" Wait "Wait for events (epoll_wait, epoll_pwait, epoll_pwait2).";
+    199 MutexLock "pthread_mutex_lock" Wait "Wait for a mutex; only locks that had to wait have a row.";
+    200 RwlockRdlock "pthread_rwlock_rdlock" Wait "Wait for a shared lock; only those that had to wait.";
+    201 RwlockWrlock "pthread_rwlock_wrlock" Wait "Wait for an exclusive lock; only those that had to wait.";
+    202 CondWait "pthread_cond_wait" Wait "Wait for a condition (wait, timedwait, clockwait).";
+    203 BarrierWait "pthread_barrier_wait" Wait "Wait at a barrier.";
+    204 SemWait "sem_wait" Wait "Wait for a semaphore; only those that had to wait.";
+    205 Semop "semop" Wait "System V semaphore operations.";
+    206 PthreadJoin "pthread_join" Wait "Wait for a thread to end.";
+    207 Wait "wait" Wait "Wait for a child process (wait, waitpid, wait3, wait4, waitid, system, pclose); peer is its pid.";
+    208 Sleep "sleep" Wait "Sleep (sleep, usleep, nanosleep, clock_nanosleep).";
+    209 Pause "pause" Wait "Wait for a signal (pause, sigsuspend, sigwait, sigwaitinfo, sigtimedwait).";
+    210 Flock "flock" Wait "Lock a file (flock, lockf, fcntl F_SETLKW).";
+    211 Futex "futex" Wait "A futex wait made through syscall().";
+    212 Message "message" Wait "System V or POSIX message queues.";
+    213 SpinLock "pthread_spin_lock" Wait "Wait for a spin lock; only those that had to wait.";
+
+    224 MpiInit "MPI_Init" Wait "Start of MPI (MPI_Init, MPI_Init_thread).";
+    225 MpiFinalize "MPI_Finalize" Wait "End of MPI.";
+    226 MpiBarrier "MPI_Barrier" Wait "Wait for all ranks of a communicator.";
+    227 MpiSend "MPI_Send" Wait "Send to a rank (MPI_Send, Ssend, Bsend, Rsend); peer is its rank.";
+    228 MpiRecv "MPI_Recv" Wait "Receive from a rank; peer is its rank, -1 any.";
+    229 MpiSendrecv "MPI_Sendrecv" Wait "Send to one rank and receive from another; peer is the source.";
+    230 MpiWait "MPI_Wait" Wait "Wait for requests (MPI_Wait, Waitall, Waitany, Waitsome).";
+    231 MpiProbe "MPI_Probe" Wait "Wait until a message is there; peer is the source.";
+    232 MpiBcast "MPI_Bcast" Wait "Broadcast; peer is the root.";
+    233 MpiReduce "MPI_Reduce" Wait "Reduce to a root; peer is the root.";
+    234 MpiAllreduce "MPI_Allreduce" Wait "Reduce to all ranks.";
+    235 MpiGather "MPI_Gather" Wait "Gather to a root (MPI_Gather, Gatherv).";
+    236 MpiScatter "MPI_Scatter" Wait "Scatter from a root (MPI_Scatter, Scatterv).";
+    237 MpiAllgather "MPI_Allgather" Wait "Gather to all ranks (MPI_Allgather, Allgatherv).";
+    238 MpiAlltoall "MPI_Alltoall" Wait "Every rank to every rank (MPI_Alltoall, Alltoallv).";
+    239 MpiScan "MPI_Scan" Wait "Prefix reduction (MPI_Scan, Exscan, Reduce_scatter).";
+}
+
+macro_rules! waits {
+    ($($number:literal $variant:ident $name:literal;)*) => {
+        /// What a row of `sync_op` waited for.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum WaitKind { $(#[doc = $name] $variant = $number,)* }
+
+        impl WaitKind {
+            /// The kind of a number in a segment.
+            #[must_use]
+            pub const fn from_number(number: u8) -> Option<Self> {
+                match number { $($number => Some(Self::$variant),)* _ => None }
+            }
+
+            /// The name in a trail.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+        }
+    };
+}
+
+waits! {
+    1 Pipe "pipe";
+    2 Socket "socket";
+    3 Poll "poll";
+    4 Lock "lock";
+    5 Condition "condition";
+    6 Barrier "barrier";
+    7 Semaphore "semaphore";
+    8 Process "process";
+    9 Thread "thread";
+    10 Sleep "sleep";
+    11 Signal "signal";
+    12 FileLock "file_lock";
+    13 Terminal "terminal";
+    14 Event "event";
+    15 Queue "queue";
+    16 Mpi "mpi";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_names_are_unique() {
+        let mut names = std::collections::HashSet::new();
+        for call in Call::ALL {
+            assert_eq!(Call::from_number(*call as u16), Some(*call));
+            assert!(names.insert(call.name()), "{} twice", call.name());
+            assert!(!call.meaning().is_empty());
+        }
+        assert_eq!(Call::from_number(0), None, "0 marks an empty slot");
+    }
+}

@@ -1,0 +1,216 @@
+//! The record types: every table of a trail, its columns, their types, units and meanings.
+//!
+//! This is the one place where a table is described. The trail writer, the SQL engine's comments,
+//! the documentation and the tests read it (`iotrail-native schema` prints it as JSON). Columns are
+//! only ever added, at the end, and nullable; a reader of an older trail sees null.
+
+/// Type of a column. All integers are signed 64-bit, because Spark has no unsigned ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ColumnType {
+    /// Signed 64-bit integer.
+    BigInt,
+    /// UTF-8 text (bytes that are not UTF-8 are replaced), dictionary-encoded at rest.
+    Text,
+    /// IEEE 754 double.
+    Double,
+}
+
+impl ColumnType {
+    /// The SQL name.
+    #[must_use]
+    pub const fn sql(self) -> &'static str {
+        match self {
+            Self::BigInt => "BIGINT",
+            Self::Text => "VARCHAR",
+            Self::Double => "DOUBLE",
+        }
+    }
+}
+
+/// A column.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    /// Name.
+    pub name: &'static str,
+    /// Type.
+    pub ty: ColumnType,
+    /// Unit (`ns`, `bytes`, …), empty if it has none.
+    pub unit: &'static str,
+    /// Whether null is possible.
+    pub nullable: bool,
+    /// One line, with what null means.
+    pub meaning: &'static str,
+}
+
+/// A table.
+#[derive(Clone, Copy, Debug)]
+pub struct Table {
+    /// Name.
+    pub name: &'static str,
+    /// One line.
+    pub meaning: &'static str,
+    /// Columns in order.
+    pub columns: &'static [Column],
+    /// Order of the rows in a file.
+    pub order: &'static [&'static str],
+}
+
+macro_rules! table {
+    ($(#[$doc:meta])* $konst:ident, $name:literal, $meaning:literal, order [$($order:literal),*],
+     $($column:ident $ty:ident $unit:literal $null:ident $text:literal;)*) => {
+        $(#[$doc])*
+        pub const $konst: Table = Table {
+            name: $name,
+            meaning: $meaning,
+            order: &[$($order),*],
+            columns: &[$(Column {
+                name: stringify!($column),
+                ty: ColumnType::$ty,
+                unit: $unit,
+                nullable: table!(@null $null),
+                meaning: $text,
+            },)*],
+        };
+    };
+    (@null some) => { false };
+    (@null null) => { true };
+}
+
+table! {
+    /// Calls on files.
+    FILE_OP, "file_op", "One call of a program on a file.", order ["thread", "ts"],
+    ts BigInt "ns" some "Start, since the epoch.";
+    dur BigInt "ns" null "Time until it returned; null if it never did.";
+    node Text "" some "Machine (one boot of it).";
+    thread BigInt "" some "Thread that called.";
+    crumb BigInt "" some "Breadcrumb; 0 none.";
+    call Text "" some "Name of the call; table call says what it does.";
+    file BigInt "" null "File it acted on; null unknown.";
+    file2 BigInt "" null "Second file (rename, link, copies); null none.";
+    fd BigInt "" null "Descriptor; null none.";
+    pos BigInt "bytes" null "Offset in the file; null where the call has none.";
+    length BigInt "bytes" null "Bytes asked for; null where the call has none.";
+    result BigInt "" null "What it returned: bytes moved, a descriptor, 0, -1; null unfinished.";
+    errno BigInt "" some "Error number; 0 success.";
+    flags BigInt "" null "Flags of the call (O_*, whence, PROT_*, RWF_* …); null none.";
+    calls BigInt "" some "Calls of the program this row stands for: more than 1 where stdio buffered.";
+}
+
+table! {
+    /// Calls that wait.
+    SYNC_OP, "sync_op", "One call in which a program waits for something that is not a file.", order ["thread", "ts"],
+    ts BigInt "ns" some "Start, since the epoch.";
+    dur BigInt "ns" null "Time until it returned; null if it never did.";
+    node Text "" some "Machine (one boot of it).";
+    thread BigInt "" some "Thread that called.";
+    crumb BigInt "" some "Breadcrumb; 0 none.";
+    call Text "" some "Name of the call.";
+    kind Text "" some "What it waited for: lock, condition, socket, pipe, poll, process, sleep, mpi …";
+    object BigInt "" null "Lock's address, or id of the pipe, socket or file; null none.";
+    peer BigInt "" null "Who it waited for: pid, thread handle or rank; null unknown.";
+    fd BigInt "" null "Descriptor; null none.";
+    length BigInt "bytes" null "Bytes asked for, or nanoseconds for sleep; null none.";
+    result BigInt "" null "What it returned; null unfinished.";
+    errno BigInt "" some "Error number; 0 success.";
+}
+
+table! {
+    /// Program images.
+    PROCESS, "process", "One run of one program image: fork and exec each begin a new one.", order ["start_ts"],
+    node Text "" some "Machine (one boot of it).";
+    process BigInt "" some "Id.";
+    pid BigInt "" some "Process id of the system.";
+    name Text "" some "Name of the executable's file.";
+    role Text "" null "Part it plays (rank, daemon); null none.";
+    rank BigInt "" null "MPI rank; null none.";
+    start_ts BigInt "ns" some "When the image began.";
+    end_ts BigInt "ns" null "When it ended; null if it still ran when recording ended.";
+    parent BigInt "" null "Process that forked or exec'd it; null unknown.";
+    exe Text "" null "Path of the executable; null unknown.";
+    cmd Text "" null "Command line; null unknown.";
+    cwd Text "" null "Working directory at the start; null unknown.";
+    ended Text "" some "exit, exec, killed (no word at the end) or running.";
+    status BigInt "" null "Exit status; null unknown.";
+    user_ns BigInt "ns" null "CPU time in the program; null unknown.";
+    system_ns BigInt "ns" null "CPU time in the kernel; null unknown.";
+    minor_faults BigInt "" null "Page faults without I/O; null unknown.";
+    major_faults BigInt "" null "Page faults that read from storage; null unknown.";
+}
+
+table! {
+    /// Threads.
+    THREAD, "thread", "One thread of a process.", order ["start_ts"],
+    node Text "" some "Machine (one boot of it).";
+    thread BigInt "" some "Id.";
+    pid BigInt "" some "Process id of the system.";
+    tid BigInt "" some "Thread id of the system.";
+    process BigInt "" some "Process.";
+    name Text "" null "Name; null none given.";
+    start_ts BigInt "ns" some "When it began.";
+    end_ts BigInt "ns" null "When it ended; null if it still ran when recording ended.";
+}
+
+table! {
+    /// Names of files.
+    FILE, "file", "The path of a file id.", order ["file"],
+    node Text "" some "Machine (one boot of it).";
+    file BigInt "" some "Id: a hash of the path.";
+    path Text "" some "Absolute path as the program named it; pipes, sockets and the like in brackets.";
+}
+
+table! {
+    /// Clocks.
+    CLOCK, "clock", "Wall clock against ts: one row at the start, at the end and at each step.", order ["ts"],
+    ts BigInt "ns" some "Moment on the trail's clock (monotonic plus one constant per boot).";
+    node Text "" some "Machine (one boot of it).";
+    wall BigInt "ns" some "Wall clock at that moment.";
+    event Text "" some "start, step or end.";
+}
+
+table! {
+    /// How the trail came to be.
+    RECORDING, "recording", "How the trail was made: one row a fact.", order ["name"],
+    node Text "" some "Machine (one boot of it).";
+    name Text "" some "Fact: command, kernel, version, device of a path, memory, exit status …";
+    value Text "" null "Its value.";
+}
+
+table! {
+    /// What the trail doesn't hold.
+    UNSEEN, "unseen", "What the recorder knows it could not see, or had to drop.", order ["kind"],
+    node Text "" some "Machine (one boot of it).";
+    kind Text "" some "static_program, setuid_program, io_uring_setup, io_uring_enter, mapped_file, dropped …";
+    process BigInt "" null "Process concerned; null the whole recording.";
+    file BigInt "" null "File concerned; null none.";
+    amount BigInt "" some "How many (programs, rings, enters, calls) or how much (bytes of mapped files).";
+    detail Text "" null "A sentence for people.";
+}
+
+/// All tables.
+pub const TABLES: &[Table] = &[FILE_OP, SYNC_OP, PROCESS, THREAD, FILE, CLOCK, RECORDING, UNSEEN];
+
+/// The table of a name.
+#[must_use]
+pub fn table(name: &str) -> Option<&'static Table> {
+    TABLES.iter().find(|table| table.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_name_columns_and_no_name_is_reserved() {
+        for table in TABLES {
+            for order in table.order {
+                assert!(table.columns.iter().any(|c| c.name == *order), "{}.{order}", table.name);
+            }
+            for column in table.columns {
+                assert!(
+                    !["from", "to", "end", "window", "desc", "using", "lateral", "table", "offset"]
+                        .contains(&column.name)
+                );
+            }
+        }
+    }
+}

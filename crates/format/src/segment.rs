@@ -1,0 +1,356 @@
+//! The byte layout of a segment: where a recorded program posts, and what survives its SIGKILL.
+//!
+//! A **segment** is one file on tmpfs, made by one program image (a process between two `exec`s)
+//! and mapped shared by it and by the sealer. It is sparse; only pages that were faulted in ahead
+//! are ever touched, because a write to a hole of a full tmpfs is SIGBUS in the host. It holds
+//! **rings**, one per thread, each a single-producer single-consumer queue of 64-byte slots.
+//!
+//! ```text
+//! segment  0        SegmentHeader            (one page)
+//!          4096     RingEntry[MAX_RINGS]     (16 bytes each: four pages)
+//!          20480    rings, each at a page boundary:
+//!                   RingHeader               (one page: producer line, consumer line, calls in flight)
+//!                   Slot[capacity]           (capacity is a power of two)
+//! ```
+//!
+//! A slot of an operation (little-endian; one cache line, so that posting dirties one):
+//!
+//! ```text
+//!  0        2      3       4           8            16         24
+//!  +--------+------+-------+-----------+------------+----------+
+//!  | opcode | kind | errno | fd        | start      | dur      |   start, dur in counter ticks
+//!  +--------+------+-------+-----------+------------+----------+
+//!  24           32          40           48           56       64
+//!  +------------+-----------+------------+------------+---------+
+//!  | object     | pos       | length     | result     | aux     |
+//!  +------------+-----------+------------+------------+---------+
+//! ```
+//!
+//! The producer reserves a slot by adding to `reserved`, fills it, and stores `opcode` last
+//! (release). The consumer takes a slot whose opcode is not 0 (acquire), zeroes the opcode, and
+//! advances `tail`. A signal handler that interrupts posting reserves the next slot; nothing is
+//! torn. The order of the fields puts what every operation has first.
+//!
+//! After a crash every slot with a non-zero opcode is a completed call, and the `inflight` stack of
+//! a ring holds the calls that had not returned.
+//!
+//! Version 1. Any change here bumps [`SEGMENT_VERSION`].
+
+use core::sync::atomic::{AtomicI32, AtomicI64, AtomicU16, AtomicU32, AtomicU64};
+
+/// Version of this layout; recorder and sealer must agree.
+pub const SEGMENT_VERSION: u32 = 1;
+/// First eight bytes of a segment.
+pub const SEGMENT_MAGIC: u64 = u64::from_le_bytes(*b"IOTRSEG1");
+/// First eight bytes of a session's control file.
+pub const CONTROL_MAGIC: u64 = u64::from_le_bytes(*b"IOTRCTL1");
+
+/// Size of a page on the supported machines (x86-64).
+pub const PAGE: usize = 4096;
+/// Address space of a segment. Sparse: what is used is populated piece by piece.
+pub const SEGMENT_SPAN: usize = 256 << 20;
+/// Rings in one segment; further threads are not recorded but counted.
+pub const MAX_RINGS: usize = 1024;
+/// Where the first ring may begin.
+pub const RINGS_START: usize = PAGE + MAX_RINGS * size_of::<RingEntry>();
+/// Calls in flight kept per thread (nesting comes from signal handlers and from MPI over sockets).
+pub const INFLIGHT_DEPTH: usize = 16;
+/// Clock pairs kept for a reader that comes after a crash.
+pub const CLOCK_PAIRS: usize = 128;
+
+/// `pos`, `length` or `aux` that an operation doesn't have: null in the trail.
+pub const NONE: i64 = i64::MIN;
+
+/// Name of the control file in a session's directory.
+pub const CONTROL_NAME: &str = "control";
+/// Prefix of a segment's file name; `PID-START` in hexadecimal follows.
+pub const SEGMENT_PREFIX: &str = "seg-";
+/// Environment variable that holds a session's directory.
+pub const SESSION_ENV: &str = "IOTRAIL_SESSION";
+
+/// The control file: one per recording, mapped by the sealer and by every recorded process.
+#[repr(C)]
+pub struct Control {
+    /// [`CONTROL_MAGIC`].
+    pub magic: u64,
+    /// [`SEGMENT_VERSION`].
+    pub version: u32,
+    /// Pid of the sealer.
+    pub sealer_pid: u32,
+    /// 1 once the recording has ended: processes still running stop posting.
+    pub closed: AtomicU32,
+    /// Futex a producer wakes when a ring fills fast.
+    pub wake: AtomicU32,
+    /// Bytes all segments together may populate.
+    pub budget: u64,
+    /// Bytes populated now; producers add, the sealer subtracts when a segment goes.
+    pub used: AtomicI64,
+    /// Threads or processes that got no ring because of the budget or a full tmpfs.
+    pub refused: AtomicU64,
+    /// Calls that nobody could post because of that.
+    pub refused_calls: AtomicU64,
+    /// Nanoseconds to add to CLOCK_MONOTONIC to get `ts`: one constant per boot.
+    pub epoch_offset: i64,
+    /// Clock pairs written so far; the last [`CLOCK_PAIRS`] of them are in `pairs`.
+    pub pair_count: AtomicU64,
+    /// Ring of (counter, clock) pairs, at most a second apart, written by the sealer.
+    pub pairs: [ClockPair; CLOCK_PAIRS],
+}
+
+/// The counter and CLOCK_MONOTONIC at the same moment.
+#[repr(C)]
+pub struct ClockPair {
+    /// Counter ticks (x86: RDTSC).
+    pub ticks: AtomicU64,
+    /// CLOCK_MONOTONIC, nanoseconds.
+    pub mono: AtomicU64,
+}
+
+/// First page of a segment.
+#[repr(C)]
+pub struct SegmentHeader {
+    /// [`SEGMENT_MAGIC`], stored last (release) when the header is complete.
+    pub magic: AtomicU64,
+    /// [`SEGMENT_VERSION`].
+    pub version: u32,
+    /// The process.
+    pub pid: u32,
+    /// Its parent.
+    pub ppid: u32,
+    /// [`ProcessState`].
+    pub state: AtomicU32,
+    /// Counter when this image began (library constructor, or fork in the child).
+    pub start_ticks: u64,
+    /// CLOCK_MONOTONIC at `start_ticks`, nanoseconds.
+    pub start_mono: u64,
+    /// Counter at the image's end as far as it could be seen; 0 while it runs.
+    pub end_ticks: AtomicU64,
+    /// Process id (see [`crate::ids::ProcessId`]) of the image that forked or exec'd this one; 0 unknown.
+    pub parent: i64,
+    /// Exit status passed to `exit`/`_exit`; -1 unknown.
+    pub exit_status: AtomicI32,
+    /// MPI rank, -1 none.
+    pub rank: AtomicI32,
+    /// Rings handed out; entries 0..ring_count are valid once their `offset` is not 0.
+    pub ring_count: AtomicU32,
+    /// Keeps what follows aligned.
+    pub _pad: u32,
+    /// First unused byte of the span.
+    pub next_free: AtomicU64,
+    /// Bytes populated by this segment (its share of `Control::used`).
+    pub populated: AtomicU64,
+    /// Calls of threads that got no ring.
+    pub refused_calls: AtomicU64,
+    /// User and system CPU time at the end, nanoseconds; -1 unknown.
+    pub user_ns: AtomicI64,
+    /// See `user_ns`.
+    pub system_ns: AtomicI64,
+    /// Page faults without I/O at the end; -1 unknown.
+    pub minor_faults: AtomicI64,
+    /// Page faults that needed I/O at the end; -1 unknown.
+    pub major_faults: AtomicI64,
+}
+
+/// What became of a program image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum ProcessState {
+    /// Runs, or ended without a word (killed).
+    Running = 0,
+    /// Is calling `exec`; a new segment of the same pid confirms it.
+    Exec = 1,
+    /// Called `exit` or `_exit`.
+    Exited = 2,
+}
+
+/// One entry of the ring table.
+#[repr(C)]
+pub struct RingEntry {
+    /// Offset of the ring's header in the segment; stored last (release), 0 = not yet there.
+    pub offset: AtomicU64,
+    /// Slots; a power of two.
+    pub capacity: AtomicU32,
+    /// Keeps the size at 16.
+    pub _pad: u32,
+}
+
+/// Whose a ring is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum RingState {
+    /// Drained and reusable by any thread of the process.
+    Free = 0,
+    /// Its thread posts.
+    Live = 1,
+    /// Its thread ended or moved to a larger ring: drain, then set [`RingState::Free`].
+    Closed = 2,
+}
+
+/// First page of a ring.
+#[repr(C)]
+pub struct RingHeader {
+    /// Slots reserved so far (never wraps; index is modulo capacity). Producer.
+    pub reserved: AtomicU64,
+    /// Calls not posted because the ring was full. Producer.
+    pub dropped: AtomicU64,
+    /// The producer's last reading of `tail`.
+    pub tail_seen: AtomicU64,
+    /// [`RingState`].
+    pub state: AtomicU32,
+    /// The thread.
+    pub tid: AtomicU32,
+    /// Thread id (see [`crate::ids::ThreadId`]); the same in each ring of one thread.
+    pub thread: AtomicI64,
+    /// Counter when the thread began.
+    pub start_ticks: AtomicU64,
+    /// Counter when the thread ended; 0 while it runs.
+    pub end_ticks: AtomicU64,
+    /// Calls in flight: `inflight[0..depth]` are valid.
+    pub depth: AtomicU32,
+    /// Keeps the consumer's line apart.
+    pub _pad0: [u32; 1],
+    /// Slots consumed so far. Consumer only, on a cache line of its own.
+    pub tail: AtomicU64,
+    /// Keeps `inflight` on a line of its own.
+    pub _pad1: [u64; 7],
+    /// Calls that have not returned, outermost first, as slots with `dur` 0.
+    pub inflight: [Slot; INFLIGHT_DEPTH],
+    /// Stack address of each call in flight: a frame that a `longjmp` left has a lower one than its successor.
+    pub frames: [AtomicU64; INFLIGHT_DEPTH],
+}
+
+/// One record of 64 bytes. See the module for the picture.
+#[repr(C, align(64))]
+pub struct Slot {
+    /// 0 empty, a [`crate::call::Call`] number, or one of the `OP_*`. Stored last.
+    pub opcode: AtomicU16,
+    /// [`crate::call::WaitKind`] for waits, else 0. Text: see [`TextKind`].
+    pub kind: u8,
+    /// errno of a failed call, 0 when it succeeded.
+    pub errno: u8,
+    /// Descriptor, -1 none. Text: index of the part in the low 16 bits, length of the whole above.
+    pub fd: i32,
+    /// Counter at the call. Text: the key, then 48 bytes of text from `dur` on.
+    pub start: u64,
+    /// Counter ticks until it returned; [`UNFINISHED`] if a `longjmp` left it.
+    pub dur: u64,
+    /// File id; for waits the lock's address or the id of pipe or socket; 0 none.
+    pub object: i64,
+    /// Byte offset, or [`NONE`].
+    pub pos: i64,
+    /// Bytes asked for, or [`NONE`].
+    pub length: i64,
+    /// What the call returned.
+    pub result: i64,
+    /// Second file (rename, link, copies), flags (open, lseek, mmap …), peer (waits), or [`NONE`].
+    pub aux: i64,
+}
+
+/// `dur` of a call that never returned.
+pub const UNFINISHED: u64 = u64::MAX;
+
+/// A part of a text (path, command line), 48 bytes a slot.
+pub const OP_TEXT: u16 = 0x4000;
+/// Something the recorder can't see: `kind` is an [`UnseenKind`], `object` a file, `length` a count.
+pub const OP_UNSEEN: u16 = 0x4001;
+/// The thread's next calls, up to the next marker, are those of a vfork child: `fd` is its pid,
+/// 0 when the parent goes on.
+pub const OP_VFORK: u16 = 0x4002;
+/// Bytes of text a slot of [`OP_TEXT`] carries.
+pub const TEXT_BYTES: usize = 48;
+
+/// What a text says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum TextKind {
+    /// An absolute path; the key is its [`crate::ids::FileId`].
+    Path = 1,
+    /// The program's executable.
+    Exe = 2,
+    /// Its command line, arguments separated by NUL.
+    Command = 3,
+    /// Its working directory at the start.
+    Cwd = 4,
+    /// The name of the posting thread.
+    ThreadName = 5,
+}
+
+impl TextKind {
+    /// The kind of a number in a segment.
+    #[must_use]
+    pub const fn from_number(number: u8) -> Option<Self> {
+        match number {
+            1 => Some(Self::Path),
+            2 => Some(Self::Exe),
+            3 => Some(Self::Command),
+            4 => Some(Self::Cwd),
+            5 => Some(Self::ThreadName),
+            _ => None,
+        }
+    }
+}
+
+/// What a preload recorder can't see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum UnseenKind {
+    /// A statically linked program was started.
+    Static = 1,
+    /// A setuid, setgid or capability-carrying program was started.
+    Setuid = 2,
+    /// An io_uring was set up.
+    UringSetup = 3,
+    /// io_uring_enter was called.
+    UringEnter = 4,
+    /// A program was started without the preload library in its environment.
+    Environment = 5,
+    /// A program of another architecture was started.
+    Foreign = 6,
+    /// Linux native asynchronous I/O (io_submit).
+    NativeAio = 7,
+}
+
+impl UnseenKind {
+    /// The kind of a number in a segment.
+    #[must_use]
+    pub const fn from_number(number: u8) -> Option<Self> {
+        match number {
+            1 => Some(Self::Static),
+            2 => Some(Self::Setuid),
+            3 => Some(Self::UringSetup),
+            4 => Some(Self::UringEnter),
+            5 => Some(Self::Environment),
+            6 => Some(Self::Foreign),
+            7 => Some(Self::NativeAio),
+            _ => None,
+        }
+    }
+
+    /// The name in the `unseen` table.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Static => "static_program",
+            Self::Setuid => "setuid_program",
+            Self::UringSetup => "io_uring_setup",
+            Self::UringEnter => "io_uring_enter",
+            Self::Environment => "preload_removed",
+            Self::Foreign => "foreign_program",
+            Self::NativeAio => "native_aio",
+        }
+    }
+}
+
+const _: () = {
+    assert!(size_of::<Slot>() == 64);
+    assert!(size_of::<RingEntry>() == 16);
+    assert!(size_of::<SegmentHeader>() <= PAGE);
+    assert!(size_of::<RingHeader>() <= PAGE);
+    assert!(size_of::<Control>() <= PAGE);
+    assert!(
+        core::mem::offset_of!(RingHeader, tail) % 64 == 0
+            && core::mem::offset_of!(RingHeader, inflight) % 64 == 0
+    );
+    assert!(core::mem::offset_of!(RingHeader, tail) >= 64);
+    assert!(core::mem::offset_of!(Slot, aux) == 56 && core::mem::offset_of!(Slot, dur) == 16);
+};
