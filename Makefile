@@ -1,0 +1,109 @@
+# The one entry point for contributors. Each target sets up what it needs and may be repeated: what is
+# fresh is not built again. Everything built stays in the checkout; only compiled dependencies may be
+# shared between checkouts, in the cache below.
+
+# Recipes depend on each other's files in ways make can't see (cargo, npm and pip keep their own
+# records), and each of them uses all cores already.
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+NAME ?=
+
+# Cargo's intermediate files go to the cache if it exists (.ci/run makes it), so that a new clone
+# doesn't compile arrow again. Products stay in target/.
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/iotrail
+ifneq ($(wildcard $(CACHE)/build),)
+export CARGO_BUILD_BUILD_DIR ?= $(CACHE)/build
+endif
+export PIP_CONSTRAINT := $(CURDIR)/requirements/constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+# Tests of crates run optimised, on the dependencies the product is built with, but with the checks of
+# a debug build in iotrail's own code. See docs/decisions/0002-one-profile.md.
+CARGO_TEST := cargo test --release --locked --workspace --config .cargo/checked.toml
+
+# What tests, demo, bench and fuzz run that is not a language's package.
+PACKAGES_VENV := $(shell $(PYTHON) -c 'import ensurepip' 2>/dev/null || echo /nowhere=python3-venv)
+POSTGRES := /usr/lib/postgresql/*/bin/initdb=postgresql /usr/lib/postgresql/*/bin/pgbench=postgresql
+TEST_PACKAGES := chromium=chromium fio=fio mpicc=libopenmpi-dev mpirun=openmpi-bin strace=strace \
+    sqlite3=sqlite3 redis-server=redis-server git=git make=make gcc=gcc dpkg-deb=dpkg tar=tar gzip=gzip $(POSTGRES)
+BENCH_PACKAGES := strace=strace fio=fio mpicc=libopenmpi-dev mpirun=openmpi-bin sqlite3=sqlite3 gcc=gcc tar=tar
+
+.PHONY: all build native web help demo test test-rust test-python test-web bench lint format fuzz clean
+
+## all: build everything; then .venv/bin/iotrail runs (the default)
+all: build
+
+help:
+	@echo 'make [TARGET] [NAME=…]'
+	@sed -n 's/^## \([a-z-]*\): /  \1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+build: $(VENV)/.installed native web
+
+$(VENV)/.installed: pyproject.toml hatch_build.py requirements/constraints.txt
+	@scripts/packages --required $(PACKAGES_VENV)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q -e '.[dev]'
+	touch $@
+
+native:
+	@$(PYTHON) scripts/build.py native
+
+web:
+	@$(PYTHON) scripts/build.py web
+
+## demo: record a real database under load, print its summary, write the report
+demo: build
+	@scripts/packages $(POSTGRES)
+	@$(BIN)/python examples/demo/demo.py
+
+## test: run all tests (test-rust, test-python and test-web run a part; NAME=… selects)
+test: test-rust test-python test-web
+
+test-rust:
+	$(CARGO_TEST) $(NAME)
+
+test-python: build
+	@scripts/packages $(TEST_PACKAGES)
+	$(BIN)/pytest $(if $(NAME),-k '$(NAME)')
+
+test-web: web
+	cd web && npm test --silent $(if $(NAME),-- -t '$(NAME)')
+
+## bench: print tables of cost and size beside other tools (NAME=call, load, trail, seal or report selects)
+bench: build
+	@scripts/packages $(BENCH_PACKAGES)
+	$(BIN)/pip install -q -e '.[bench]'
+	@$(BIN)/python bench/run.py $(NAME)
+
+## lint: check format, types and rules of all languages
+lint: $(VENV)/.installed web
+	cargo fmt --all --check
+	cargo clippy --release --locked --workspace --all-targets -- -D warnings
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	cd web && npm run --silent lint
+	$(BIN)/python scripts/lint_sql.py
+
+## format: rewrite Rust and Python as lint wants them
+format: $(VENV)/.installed
+	cargo fmt --all
+	$(BIN)/ruff check --fix-only
+	$(BIN)/ruff format
+
+## fuzz: fuzz the segment and the snapshot reader (SECONDS_EACH=600; NAME=… selects)
+SECONDS_EACH ?= 600
+fuzz:
+	@scripts/packages --required clang=clang
+	scripts/fuzz $(SECONDS_EACH) $(NAME)
+
+## clean: remove everything built in the checkout
+clean:
+	rm -rf target $(VENV) python/iotrail/_native python/iotrail/_web web/node_modules web/dist build dist demo \
+	    bench/results .pytest_cache .ruff_cache .mypy_cache
