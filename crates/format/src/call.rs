@@ -134,7 +134,7 @@ calls! {
     129 Fdatasync "fdatasync" Flush "Make a file's data durable.";
     130 SyncFileRange "sync_file_range" Flush "Start or await write-back of a range; flags are SYNC_FILE_RANGE_*.";
     131 Sync "sync" Flush "Make a whole file system durable (sync, syncfs).";
-    132 Fflush "fflush" Flush "Hand a stdio stream's buffer to the kernel; length and result are what it moved.";
+    132 Fflush "fflush" Write "Hand a stdio stream's buffer to the kernel, not to the device; length and result are what it moved.";
 
     160 Mmap "mmap" Map "Map a file; result is the address, flags are PROT_* in the low 8 bits, then MAP_*.";
     161 Munmap "munmap" Map "End a mapping of a file.";

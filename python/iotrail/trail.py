@@ -1,0 +1,384 @@
+"""Read a trail with SQL: its tables and the modules of `sql/` as views in DuckDB.
+
+    trail = Trail("app.trail")
+    trail.query("SELECT call, n FROM call_summary WHERE errors > $least", values={"least": 0})
+
+A trail is pinned to its newest readable snapshot when opened, so that a compaction running beside
+changes nothing under a reader. Views are made when a query first names them, in order of dependency,
+with the comments of the schema and the modules. Rows are never handled in Python.
+"""
+
+import difflib
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from iotrail import modules as sql_modules
+from iotrail import schema as trail_schema
+from iotrail.errors import (
+    DamagedTrailError,
+    ParameterError,
+    QueryError,
+    QueryInterrupted,
+    TrailError,
+    UnknownNameError,
+)
+from iotrail.modules import Column, Module, Param
+from iotrail.schema import CALL_TABLE, Table
+
+_SNAPSHOT_NAME = re.compile(r"\d{8,}\.json")
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A Parquet file of the snapshot."""
+
+    path: Path
+    rows: int
+    bytes: int
+
+
+class Trail:
+    """A trail opened for reading. Holds one DuckDB connection, which `query` uses."""
+
+    def __init__(self, path: str | os.PathLike[str], params: Mapping[str, object] | None = None) -> None:
+        """Open the trail; `params` sets parameters of modules for all queries."""
+        self.path = Path(path)
+        self.modules = sql_modules.load()
+        self.params = sql_modules.parameters(self.modules.values())
+        self._values = {name: self._check(name, value) for name, value in (params or {}).items()}
+        self.snapshot, stored = _newest_snapshot(self.path)
+        try:
+            self.tables, self._files = _tables(self.path, stored)
+            self.nodes: tuple[str, ...] = tuple(stored["node"])
+        except (KeyError, TypeError, AttributeError) as error:
+            raise DamagedTrailError(
+                f"{self._where}: the list of tables is not as expected: {type(error).__name__} {error}",
+                f"iotrail trail check {self.path}",
+            ) from error
+        self._check_files()
+        self._connection: duckdb.DuckDBPyConnection | None = None
+        self._made: set[str] = set()
+
+    @property
+    def _where(self) -> str:
+        return f"{self.path}/snapshots/{self.snapshot:08}.json"
+
+    @property
+    def rows(self) -> Mapping[str, int]:
+        """Rows of each table, as the snapshot says."""
+        return {name: sum(file.rows for file in files) for name, files in self._files.items()}
+
+    def connect(self) -> duckdb.DuckDBPyConnection:
+        """A connection of its own with all tables and modules as commented views."""
+        connection = _open_duckdb()
+        made: set[str] = set()
+        self._create_params(connection)
+        for name in (*self.tables, *self.modules):
+            self._create(connection, made, name)
+        return connection
+
+    def query(self, sql: str, values: Mapping[str, object] | None = None) -> duckdb.DuckDBPyRelation:
+        """Run one SELECT and return its relation. `values` are the query's own `$name` parameters."""
+        self.prepare(sql)
+        with self.errors(sql):
+            relation = self.connection.sql(sql, params=dict(values) if values else None)
+        if relation is None:
+            raise QueryError("the statement gives no rows", "write a SELECT")
+        return relation
+
+    def rows_of(self, sql: str, values: Mapping[str, object] | None = None) -> list[dict[str, Any]]:
+        """The result of one SELECT as dictionaries: for small results."""
+        relation = self.query(sql, values)
+        with self.errors(sql):
+            names = relation.columns
+            return [dict(zip(names, row, strict=True)) for row in relation.fetchall()]
+
+    @property
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        """The connection `query` uses; has the views that queries needed so far."""
+        if self._connection is None:
+            self._connection = _open_duckdb()
+            self._create_params(self._connection)
+        return self._connection
+
+    def prepare(self, sql: str) -> None:
+        """Make the views that a query names. A word that only looks like a name costs an unused view, so
+        the query need not be parsed, which would have to follow every addition to DuckDB's grammar."""
+        words = dict.fromkeys(re.findall(r"\w+", sql.lower()))
+        for name in words:
+            if name in self.tables or name in self.modules:
+                self._create(self.connection, self._made, name)
+
+    def set_params(self, params: Mapping[str, object]) -> None:
+        """Set parameters of modules for the queries that follow."""
+        self._values |= {name: self._check(name, value) for name, value in params.items()}
+        self._create_params(self.connection)
+
+    def describe(self, name: str) -> tuple[str, tuple[Column, ...]]:
+        """What a table or module is, and its columns."""
+        if table := self.tables.get(name):
+            return table.meaning, table.columns
+        if module := self.modules.get(name):
+            return module.doc, module.columns
+        raise unknown("table or module", name, (*self.tables, *self.modules))
+
+    def errors(self, sql: str) -> "_Errors":
+        """A context in which DuckDB's errors become iotrail's."""
+        return _Errors(self, sql)
+
+    def _check(self, name: str, value: object) -> str:
+        if name not in self.params:
+            raise unknown("parameter", name, self.params)
+        return literal(self.params[name], value)
+
+    def _create_params(self, connection: duckdb.DuckDBPyConnection) -> None:
+        columns = [
+            f"CAST({self._values.get(param.name, param.default)} AS {param.type}) AS {_quoted(param.name)}"
+            for param in self.params.values()
+        ]
+        connection.execute(f"CREATE OR REPLACE VIEW params AS SELECT {', '.join(columns) or '0 AS none'}")
+        for param in self.params.values():
+            comment = f"{param.meaning} [{param.unit}]" if param.unit else param.meaning
+            connection.execute(f"COMMENT ON COLUMN params.{_quoted(param.name)} IS {_text(comment)}")
+
+    def _create(self, connection: duckdb.DuckDBPyConnection, made: set[str], name: str) -> None:
+        if name in made:
+            return
+        if table := self.tables.get(name):
+            self._create_view(connection, name, self._scan(connection, table), table.meaning, table.columns)
+            made.add(name)
+            return
+        for module in sql_modules.closure([name], self.modules):
+            for required in module.requires:
+                if required in self.tables:
+                    self._create(connection, made, required)
+            if module.name not in made:
+                self._create_view(connection, module.name, module.sql, module.doc, module.columns)
+                made.add(module.name)
+
+    def _create_view(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        name: str,
+        sql: str,
+        meaning: str,
+        columns: Iterable[Column],
+    ) -> None:
+        with self.errors(sql):
+            connection.execute(f"CREATE OR REPLACE VIEW {_quoted(name)} AS {sql}")
+            comments = [f"COMMENT ON VIEW {_quoted(name)} IS {_text(meaning)}"]
+            comments += [
+                f"COMMENT ON COLUMN {_quoted(name)}.{_quoted(column.name)} IS {_text(column.comment)}"
+                for column in columns
+            ]
+            connection.execute(";".join(comments))
+
+    def _scan(self, connection: duckdb.DuckDBPyConnection, table: Table) -> str:
+        """The SELECT that reads a table: its columns in order, null where the files lack one."""
+        if table.name == CALL_TABLE.name:
+            calls = ", ".join(
+                f"({_text(call.name)}, {_text(call.kind)}, {_text(call.meaning)})"
+                for call in trail_schema.load().calls
+            )
+            return f"SELECT * FROM (VALUES {calls}) AS t(call, kind, meaning)"
+        files = self._files[table.name]
+        if not files:
+            columns = [f"CAST(NULL AS {c.type}) AS {_quoted(c.name)}" for c in table.columns]
+            return f"SELECT {', '.join(columns)} LIMIT 0"
+        paths = ", ".join(_text(str(file.path.absolute())) for file in files)
+        # by name: a file written by an older version may lack columns that another has
+        source = f"read_parquet([{paths}], union_by_name = true)"
+        found = {
+            row[0]: str(row[1]) for row in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
+        }
+        columns = []
+        for column in table.columns:
+            if column.name not in found:
+                columns.append(f"CAST(NULL AS {column.type}) AS {_quoted(column.name)}")
+            elif found[column.name] == column.type:
+                columns.append(_quoted(column.name))
+            else:
+                raise DamagedTrailError(
+                    f"{self.path}: column {table.name}.{column.name}: expected {column.type}, "
+                    f"found {found[column.name]}",
+                    f"iotrail trail check {self.path}",
+                )
+        return f"SELECT {', '.join(columns)} FROM {source}"
+
+    def _check_files(self) -> None:
+        for files in self._files.values():
+            for file in files:
+                try:
+                    size = file.path.stat().st_size
+                except OSError as error:
+                    raise DamagedTrailError(
+                        f"{file.path}: {os.strerror(error.errno or 0)}, but {self._where} lists it",
+                        f"iotrail trail check {self.path}",
+                    ) from error
+                if size != file.bytes:
+                    raise DamagedTrailError(
+                        f"{file.path}: expected {file.bytes} bytes ({self._where} says), found {size}",
+                        f"iotrail trail check {self.path}",
+                    )
+                if not os.access(file.path, os.R_OK):
+                    raise TrailError(f"{file.path}: no permission to read")
+
+
+def unknown(kind: str, name: str, known: Iterable[str], hint: str | None = None) -> UnknownNameError:
+    """The error for a name that doesn't exist, with the names it may have meant."""
+    close = difflib.get_close_matches(name, list(known), n=3, cutoff=0.6)
+    if close:
+        hint = f"did you mean {' or '.join(close)}?"
+    return UnknownNameError(f"no {kind} {name}", hint)
+
+
+def literal(param: Param, value: object) -> str:
+    """The SQL literal of a parameter's value, given as text or as a Python value."""
+    text = str(value)
+    try:
+        match param.type:
+            case "BIGINT":
+                number = int(text)
+                if not -(2**63) <= number < 2**63:
+                    raise ValueError
+                return str(number)
+            case "DOUBLE":
+                return repr(float(text))
+            case "BOOLEAN":
+                return {"true": "true", "false": "false"}[text.lower()]
+            case _:
+                return _text(text)
+    except (ValueError, KeyError) as error:
+        raise ParameterError(
+            f"parameter {param.name}: expected {param.type}, found {text!r}",
+            f"{param.name} is {param.meaning}" + (f" [{param.unit}]" if param.unit else ""),
+        ) from error
+
+
+class _Errors:
+    """Turns what DuckDB raises into an IotrailError: the point of its message, the line and a caret."""
+
+    def __init__(self, trail: Trail, sql: str) -> None:
+        self._trail = trail
+        self._sql = sql
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type | None, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, duckdb.InterruptException | KeyboardInterrupt):
+            raise QueryInterrupted("interrupted") from None
+        if not isinstance(error, duckdb.Error | RuntimeError):
+            return
+        text = re.sub(r"^[\w ]+ Error: ", "", str(error)).strip()
+        trail = self._trail
+        damaged = next((f for files in trail._files.values() for f in files if str(f.path) in text), None)
+        if damaged is not None:
+            raise DamagedTrailError(
+                f"{damaged.path}: can't be read: {text.splitlines()[0]}", f"iotrail trail check {trail.path}"
+            ) from error
+        hint = None
+        if isinstance(error, duckdb.OutOfMemoryException):
+            hint = "ask for less: a time span (WHERE ts …), fewer groups, --limit"
+        missing = re.match(r"Table with name (\w+) does not exist!", text)
+        if missing:
+            known = (*trail.tables, *trail.modules)
+            close = difflib.get_close_matches(missing[1], known, n=3, cutoff=0.6)
+            text = re.sub(r"\nDid you mean .*", "", text).replace(
+                missing[0], f"no table or module {missing[1]}"
+            )
+            hint = f"did you mean {' or '.join(close)}?" if close else "iotrail sql --modules lists them"
+        if place := re.search(r"\n+LINE (\d+): (.*)\n( *\^+)\s*$", text):
+            shift = len(f"LINE {place[1]}: ")
+            where = f"  line {place[1]}: "
+            text = (
+                f"{text[: place.start()].rstrip()}\n{where}{place[2]}\n{' ' * (len(where) - shift)}{place[3]}"
+            )
+        raise QueryError(text, hint) from error
+
+
+def _newest_snapshot(path: Path) -> tuple[int, dict[str, Any]]:
+    """The snapshot with the highest number that can be read, parsed."""
+    folder = path / "snapshots"
+    try:
+        if not path.exists():
+            raise TrailError(f"{path}: no such trail", "a trail is the directory that `iotrail record` wrote")
+        if not path.is_dir() or not folder.is_dir():
+            raise TrailError(f"{path}: not a trail: expected a directory with snapshots/ in it")
+        names = sorted(
+            (entry for entry in os.listdir(folder) if _SNAPSHOT_NAME.fullmatch(entry)), key=_number
+        )
+    except PermissionError as error:
+        raise TrailError(f"{error.filename}: no permission to read") from error
+    if not names:
+        raise TrailError(
+            f"{path}: a trail without a snapshot: nothing was sealed yet, or the recorder was killed",
+            f"iotrail trail check {path}",
+        )
+    failure = ""
+    for name in reversed(names):
+        try:
+            stored = json.loads((folder / name).read_bytes())
+            version = stored["iotrail_trail"]
+        except PermissionError as error:
+            raise TrailError(f"{error.filename}: no permission to read") from error
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            failure = failure or f"{folder / name}: {error}"
+            continue
+        newest = trail_schema.load().trail_version
+        if not isinstance(version, int) or version > newest:
+            raise TrailError(
+                f"{path}: expected a trail of version {newest} or older, found {version}",
+                "a newer iotrail wrote it: upgrade iotrail",
+            )
+        return _number(name), stored
+    raise DamagedTrailError(f"{failure} (no readable snapshot)", f"iotrail trail check {path}")
+
+
+def _number(name: str) -> int:
+    return int(name.removesuffix(".json"))
+
+
+def _tables(path: Path, stored: Mapping[str, Any]) -> tuple[dict[str, Table], dict[str, list[DataFile]]]:
+    """The tables this version knows and those the trail describes itself, with their files."""
+    tables = dict(trail_schema.load().tables)
+    files: dict[str, list[DataFile]] = {name: [] for name in tables}
+    for name, table in stored["tables"].items():
+        described = Table(
+            name, table["meaning"], trail_schema.columns(table["columns"]), tuple(table["order"])
+        )
+        if name in tables:
+            known = {column.name for column in tables[name].columns}
+            added = tuple(column for column in described.columns if column.name not in known)
+            described = Table(name, tables[name].meaning, tables[name].columns + added, described.order)
+        tables[name] = described
+        files[name] = [DataFile(path / f["path"], f["rows"], f["bytes"]) for f in table["files"]]
+    tables[CALL_TABLE.name] = CALL_TABLE
+    return tables, files
+
+
+def _open_duckdb() -> duckdb.DuckDBPyConnection:
+    """An in-memory database that spills to the system's temporary folder, not to the working directory,
+    and never fetches an extension from the network."""
+    return duckdb.connect(
+        config={
+            "temp_directory": str(Path(tempfile.gettempdir()) / f"iotrail-duckdb-{os.getuid()}"),
+            "autoinstall_known_extensions": "false",
+        }
+    )
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"

@@ -1,0 +1,62 @@
+-- Every call on a file with what is known about it: one row a call, the base of the other modules.
+-- A call that never returned (the program was killed in it) has null for dur and result; its end_ts is
+-- then the end of its thread, or of the recording where that is unknown too.
+--
+-- @requires file_op, call, file, thread, process, trail_span
+-- @dimension call, kind, file, path, process, process_name, rank, thread, node
+-- @measure calls = sum(calls); dur = sum(dur); length = sum(length); moved = sum(moved)
+-- @column ts BIGINT ns: start
+-- @column dur BIGINT ns: time until it returned; null if it never did
+-- @column end_ts BIGINT ns: end; of an unfinished call its thread's end
+-- @column node VARCHAR: machine
+-- @column process BIGINT: process that called; null if the trail doesn't know the thread
+-- @column process_name VARCHAR: name of its executable
+-- @column rank BIGINT: MPI rank; null none
+-- @column thread BIGINT: thread that called
+-- @column crumb BIGINT: breadcrumb; 0 none
+-- @column call VARCHAR: name of the call
+-- @column kind VARCHAR: what it does: read, write, flush, meta or map
+-- @column file BIGINT: file it acted on; null unknown
+-- @column path VARCHAR: path of the file; null unknown
+-- @column file2 BIGINT: second file; null none
+-- @column fd BIGINT: descriptor; null none
+-- @column pos BIGINT bytes: offset; null where the call has none
+-- @column length BIGINT bytes: bytes asked for; null where the call has none
+-- @column moved BIGINT bytes: bytes read or written; 0 for other kinds, for failed and for unfinished calls
+-- @column result BIGINT: what it returned; null unfinished
+-- @column errno BIGINT: error number; 0 success
+-- @column flags BIGINT: flags of the call; null none
+-- @column calls BIGINT ops: calls of the program the row stands for
+SELECT
+    o.ts,
+    o.dur,
+    COALESCE(o.ts + o.dur, GREATEST(t.end_ts, o.ts), GREATEST(s.end_ts, o.ts)) AS end_ts,
+    o.node,
+    t.process,
+    p.name AS process_name,
+    p.rank,
+    o.thread,
+    o.crumb,
+    o.call,
+    COALESCE(c.kind, 'meta') AS kind,
+    o.file,
+    f.path,
+    o.file2,
+    o.fd,
+    o.pos,
+    o.length,
+    CASE
+        WHEN c.kind IN ('read', 'write') AND o.errno = 0 AND o.result > 0
+            THEN o.result
+        ELSE 0
+    END AS moved,
+    o.result,
+    o.errno,
+    o.flags,
+    o.calls
+FROM file_op AS o
+LEFT JOIN call AS c ON c.call = o.call
+LEFT JOIN file AS f ON f.node = o.node AND f.file = o.file
+LEFT JOIN thread AS t ON t.node = o.node AND t.thread = o.thread
+LEFT JOIN process AS p ON p.node = t.node AND p.process = t.process
+CROSS JOIN trail_span AS s

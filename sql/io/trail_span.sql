@@ -1,0 +1,20 @@
+-- First and last moment of the trail: one row.
+-- From the lives of its processes and threads, and the calls in case those are missing.
+--
+-- @requires file_op, sync_op, process, thread, clock
+-- @column start_ts BIGINT ns: first moment; null in an empty trail
+-- @column end_ts BIGINT ns: last moment; null in an empty trail
+WITH edge AS (
+    SELECT MIN(ts) AS first_ts, MAX(ts + COALESCE(dur, 0)) AS last_ts FROM file_op
+    UNION ALL
+    SELECT MIN(ts), MAX(ts + COALESCE(dur, 0)) FROM sync_op
+    UNION ALL
+    SELECT MIN(start_ts), MAX(COALESCE(end_ts, start_ts)) FROM process
+    UNION ALL
+    SELECT MIN(start_ts), MAX(COALESCE(end_ts, start_ts)) FROM thread
+    UNION ALL
+    SELECT NULL, MAX(ts) FROM clock WHERE event = 'end'
+)
+
+SELECT MIN(first_ts) AS start_ts, MAX(last_ts) AS end_ts
+FROM edge
