@@ -1,0 +1,49 @@
+//! `iotrail-native`: the verbs that touch a system, on machines without Python too.
+//!
+//! One module a verb; each has its arguments and `run`. Exit codes: 0 done, 1 an error (a message of a
+//! few lines on stderr), 2 wrong usage, and for `record` that of the program.
+
+mod failure;
+mod ingest;
+mod record;
+mod schema;
+mod trail;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use failure::Failure;
+
+/// Record a program's I/O, and keep the trails it makes.
+#[derive(Parser)]
+#[command(name = "iotrail-native", version, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Run a program and record its I/O as a trail
+    Record(record::Args),
+    /// Look at trails, check, compact and merge them
+    Trail(trail::Args),
+    /// Make a trail from Arrow streams
+    Ingest(ingest::Args),
+    /// Print the tables of a trail and the calls iotrail knows, as JSON
+    Schema(schema::Args),
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().verb {
+        Verb::Record(args) => record::run(args),
+        Verb::Trail(args) => trail::run(args),
+        Verb::Ingest(args) => ingest::run(args),
+        Verb::Schema(args) => schema::run(args),
+    };
+    result.unwrap_or_else(|failure: Failure| {
+        eprint!("{failure}");
+        ExitCode::FAILURE
+    })
+}

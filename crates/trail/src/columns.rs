@@ -1,0 +1,180 @@
+//! Tables as Arrow batches: their types, making foreign batches fit, and the declared order.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{ArrowDictionaryKeyType, Int32Type, Int64Type};
+use arrow_array::{Array, ArrayRef, RecordBatch, StringArray, new_null_array};
+use arrow_ord::sort::{SortColumn, SortOptions, lexsort_to_indices};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_select::take::take_record_batch;
+use iotrail_format::schema::{Column, ColumnType, Table};
+
+use crate::error::{ArrowContext, Error};
+
+/// Ascending, nulls first: the order of every table.
+pub(crate) const ASCENDING: SortOptions = SortOptions { descending: false, nulls_first: true };
+
+/// The Arrow type of a column: `Int64`, `Float64`, `Utf8`, or `Dictionary(Int32, Utf8)` for the
+/// text columns whose few values repeat in nearly every row (`node`, `call`, `kind`).
+#[must_use]
+pub fn arrow_type(column: &Column) -> DataType {
+    match (column.ty, column.name) {
+        (ColumnType::BigInt, _) => DataType::Int64,
+        (ColumnType::Double, _) => DataType::Float64,
+        (ColumnType::Text, "node" | "call" | "kind") => {
+            DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
+        }
+        (ColumnType::Text, _) => DataType::Utf8,
+    }
+}
+
+/// The Arrow schema of a table: its columns in order, with [`arrow_type`].
+#[must_use]
+pub fn arrow_schema(table: &Table) -> SchemaRef {
+    let fields: Vec<Field> =
+        table.columns.iter().map(|c| Field::new(c.name, arrow_type(c), c.nullable)).collect();
+    Arc::new(Schema::new(fields))
+}
+
+/// The column that says when a row happened: `ts`, else `start_ts`, else none.
+#[must_use]
+pub fn time_column(table: &Table) -> Option<usize> {
+    ["ts", "start_ts"].iter().find_map(|name| position(table, name))
+}
+
+/// Position of a column.
+pub(crate) fn position(table: &Table, name: &str) -> Option<usize> {
+    table.columns.iter().position(|c| c.name == name)
+}
+
+/// Makes a batch from elsewhere fit the table: columns by name, missing nullable ones filled with
+/// null, every form of Arrow text accepted.
+///
+/// # Errors
+/// [`Error::BadRows`] for an unknown, missing or repeated column, another type, or a null where none may be.
+pub fn conform(table: &'static Table, batch: &RecordBatch) -> Result<RecordBatch, Error> {
+    let bad = |why: String| Error::BadRows { table: table.name, why };
+    for (at, field) in batch.schema_ref().fields().iter().enumerate() {
+        if position(table, field.name()).is_none() {
+            let known: Vec<_> = table.columns.iter().map(|c| c.name).collect();
+            return Err(bad(format!("no column {:?}; it has {}", field.name(), known.join(", "))));
+        }
+        if batch.schema_ref().fields()[..at].iter().any(|other| other.name() == field.name()) {
+            return Err(bad(format!("column {:?} is given twice", field.name())));
+        }
+    }
+    let columns = table
+        .columns
+        .iter()
+        .map(|column| {
+            let Some(given) = batch.column_by_name(column.name) else {
+                return if column.nullable {
+                    Ok(new_null_array(&arrow_type(column), batch.num_rows()))
+                } else {
+                    Err(bad(format!("column {:?} is missing, and it may not be null", column.name)))
+                };
+            };
+            let fitted = fit(column, given).ok_or_else(|| {
+                bad(format!(
+                    "column {:?}: expected {}, found {}",
+                    column.name,
+                    column.ty.sql(),
+                    given.data_type()
+                ))
+            })?;
+            if !column.nullable && fitted.logical_null_count() > 0 {
+                let nulls = fitted.logical_nulls();
+                let row = nulls.and_then(|n| (0..n.len()).find(|&i| n.is_null(i))).unwrap_or(0);
+                return Err(bad(format!("column {:?} is null in row {row}, and it may not be", column.name)));
+            }
+            Ok(fitted)
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    RecordBatch::try_new(arrow_schema(table), columns).when("fit a batch to its table")
+}
+
+/// The array in the column's type, or none if that would change a value.
+fn fit(column: &Column, given: &ArrayRef) -> Option<ArrayRef> {
+    let wanted = arrow_type(column);
+    match (&wanted, given.data_type()) {
+        (wanted, given_type) if wanted == given_type => Some(given.clone()),
+        (_, DataType::Null) => Some(new_null_array(&wanted, given.len())),
+        (DataType::Utf8, _) => Some(Arc::new(StringArray::from_iter(texts(given)?))),
+        (DataType::Dictionary(..), _) => {
+            let texts = texts(given)?;
+            Some(Arc::new(texts.into_iter().collect::<arrow_array::DictionaryArray<Int32Type>>()))
+        }
+        _ => None,
+    }
+}
+
+/// The values of a text array of any layout; none if it isn't text.
+fn texts(array: &ArrayRef) -> Option<Vec<Option<&str>>> {
+    fn keyed<K: ArrowDictionaryKeyType>(array: &ArrayRef) -> Option<Vec<Option<&str>>> {
+        let dictionary = array.as_dictionary::<K>();
+        let values = texts(dictionary.values())?;
+        Some(dictionary.keys_iter().map(|key| key.and_then(|key| values[key])).collect())
+    }
+    use arrow_array::types as t;
+    match array.data_type() {
+        DataType::Utf8 => Some(array.as_string::<i32>().iter().collect()),
+        DataType::LargeUtf8 => Some(array.as_string::<i64>().iter().collect()),
+        DataType::Utf8View => Some(array.as_string_view().iter().collect()),
+        DataType::Dictionary(key, _) => match **key {
+            DataType::Int8 => keyed::<t::Int8Type>(array),
+            DataType::Int16 => keyed::<t::Int16Type>(array),
+            DataType::Int32 => keyed::<t::Int32Type>(array),
+            DataType::Int64 => keyed::<t::Int64Type>(array),
+            DataType::UInt8 => keyed::<t::UInt8Type>(array),
+            DataType::UInt16 => keyed::<t::UInt16Type>(array),
+            DataType::UInt32 => keyed::<t::UInt32Type>(array),
+            DataType::UInt64 => keyed::<t::UInt64Type>(array),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The rows of a batch of [`arrow_schema`] in the table's declared order (stable for neither ties
+/// nor anything else; rows that tie are equals to every reader).
+///
+/// # Errors
+/// [`Error::Arrow`] if the batch isn't one of the table.
+pub fn sort(table: &Table, batch: &RecordBatch) -> Result<RecordBatch, Error> {
+    if first_out_of_order(table, batch).is_none() {
+        return Ok(batch.clone());
+    }
+    let keys: Vec<SortColumn> = order_columns(table, batch)
+        .into_iter()
+        .map(|values| SortColumn { values, options: Some(ASCENDING) })
+        .collect();
+    let indices = lexsort_to_indices(&keys, None).when("sort rows")?;
+    take_record_batch(batch, &indices).when("sort rows")
+}
+
+/// The columns that give the order.
+pub(crate) fn order_columns(table: &Table, batch: &RecordBatch) -> Vec<ArrayRef> {
+    table
+        .order
+        .iter()
+        .map(|name| batch.column(position(table, name).expect("a table's order names its columns")).clone())
+        .collect()
+}
+
+/// The first row that should stand before its predecessor.
+#[must_use]
+pub fn first_out_of_order(table: &Table, batch: &RecordBatch) -> Option<usize> {
+    let keys = order_columns(table, batch);
+    let ints: Option<Vec<&[i64]>> =
+        keys.iter().map(|k| k.as_primitive_opt::<Int64Type>().map(|k| k.values().as_ref())).collect();
+    match ints.as_deref() {
+        // The large tables: worth a loop without indirection.
+        Some([a, b]) => (1..batch.num_rows()).find(|&i| (a[i], b[i]) < (a[i - 1], b[i - 1])),
+        Some([a]) => (1..batch.num_rows()).find(|&i| a[i] < a[i - 1]),
+        _ => {
+            let texts: Vec<_> = keys.iter().map(|k| texts(k).expect("orders are integers or text")).collect();
+            (1..batch.num_rows()).find(|&i| texts.iter().map(|t| t[i]).lt(texts.iter().map(|t| t[i - 1])))
+        }
+    }
+}

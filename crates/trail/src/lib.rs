@@ -1,0 +1,22 @@
+//! Trails on disk: the only code that writes them, and the reader of native tools.
+//!
+//! A trail is a directory of Parquet files ([`file`]) and of numbered snapshots that say which of the
+//! files are live ([`snapshot`]). [`TrailWriter`] adds rows; everything that replaces files does so by
+//! publishing a snapshot, so that a reader that keeps to one sees a trail that never changes.
+//!
+//! Constraints: rows of a file are in their table's declared order; a published snapshot is never
+//! changed; nothing outside `snapshots/`, `data/` and `session.json` is touched.
+
+mod columns;
+mod error;
+mod file;
+mod ingest;
+mod snapshot;
+mod writer;
+
+pub use columns::{arrow_schema, arrow_type, conform, first_out_of_order, sort, time_column};
+pub use error::Error;
+pub use file::{FILE_ROWS, ROW_GROUP_ROWS};
+pub use ingest::Ingest;
+pub use snapshot::{ColumnEntry, FileEntry, Snapshot, TableFiles};
+pub use writer::TrailWriter;
