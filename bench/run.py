@@ -1,0 +1,30 @@
+"""`make bench`: run the benchmarks and print their tables.
+
+    run.py [NAME…]     all, or some of: call, load, trail, report
+
+Figures of a busy machine mislead: the load average is printed first.
+"""
+
+import importlib
+import os
+import sys
+
+from measure import console
+
+NAMES = ("call", "load", "trail", "report")
+
+
+def main(names: list[str]) -> int:
+    """Run the benchmarks named."""
+    unknown = [name for name in names if name not in NAMES]
+    if unknown:
+        console.print(f"bench: error: no benchmark {', '.join(unknown)}; there are {', '.join(NAMES)}")
+        return 2
+    console.print(f"load average {os.getloadavg()[0]:.2f} on {len(os.sched_getaffinity(0))} cores\n")
+    for name in names or NAMES:
+        importlib.import_module(name).bench()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
