@@ -21,7 +21,7 @@ FOLDERS = {"io": "", "finding": "finding_"}
 
 TYPES = ("BIGINT", "DOUBLE", "VARCHAR", "BOOLEAN")
 
-_TAG = re.compile(r"@(?P<tag>\w+)\s+(?P<rest>.*)", re.DOTALL)
+_TAG = re.compile(r"@(?P<tag>\w+)(?:\s+(?P<rest>.*))?", re.DOTALL)
 _PARAM = re.compile(r"(\w+)\s+([A-Z]+)\s+('[^']*'|\S+?)(?:\s+(\w+))?\s*:\s*(.+)", re.DOTALL)
 _COLUMN = re.compile(r"(\w+)\s+([A-Z]+)(?:\s+([\w/%]+))?\s*:\s*(.+)", re.DOTALL)
 _MEASURE = re.compile(r"(\w+)\s*=\s*(.+)", re.DOTALL)
@@ -40,6 +40,24 @@ class Column:
     def comment(self) -> str:
         """The text for COMMENT ON: the meaning, the unit in brackets."""
         return f"{self.meaning} [{self.unit}]" if self.unit else self.meaning
+
+
+# What every module of `sql/finding/` returns: declared here once instead of in each of them.
+FINDING_COLUMNS = (
+    Column("finding", "VARCHAR", "", "Name of the finding."),
+    Column("severity", "VARCHAR", "", "high, medium or low."),
+    Column("title", "VARCHAR", "", "One sentence with the numbers."),
+    Column("process", "BIGINT", "", "Process it is about; null several."),
+    Column("thread", "BIGINT", "", "Thread it is about; null several."),
+    Column("file", "BIGINT", "", "File it is about; null several."),
+    Column("ops", "BIGINT", "", "Calls concerned; null none."),
+    Column("bytes", "BIGINT", "bytes", "Bytes concerned; null none."),
+    Column("cost_ns", "BIGINT", "ns", "Time it accounts for; null unknown."),
+    Column("start_ts", "BIGINT", "ns", "Start of the first call concerned."),
+    Column("end_ts", "BIGINT", "ns", "End of the last call concerned."),
+    Column("evidence", "VARCHAR", "", "The figures, in words."),
+    Column("advice", "VARCHAR", "", "What to do about it."),
+)
 
 
 @dataclass(frozen=True)
@@ -66,6 +84,8 @@ class Module:
     dimensions: tuple[str, ...] = ()
     measures: Mapping[str, str] = field(default_factory=dict)
     columns: tuple[Column, ...] = ()
+    # Small, and read by many modules: computed once for a trail's queries.
+    materialize: bool = False
 
     @property
     def summary(self) -> str:
@@ -103,14 +123,17 @@ def parse(path: Path, name: str) -> Module:
     requires: list[str] = []
     dimensions: list[str] = []
     measures: dict[str, str] = {}
+    materialize = False
     for tag in tags:
         parts = _TAG.fullmatch(tag)
-        kind, rest = (parts["tag"], parts["rest"].strip()) if parts else (tag, "")
+        kind, rest = (parts["tag"], (parts["rest"] or "").strip()) if parts else (tag, "")
         match kind:
             case "param":
                 params.append(Param(*_fields(_PARAM, rest, path, "NAME TYPE DEFAULT [UNIT]: MEANING")))
             case "column":
                 columns.append(Column(*_fields(_COLUMN, rest, path, "NAME TYPE [UNIT]: MEANING")))
+            case "materialize" if not rest:
+                materialize = True
             case "requires":
                 requires += _names(rest)
             case "dimension":
@@ -121,13 +144,18 @@ def parse(path: Path, name: str) -> Module:
                     measures[column] = expression
             case _:
                 raise ModuleError(
-                    f"{path}: expected @param, @requires, @dimension, @measure or @column, found {tag!r}"
+                    f"{path}: expected @param, @materialize, @requires, @dimension, @measure or @column, "
+                    f"found {tag!r}"
                 )
     for typed in (*params, *columns):
         if typed.type not in TYPES:
             raise ModuleError(
                 f"{path}: type of {typed.name}: expected {', '.join(TYPES)}, found {typed.type}"
             )
+    if name.startswith(FOLDERS["finding"]):
+        if columns:
+            raise ModuleError(f"{path}: the columns of a finding are fixed: expected no @column")
+        columns += FINDING_COLUMNS
     documentation = "\n".join(doc).strip()
     if not documentation or not columns:
         raise ModuleError(f"{path}: a module opens with its documentation and declares every @column")
@@ -145,6 +173,7 @@ def parse(path: Path, name: str) -> Module:
         dimensions=tuple(dimensions),
         measures=measures,
         columns=tuple(columns),
+        materialize=materialize,
     )
 
 

@@ -115,12 +115,15 @@ class Trail:
         words = dict.fromkeys(re.findall(r"\w+", sql.lower()))
         for name in words:
             if name in self.tables or name in self.modules:
-                self._create(self.connection, self._made, name)
+                self._create(self.connection, self._made, name, materialize=True)
 
     def set_params(self, params: Mapping[str, object]) -> None:
         """Set parameters of modules for the queries that follow."""
         self._values |= {name: self._check(name, value) for name, value in params.items()}
         self._create_params(self.connection)
+        # A materialised module was computed with the parameters before; views follow by themselves.
+        for name in [name for name in self._made if name in self.modules and self.modules[name].materialize]:
+            self._made.remove(name)
 
     def describe(self, name: str) -> tuple[str, tuple[Column, ...]]:
         """What a table or module is, and its columns."""
@@ -149,19 +152,21 @@ class Trail:
             comment = f"{param.meaning} [{param.unit}]" if param.unit else param.meaning
             connection.execute(f"COMMENT ON COLUMN params.{_quoted(param.name)} IS {_text(comment)}")
 
-    def _create(self, connection: duckdb.DuckDBPyConnection, made: set[str], name: str) -> None:
-        if name in made:
-            return
+    def _create(
+        self, connection: duckdb.DuckDBPyConnection, made: set[str], name: str, materialize: bool = False
+    ) -> None:
         if table := self.tables.get(name):
-            self._create_view(connection, name, self._scan(connection, table), table.meaning, table.columns)
-            made.add(name)
+            if name not in made:
+                self._create_view(connection, name, self._scan(connection, table), table.meaning, table.columns)
+                made.add(name)
             return
         for module in sql_modules.closure([name], self.modules):
             for required in module.requires:
                 if required in self.tables:
                     self._create(connection, made, required)
             if module.name not in made:
-                self._create_view(connection, module.name, module.sql, module.doc, module.columns)
+                kind = "TABLE" if materialize and module.materialize else "VIEW"
+                self._create_view(connection, module.name, module.sql, module.doc, module.columns, kind)
                 made.add(module.name)
 
     def _create_view(
@@ -171,10 +176,11 @@ class Trail:
         sql: str,
         meaning: str,
         columns: Iterable[Column],
+        kind: str = "VIEW",
     ) -> None:
         with self.errors(sql):
-            connection.execute(f"CREATE OR REPLACE VIEW {_quoted(name)} AS {sql}")
-            comments = [f"COMMENT ON VIEW {_quoted(name)} IS {_text(meaning)}"]
+            connection.execute(f"CREATE OR REPLACE {kind} {_quoted(name)} AS {sql}")
+            comments = [f"COMMENT ON {kind} {_quoted(name)} IS {_text(meaning)}"]
             comments += [
                 f"COMMENT ON COLUMN {_quoted(name)}.{_quoted(column.name)} IS {_text(column.comment)}"
                 for column in columns
