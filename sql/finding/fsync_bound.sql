@@ -1,0 +1,94 @@
+-- Bound by flushes: the program waits for fsync, fdatasync or msync again and again, with little data each
+-- time. A flush takes a disk a revolution or two (8 ms at 7,200/min), a consumer SSD milliseconds, a drive
+-- with power-loss protection some 50 µs; the amount of data hardly matters. So it is their number that
+-- costs.
+--
+-- Flushes with `flush_bytes` or more each are limited by bandwidth and no finding: 1 MiB takes a disk
+-- about as long to write (10 ms at 100 MB/s) as the flush itself. SQLite, "Atomic Commit" and PRAGMA
+-- synchronous; PostgreSQL, "Reliability and the Write-Ahead Log".
+--
+-- @param min_share DOUBLE 0.01: a smaller share of the working time is no finding
+-- @param medium_share DOUBLE 0.05: share of the working time from which a finding is medium
+-- @param high_share DOUBLE 0.2: share of the working time from which a finding is high
+-- @param pattern_ops BIGINT 100: fewer occurrences of a pattern that is wrong by itself are no finding
+-- @param flush_bytes BIGINT 1048576 bytes: flushes of this much data each are limited by bandwidth
+-- @requires activity, effort
+WITH per_file AS (
+    SELECT
+        process_name,
+        file,
+        path,
+        min(process) AS process_min,
+        max(process) AS process_max,
+        CAST(sum(CASE WHEN kind = 'flush' THEN ops ELSE 0 END) AS BIGINT) AS ops,
+        CAST(sum(CASE WHEN kind = 'write' THEN ops ELSE 0 END) AS BIGINT) AS writes,
+        CAST(sum(CASE WHEN kind = 'write' THEN bytes ELSE 0 END) AS BIGINT) AS bytes,
+        CAST(sum(CASE WHEN kind = 'flush' THEN io_ns ELSE 0 END) AS BIGINT) AS cost_ns,
+        min(start_ts) AS start_ts,
+        max(end_ts) AS end_ts
+    FROM activity
+    WHERE kind = 'write' OR call IN ('fsync', 'fdatasync', 'sync_file_range', 'msync')
+    GROUP BY process_name, file, path
+    HAVING sum(CASE WHEN kind = 'flush' THEN ops ELSE 0 END) > 0
+),
+
+found AS (
+    SELECT
+        process_name,
+        CASE WHEN min(process_min) = max(process_max) THEN min(process_min) END AS process,
+        CASE WHEN 2 * max(cost_ns) >= sum(cost_ns) THEN max_by(file, cost_ns) END AS file,
+        CASE
+            WHEN count(*) = 1 THEN max(path)
+            ELSE concat(CAST(count(*) AS VARCHAR), ' files, most in ', max_by(path, cost_ns))
+        END AS place,
+        count(*) AS files,
+        CAST(sum(ops) AS BIGINT) AS ops,
+        CAST(sum(writes) AS BIGINT) AS writes,
+        CAST(sum(bytes) AS BIGINT) AS bytes,
+        CAST(sum(cost_ns) AS BIGINT) AS cost_ns,
+        min(start_ts) AS start_ts,
+        max(end_ts) AS end_ts
+    FROM per_file
+    GROUP BY process_name
+)
+
+SELECT
+    'fsync_bound' AS finding,
+    CASE
+        WHEN f.cost_ns >= p.high_share * e.work_ns THEN 'high'
+        WHEN f.cost_ns >= p.medium_share * e.work_ns THEN 'medium'
+        ELSE 'low'
+    END AS severity,
+    concat(
+        f.process_name, ': ', CAST(f.ops AS VARCHAR), ' flushes of ', f.place, ', ',
+        CAST(CAST(round(1e0 * f.bytes / NULLIF(f.ops, 0)) AS BIGINT) AS VARCHAR), ' bytes each, take ',
+        CAST(CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT) AS VARCHAR), ' % of the working time.'
+    ) AS title,
+    f.process AS process,
+    CAST(NULL AS BIGINT) AS thread,
+    f.file AS file,
+    f.ops AS ops,
+    f.bytes AS bytes,
+    f.cost_ns AS cost_ns,
+    f.start_ts AS start_ts,
+    f.end_ts AS end_ts,
+    concat(
+        CAST(f.ops AS VARCHAR), ' calls of fsync, fdatasync, sync_file_range or msync, ',
+        CAST(CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1)) AS VARCHAR), ' µs each, ',
+        CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s in all, for ',
+        CAST(CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR), ' MiB in ', CAST(f.writes AS VARCHAR),
+        ' writes.'
+    ) AS evidence,
+    concat(
+        'Flush once for many changes: one transaction for many statements (SQLite: BEGIN … COMMIT, ',
+        'PRAGMA journal_mode=WAL with synchronous=NORMAL; PostgreSQL: commit_delay, ',
+        'synchronous_commit=off for what may be lost, compare wal_sync_method with pg_test_fsync; ',
+        'Redis: appendfsync everysec). Put the log on a drive with power-loss protection. fdatasync ',
+        'instead of fsync on a preallocated file saves the journal''s commit.'
+    ) AS advice
+FROM found AS f
+CROSS JOIN params AS p
+CROSS JOIN effort AS e
+WHERE f.ops >= p.pattern_ops
+    AND f.bytes < p.flush_bytes * f.ops
+    AND f.cost_ns >= p.min_share * e.work_ns

@@ -1,0 +1,91 @@
+-- Reads at random places: read-ahead can't help, a disk moves its head for each (5 to 10 ms), an SSD
+-- serves one at a time in about 100 µs though it could serve many, and a network adds its round trip.
+-- Drishti: P11.
+--
+-- A read that neither begins where the one before (same thread, same file) ended nor repeats its step
+-- counts as random. Only those whose time matters are reported: random access to cached data costs
+-- microseconds.
+--
+-- @param min_share DOUBLE 0.01: a smaller share of the working time is no finding
+-- @param medium_share DOUBLE 0.05: share of the working time from which a finding is medium
+-- @param high_share DOUBLE 0.2: share of the working time from which a finding is high
+-- @param min_ops BIGINT 1000: fewer calls are no finding (Drishti, small_requests_absolute and random_operations_absolute)
+-- @param random_ratio DOUBLE 0.4: share of jumps that makes a pattern random; Drishti (random_operations) takes 0.2 of backward steps, and half of random steps are backward
+-- @requires step, effort
+WITH per_file AS (
+    SELECT
+        process_name,
+        file,
+        path,
+        min(process) AS process_min,
+        max(process) AS process_max,
+        CAST(sum(ops) AS BIGINT) AS all_ops,
+        CAST(sum(jump_ops) AS BIGINT) AS ops,
+        CAST(sum(jump_bytes) AS BIGINT) AS bytes,
+        CAST(sum(jump_ns) AS BIGINT) AS cost_ns,
+        min(start_ts) AS start_ts,
+        max(end_ts) AS end_ts
+    FROM step
+    WHERE kind = 'read'
+    GROUP BY process_name, file, path
+),
+
+found AS (
+    SELECT
+        process_name,
+        CASE WHEN min(process_min) = max(process_max) THEN min(process_min) END AS process,
+        CASE WHEN 2 * max(cost_ns) >= sum(cost_ns) THEN max_by(file, cost_ns) END AS file,
+        CASE
+            WHEN count(*) = 1 THEN max(path)
+            ELSE concat(CAST(count(*) AS VARCHAR), ' files, most in ', max_by(path, cost_ns))
+        END AS place,
+        count(*) AS files,
+        CAST(sum(all_ops) AS BIGINT) AS all_ops,
+        CAST(sum(ops) AS BIGINT) AS ops,
+        CAST(sum(bytes) AS BIGINT) AS bytes,
+        CAST(sum(cost_ns) AS BIGINT) AS cost_ns,
+        min(start_ts) AS start_ts,
+        max(end_ts) AS end_ts
+    FROM per_file
+    GROUP BY process_name
+)
+
+SELECT
+    'random_reads' AS finding,
+    CASE
+        WHEN f.cost_ns >= p.high_share * e.work_ns THEN 'high'
+        WHEN f.cost_ns >= p.medium_share * e.work_ns THEN 'medium'
+        ELSE 'low'
+    END AS severity,
+    concat(
+        f.process_name, ': ', CAST(f.ops AS VARCHAR), ' reads at random places of ', f.place, ' take ',
+        CAST(CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT) AS VARCHAR), ' % of the working time.'
+    ) AS title,
+    f.process AS process,
+    CAST(NULL AS BIGINT) AS thread,
+    f.file AS file,
+    f.ops AS ops,
+    f.bytes AS bytes,
+    f.cost_ns AS cost_ns,
+    f.start_ts AS start_ts,
+    f.end_ts AS end_ts,
+    concat(
+        CAST(f.ops AS VARCHAR), ' of ', CAST(f.all_ops AS VARCHAR), ' reads (',
+        CAST(CAST(round(1e2 * f.ops / NULLIF(f.all_ops, 0)) AS BIGINT) AS VARCHAR), ' %) jump irregularly: ',
+        CAST(CAST(round(1e0 * f.bytes / NULLIF(f.ops, 0)) AS BIGINT) AS VARCHAR), ' bytes and ',
+        CAST(CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1)) AS VARCHAR), ' µs each, ',
+        CAST(CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR), ' MiB and ',
+        CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s in all.'
+    ) AS evidence,
+    concat(
+        'Order the requests by offset before issuing them; keep many in flight (io_uring, ',
+        'posix_fadvise(POSIX_FADV_WILLNEED) ahead, PostgreSQL: effective_io_concurrency); enlarge ',
+        'the cache (shared_buffers, PRAGMA cache_size, more memory); an index or a layout in order ',
+        'of access; POSIX_FADV_RANDOM stops useless read-ahead. NVMe instead of disks helps most ', 'here.'
+    ) AS advice
+FROM found AS f
+CROSS JOIN params AS p
+CROSS JOIN effort AS e
+WHERE f.ops >= p.min_ops
+    AND f.ops >= p.random_ratio * f.all_ops
+    AND f.cost_ns >= p.min_share * e.work_ns

@@ -1,0 +1,101 @@
+-- Small reads in order that read-ahead serves well: worth knowing, hardly worth changing. The kernel sees
+-- the sequence and reads ahead (128 KiB by default, doubling window: Linux, mm/readahead.c), so that each
+-- small read is a copy from memory; what remains is the price of the system calls.
+--
+-- The counterpart of `finding_small_reads`: at least `consecutive_ratio` of the reads follow each other,
+-- and they cost less than `medium_share` of the working time.
+--
+-- @param min_share DOUBLE 0.01: a smaller share of the working time is no finding
+-- @param medium_share DOUBLE 0.05: share of the working time from which a finding is medium
+-- @param min_ops BIGINT 1000: fewer calls are no finding (Drishti, small_requests_absolute and random_operations_absolute)
+-- @param small_ratio DOUBLE 0.1: share of small requests from which they are a finding (Drishti, small_requests)
+-- @param consecutive_ratio DOUBLE 0.9: share of consecutive accesses from which a file is read or written in order
+-- @requires activity, step, effort
+WITH per_file AS (
+    SELECT
+        process_name,
+        file,
+        path,
+        min(process) AS process_min,
+        max(process) AS process_max,
+        CAST(sum(ops) AS BIGINT) AS all_ops,
+        CAST(sum(small_ops) AS BIGINT) AS ops,
+        CAST(sum(small_bytes) AS BIGINT) AS bytes,
+        CAST(sum(small_ns) AS BIGINT) AS cost_ns,
+        min(start_ts) AS start_ts,
+        max(end_ts) AS end_ts
+    FROM activity
+    WHERE kind = 'read' AND call NOT IN ('fread', 'fwrite')
+    GROUP BY process_name, file, path
+),
+
+summed AS (
+    SELECT
+        process_name,
+        CASE WHEN min(process_min) = max(process_max) THEN min(process_min) END AS process,
+        CASE WHEN 2 * max(cost_ns) >= sum(cost_ns) THEN max_by(file, cost_ns) END AS file,
+        CASE
+            WHEN count(*) = 1 THEN max(path)
+            ELSE concat(CAST(count(*) AS VARCHAR), ' files, most in ', max_by(path, cost_ns))
+        END AS place,
+        count(*) AS files,
+        CAST(sum(all_ops) AS BIGINT) AS all_ops,
+        CAST(sum(ops) AS BIGINT) AS ops,
+        CAST(sum(bytes) AS BIGINT) AS bytes,
+        CAST(sum(cost_ns) AS BIGINT) AS cost_ns,
+        min(start_ts) AS start_ts,
+        max(end_ts) AS end_ts
+    FROM per_file
+    GROUP BY process_name
+),
+
+ordered AS (
+    SELECT process_name, CAST(sum(consecutive_ops) AS DOUBLE) / NULLIF(sum(ops), 0) AS consecutive
+    FROM step
+    WHERE kind = 'read'
+    GROUP BY process_name
+),
+
+found AS (
+    SELECT s.*, coalesce(o.consecutive, 0) AS consecutive
+    FROM summed AS s
+    LEFT JOIN ordered AS o ON o.process_name = s.process_name
+)
+
+SELECT
+    'readahead_reads' AS finding,
+    'low' AS severity,
+    concat(
+        f.process_name, ': ', CAST(f.ops AS VARCHAR), ' small reads in order, ',
+        CAST(CAST(round(1e0 * f.bytes / NULLIF(f.ops, 0)) AS BIGINT) AS VARCHAR), ' bytes on average, from ',
+        f.place, ' take only ', CAST(CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT) AS VARCHAR),
+        ' % of the working time.'
+    ) AS title,
+    f.process AS process,
+    CAST(NULL AS BIGINT) AS thread,
+    f.file AS file,
+    f.ops AS ops,
+    f.bytes AS bytes,
+    f.cost_ns AS cost_ns,
+    f.start_ts AS start_ts,
+    f.end_ts AS end_ts,
+    concat(
+        CAST(CAST(round(1e2 * f.consecutive) AS BIGINT) AS VARCHAR),
+        ' % of the reads follow the one before, ',
+        CAST(CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1)) AS VARCHAR), ' µs each, ',
+        CAST(CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR), ' MiB and ',
+        CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR),
+        ' s in all: read-ahead has the data in memory when it is asked for.'
+    ) AS evidence,
+    concat(
+        'Nothing needs to be done. A buffer of 128 KiB or more would save most of the system calls; ',
+        'posix_fadvise(POSIX_FADV_SEQUENTIAL) doubles the read-ahead window.'
+    ) AS advice
+FROM found AS f
+CROSS JOIN params AS p
+CROSS JOIN effort AS e
+WHERE f.ops >= p.min_ops
+    AND f.ops >= p.small_ratio * f.all_ops
+    AND f.consecutive >= p.consecutive_ratio
+    AND f.cost_ns < p.medium_share * e.work_ns
+    AND f.cost_ns >= p.min_share * e.work_ns

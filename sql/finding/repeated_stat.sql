@@ -1,0 +1,96 @@
+-- The attributes of the same file read over and over by one process: stat, fstat or access whose answer
+-- was known. Locally a microsecond each, on NFS a round trip whenever the attribute cache (acregmin, 3 s)
+-- is over, on Lustre a call to metadata and object servers.
+--
+-- @param min_share DOUBLE 0.01: a smaller share of the working time is no finding
+-- @param medium_share DOUBLE 0.05: share of the working time from which a finding is medium
+-- @param high_share DOUBLE 0.2: share of the working time from which a finding is high
+-- @param min_ops BIGINT 1000: fewer calls are no finding (Drishti, small_requests_absolute and random_operations_absolute)
+-- @param stat_times BIGINT 10: questions for the attributes of one file by one process from which they count as repeated
+-- @requires activity, effort
+WITH repeated AS (
+    SELECT
+        process_name,
+        process,
+        file,
+        path,
+        CAST(sum(ops - failed) AS BIGINT) AS ops,
+        CAST(sum(io_ns) AS BIGINT) AS cost_ns,
+        min(start_ts) AS start_ts,
+        max(end_ts) AS end_ts
+    FROM activity
+    WHERE call IN ('stat', 'fstat', 'access') AND file IS NOT NULL
+    GROUP BY process_name, process, file, path
+    HAVING sum(ops - failed) >= (SELECT stat_times FROM params)
+),
+
+per_file AS (
+    SELECT
+        process_name,
+        file,
+        path,
+        min(process) AS process_min,
+        max(process) AS process_max,
+        CAST(sum(ops) AS BIGINT) AS ops,
+        CAST(sum(cost_ns) AS BIGINT) AS cost_ns,
+        min(start_ts) AS start_ts,
+        max(end_ts) AS end_ts
+    FROM repeated
+    GROUP BY process_name, file, path
+),
+
+found AS (
+    SELECT
+        process_name,
+        CASE WHEN min(process_min) = max(process_max) THEN min(process_min) END AS process,
+        CASE WHEN 2 * max(cost_ns) >= sum(cost_ns) THEN max_by(file, cost_ns) END AS file,
+        CASE
+            WHEN count(*) = 1 THEN max(path)
+            ELSE concat(CAST(count(*) AS VARCHAR), ' files, most in ', max_by(path, cost_ns))
+        END AS place,
+        count(*) AS files,
+        CAST(sum(ops) AS BIGINT) AS ops,
+        CAST(sum(cost_ns) AS BIGINT) AS cost_ns,
+        min(start_ts) AS start_ts,
+        max(end_ts) AS end_ts
+    FROM per_file
+    GROUP BY process_name
+)
+
+SELECT
+    'repeated_stat' AS finding,
+    CASE
+        WHEN f.cost_ns >= p.high_share * e.work_ns THEN 'high'
+        WHEN f.cost_ns >= p.medium_share * e.work_ns THEN 'medium'
+        ELSE 'low'
+    END AS severity,
+    concat(
+        f.process_name, ': attributes of ', f.place, ' read ', CAST(f.ops AS VARCHAR),
+        ' times, which takes ', CAST(CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT) AS VARCHAR),
+        ' % of the working time.'
+    ) AS title,
+    f.process AS process,
+    CAST(NULL AS BIGINT) AS thread,
+    f.file AS file,
+    f.ops AS ops,
+    CAST(NULL AS BIGINT) AS bytes,
+    f.cost_ns AS cost_ns,
+    f.start_ts AS start_ts,
+    f.end_ts AS end_ts,
+    concat(
+        CAST(f.ops AS VARCHAR), ' successful calls of stat, fstat or access on ', CAST(f.files AS VARCHAR),
+        ' files that one process asked ', CAST(p.stat_times AS VARCHAR), ' times or more; ',
+        CAST(CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1)) AS VARCHAR), ' µs each, ',
+        CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s in all.'
+    ) AS evidence,
+    concat(
+        'Keep the answer, or watch for changes with inotify. Open and handle the error instead of ',
+        'asking with access first. Web servers: cache (nginx: open_file_cache; PHP: ',
+        'opcache.revalidate_freq, realpath_cache_size). TZ=:/etc/localtime stops glibc''s stat for ',
+        'each localtime. NFS: a longer actimeo=.'
+    ) AS advice
+FROM found AS f
+CROSS JOIN params AS p
+CROSS JOIN effort AS e
+WHERE f.ops >= p.min_ops
+    AND f.cost_ns >= p.min_share * e.work_ns

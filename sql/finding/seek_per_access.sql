@@ -1,0 +1,82 @@
+-- A seek for each read or write: lseek only sets a number in the kernel, but it is a system call for each
+-- access, and it makes the descriptor useless for a second thread.
+--
+-- @param min_share DOUBLE 0.01: a smaller share of the working time is no finding
+-- @param medium_share DOUBLE 0.05: share of the working time from which a finding is medium
+-- @param high_share DOUBLE 0.2: share of the working time from which a finding is high
+-- @param min_ops BIGINT 1000: fewer calls are no finding (Drishti, small_requests_absolute and random_operations_absolute)
+-- @requires activity, effort
+WITH per_file AS (
+    SELECT
+        process_name,
+        file,
+        path,
+        min(process) AS process_min,
+        max(process) AS process_max,
+        CAST(sum(CASE WHEN kind = 'meta' THEN ops ELSE 0 END) AS BIGINT) AS ops,
+        CAST(sum(CASE WHEN kind <> 'meta' THEN ops ELSE 0 END) AS BIGINT) AS accesses,
+        CAST(sum(CASE WHEN kind = 'meta' THEN io_ns ELSE 0 END) AS BIGINT) AS cost_ns,
+        min(start_ts) AS start_ts,
+        max(end_ts) AS end_ts
+    FROM activity
+    WHERE kind IN ('read', 'write') OR call IN ('lseek', 'fseek')
+    GROUP BY process_name, file, path
+    HAVING sum(CASE WHEN kind = 'meta' THEN ops ELSE 0 END) > 0
+),
+
+found AS (
+    SELECT
+        process_name,
+        CASE WHEN min(process_min) = max(process_max) THEN min(process_min) END AS process,
+        CASE WHEN 2 * max(cost_ns) >= sum(cost_ns) THEN max_by(file, cost_ns) END AS file,
+        CASE
+            WHEN count(*) = 1 THEN max(path)
+            ELSE concat(CAST(count(*) AS VARCHAR), ' files, most in ', max_by(path, cost_ns))
+        END AS place,
+        count(*) AS files,
+        CAST(sum(ops) AS BIGINT) AS ops,
+        CAST(sum(accesses) AS BIGINT) AS accesses,
+        CAST(sum(cost_ns) AS BIGINT) AS cost_ns,
+        min(start_ts) AS start_ts,
+        max(end_ts) AS end_ts
+    FROM per_file
+    GROUP BY process_name
+)
+
+SELECT
+    'seek_per_access' AS finding,
+    CASE
+        WHEN f.cost_ns >= p.high_share * e.work_ns THEN 'high'
+        WHEN f.cost_ns >= p.medium_share * e.work_ns THEN 'medium'
+        ELSE 'low'
+    END AS severity,
+    concat(
+        f.process_name, ': ', CAST(f.ops AS VARCHAR), ' seeks for ', CAST(f.accesses AS VARCHAR),
+        ' reads and writes of ', f.place, ' take ',
+        CAST(CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT) AS VARCHAR), ' % of the working time.'
+    ) AS title,
+    f.process AS process,
+    CAST(NULL AS BIGINT) AS thread,
+    f.file AS file,
+    f.ops AS ops,
+    CAST(NULL AS BIGINT) AS bytes,
+    f.cost_ns AS cost_ns,
+    f.start_ts AS start_ts,
+    f.end_ts AS end_ts,
+    concat(
+        CAST(CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1)) AS VARCHAR), ' µs each, ',
+        CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s in all; ',
+        CAST(CAST(round(1e0 * 1e2 * f.ops / NULLIF(f.accesses, 0)) AS BIGINT) AS VARCHAR),
+        ' seeks for 100 accesses.'
+    ) AS evidence,
+    concat(
+        'pread and pwrite (os.pread in Python, read_at in Rust, FileChannel.read(buffer, position) ',
+        'in Java) take the offset as an argument: one call instead of two, and threads can share the ',
+        'descriptor. With stdio, fseek throws the buffer away: read ahead in the program or use ', 'pread.'
+    ) AS advice
+FROM found AS f
+CROSS JOIN params AS p
+CROSS JOIN effort AS e
+WHERE f.ops >= p.min_ops
+    AND 2 * f.ops >= f.accesses
+    AND f.cost_ns >= p.min_share * e.work_ns

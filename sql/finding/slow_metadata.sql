@@ -1,0 +1,82 @@
+-- Slow open, close or stat: a look-up in the kernel's caches takes microseconds; `slow_ns` and more on
+-- average means a network round trip, a cold disk, a metadata server under load, or data written back in
+-- close (NFS flushes there; so do ext4 and xfs for replaced files).
+--
+-- @param min_share DOUBLE 0.01: a smaller share of the working time is no finding
+-- @param medium_share DOUBLE 0.05: share of the working time from which a finding is medium
+-- @param high_share DOUBLE 0.2: share of the working time from which a finding is high
+-- @param slow_ns BIGINT 1000000 ns: a call for names and attributes that takes this long on average is slow
+-- @param slow_times BIGINT 10: fewer slow calls are no finding
+-- @requires activity, effort
+WITH per_file AS (
+    SELECT
+        process_name,
+        file,
+        path,
+        min(process) AS process_min,
+        max(process) AS process_max,
+        CAST(sum(ops) AS BIGINT) AS ops,
+        CAST(sum(io_ns) AS BIGINT) AS cost_ns,
+        CAST(sum(CASE WHEN call IN ('close', 'fclose') THEN io_ns ELSE 0 END) AS BIGINT) AS close_ns,
+        min(start_ts) AS start_ts,
+        max(end_ts) AS end_ts
+    FROM activity
+    WHERE call IN ('open', 'creat', 'fopen', 'close', 'fclose', 'stat', 'fstat', 'access', 'rename', 'unlink', 'mkdir', 'opendir')
+    GROUP BY process_name, file, path
+    HAVING sum(io_ns) >= (SELECT slow_ns FROM params) * sum(ops)
+),
+
+found AS (
+    SELECT
+        process_name,
+        CASE WHEN min(process_min) = max(process_max) THEN min(process_min) END AS process,
+        CASE WHEN 2 * max(cost_ns) >= sum(cost_ns) THEN max_by(file, cost_ns) END AS file,
+        CASE
+            WHEN count(*) = 1 THEN max(path)
+            ELSE concat(CAST(count(*) AS VARCHAR), ' files, most in ', max_by(path, cost_ns))
+        END AS place,
+        count(*) AS files,
+        CAST(sum(ops) AS BIGINT) AS ops,
+        CAST(sum(cost_ns) AS BIGINT) AS cost_ns,
+        CAST(sum(close_ns) AS BIGINT) AS close_ns,
+        min(start_ts) AS start_ts,
+        max(end_ts) AS end_ts
+    FROM per_file
+    GROUP BY process_name
+)
+
+SELECT
+    'slow_metadata' AS finding,
+    CASE
+        WHEN f.cost_ns >= p.high_share * e.work_ns THEN 'high'
+        WHEN f.cost_ns >= p.medium_share * e.work_ns THEN 'medium'
+        ELSE 'low'
+    END AS severity,
+    concat(
+        f.process_name, ': ', CAST(f.ops AS VARCHAR), ' calls for names and attributes of ', f.place,
+        ' take ', CAST(CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e6 AS DECIMAL(18, 1)) AS VARCHAR), ' ms each, ',
+        CAST(CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT) AS VARCHAR), ' % of the working time.'
+    ) AS title,
+    f.process AS process,
+    CAST(NULL AS BIGINT) AS thread,
+    f.file AS file,
+    f.ops AS ops,
+    CAST(NULL AS BIGINT) AS bytes,
+    f.cost_ns AS cost_ns,
+    f.start_ts AS start_ts,
+    f.end_ts AS end_ts,
+    concat(
+        CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s in all, of which close took ',
+        CAST(CAST(f.close_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s.'
+    ) AS evidence,
+    concat(
+        'Look at what is below: nfsiostat or mountstats for round trips, the metadata server''s ',
+        'load, a directory with very many entries (ext4: dir_index). If close is slow, the data is ',
+        'written there: write earlier (sync_file_range, fdatasync in a second thread) or close in ',
+        'another thread. NFS: noatime, nconnect=, longer actimeo=.'
+    ) AS advice
+FROM found AS f
+CROSS JOIN params AS p
+CROSS JOIN effort AS e
+WHERE f.ops >= p.slow_times
+    AND f.cost_ns >= p.min_share * e.work_ns

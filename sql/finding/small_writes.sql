@@ -1,0 +1,116 @@
+-- Many small writes: a program hands over its data in requests too small for what each one costs. Each
+-- pays a system call and the locks of file and page cache; with O_SYNC, O_DIRECT, a network or a parallel
+-- file system each is an I/O of its own.
+--
+-- Tiny writes at the end of a file are `finding_tiny_appends`, those of stdio streams
+-- `finding_stdio_buffer`. Drishti: P06, with its 10 % and 1,000 requests; the size is explained at module
+-- `activity`.
+--
+-- @param min_share DOUBLE 0.01: a smaller share of the working time is no finding
+-- @param medium_share DOUBLE 0.05: share of the working time from which a finding is medium
+-- @param high_share DOUBLE 0.2: share of the working time from which a finding is high
+-- @param min_ops BIGINT 1000: fewer calls are no finding (Drishti, small_requests_absolute and random_operations_absolute)
+-- @param small_bytes BIGINT 131072 bytes: a request of fewer bytes is small
+-- @param small_ratio DOUBLE 0.1: share of small requests from which they are a finding (Drishti, small_requests)
+-- @param consecutive_ratio DOUBLE 0.9: share of consecutive accesses from which a file is read or written in order
+-- @param page_bytes BIGINT 4096 bytes: page of memory; glibc gives a stdio stream a buffer of st_blksize, the same (setbuf(3))
+-- @requires activity, step, effort
+WITH per_file AS (
+    SELECT
+        process_name,
+        file,
+        path,
+        min(process) AS process_min,
+        max(process) AS process_max,
+        CAST(sum(ops) AS BIGINT) AS all_ops,
+        CAST(sum(small_ops) AS BIGINT) AS ops,
+        CAST(sum(small_bytes) AS BIGINT) AS bytes,
+        CAST(sum(small_ns) AS BIGINT) AS cost_ns,
+        min(start_ts) AS start_ts,
+        max(end_ts) AS end_ts
+    FROM activity
+    WHERE kind = 'write' AND call NOT IN ('fread', 'fwrite')
+    GROUP BY process_name, file, path
+),
+
+summed AS (
+    SELECT
+        process_name,
+        CASE WHEN min(process_min) = max(process_max) THEN min(process_min) END AS process,
+        CASE WHEN 2 * max(cost_ns) >= sum(cost_ns) THEN max_by(file, cost_ns) END AS file,
+        CASE
+            WHEN count(*) = 1 THEN max(path)
+            ELSE concat(CAST(count(*) AS VARCHAR), ' files, most in ', max_by(path, cost_ns))
+        END AS place,
+        count(*) AS files,
+        CAST(sum(all_ops) AS BIGINT) AS all_ops,
+        CAST(sum(ops) AS BIGINT) AS ops,
+        CAST(sum(bytes) AS BIGINT) AS bytes,
+        CAST(sum(cost_ns) AS BIGINT) AS cost_ns,
+        min(start_ts) AS start_ts,
+        max(end_ts) AS end_ts
+    FROM per_file
+    GROUP BY process_name
+),
+
+ordered AS (
+    SELECT process_name, CAST(sum(consecutive_ops) AS DOUBLE) / NULLIF(sum(ops), 0) AS consecutive
+    FROM step
+    WHERE kind = 'write'
+    GROUP BY process_name
+),
+
+found AS (
+    SELECT s.*, coalesce(o.consecutive, 0) AS consecutive
+    FROM summed AS s
+    LEFT JOIN ordered AS o ON o.process_name = s.process_name
+)
+
+SELECT
+    'small_writes' AS finding,
+    CASE
+        WHEN f.cost_ns >= p.high_share * e.work_ns THEN 'high'
+        WHEN f.cost_ns >= p.medium_share * e.work_ns THEN 'medium'
+        ELSE 'low'
+    END AS severity,
+    concat(
+        f.process_name, ': ', CAST(f.ops AS VARCHAR), ' small writes, ',
+        CAST(CAST(round(1e0 * f.bytes / NULLIF(f.ops, 0)) AS BIGINT) AS VARCHAR), ' bytes on average, to ',
+        f.place, ' take ', CAST(CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT) AS VARCHAR),
+        ' % of the working time.'
+    ) AS title,
+    f.process AS process,
+    CAST(NULL AS BIGINT) AS thread,
+    f.file AS file,
+    f.ops AS ops,
+    f.bytes AS bytes,
+    f.cost_ns AS cost_ns,
+    f.start_ts AS start_ts,
+    f.end_ts AS end_ts,
+    concat(
+        CAST(f.ops AS VARCHAR), ' of ', CAST(f.all_ops AS VARCHAR), ' writes moved fewer than ',
+        CAST(p.small_bytes AS VARCHAR), ' bytes: ',
+        CAST(CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR), ' MiB in all, ',
+        CAST(CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1)) AS VARCHAR), ' µs each, ',
+        CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s together; ',
+        CAST(CAST(round(1e2 * f.consecutive) AS BIGINT) AS VARCHAR),
+        ' % of the writes follow the one before.'
+    ) AS evidence,
+    CASE
+        WHEN f.consecutive >= 0.5 THEN concat(
+                'Gather the data and write 1 MiB or more at once: a larger buffer (setvbuf, buffering= in ',
+                'Python, BufWriter::with_capacity in Rust), or writev for pieces that lie apart in memory.'
+            )
+        ELSE concat(
+                'Sort and merge neighbouring blocks before writing (pwritev); many rows in one transaction ',
+                '(SQLite: BEGIN … COMMIT around the inserts, PRAGMA journal_mode=WAL; PostgreSQL: COPY or ',
+                'multi-row INSERT). With MPI: MPI_File_write_all, which merges the ranks'' requests.'
+            )
+    END AS advice
+FROM found AS f
+CROSS JOIN params AS p
+CROSS JOIN effort AS e
+WHERE f.ops >= p.min_ops
+    AND f.ops >= p.small_ratio * f.all_ops
+    AND NOT (f.consecutive >= p.consecutive_ratio AND f.bytes < p.page_bytes * f.ops)
+    AND f.cost_ns >= p.min_share * e.work_ns

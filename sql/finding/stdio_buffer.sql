@@ -1,0 +1,85 @@
+-- stdio with its small buffer: fread and fwrite move a page at a time (glibc takes st_blksize, 4096 on
+-- most file systems), so that each MiB costs 256 system calls. Drishti: S01 reports stdio as such; here it
+-- is reported where its buffer costs time.
+--
+-- @param min_share DOUBLE 0.01: a smaller share of the working time is no finding
+-- @param medium_share DOUBLE 0.05: share of the working time from which a finding is medium
+-- @param high_share DOUBLE 0.2: share of the working time from which a finding is high
+-- @param min_ops BIGINT 1000: fewer calls are no finding (Drishti, small_requests_absolute and random_operations_absolute)
+-- @param page_bytes BIGINT 4096 bytes: page of memory; glibc gives a stdio stream a buffer of st_blksize, the same (setbuf(3))
+-- @requires activity, effort
+WITH per_file AS (
+    SELECT
+        process_name,
+        file,
+        path,
+        min(process) AS process_min,
+        max(process) AS process_max,
+        CAST(sum(ops) AS BIGINT) AS ops,
+        CAST(sum(calls) AS BIGINT) AS calls,
+        CAST(sum(bytes) AS BIGINT) AS bytes,
+        CAST(sum(io_ns) AS BIGINT) AS cost_ns,
+        min(start_ts) AS start_ts,
+        max(end_ts) AS end_ts
+    FROM activity
+    WHERE call IN ('fread', 'fwrite')
+    GROUP BY process_name, file, path
+),
+
+found AS (
+    SELECT
+        process_name,
+        CASE WHEN min(process_min) = max(process_max) THEN min(process_min) END AS process,
+        CASE WHEN 2 * max(cost_ns) >= sum(cost_ns) THEN max_by(file, cost_ns) END AS file,
+        CASE
+            WHEN count(*) = 1 THEN max(path)
+            ELSE concat(CAST(count(*) AS VARCHAR), ' files, most in ', max_by(path, cost_ns))
+        END AS place,
+        count(*) AS files,
+        CAST(sum(ops) AS BIGINT) AS ops,
+        CAST(sum(calls) AS BIGINT) AS calls,
+        CAST(sum(bytes) AS BIGINT) AS bytes,
+        CAST(sum(cost_ns) AS BIGINT) AS cost_ns,
+        min(start_ts) AS start_ts,
+        max(end_ts) AS end_ts
+    FROM per_file
+    GROUP BY process_name
+)
+
+SELECT
+    'stdio_buffer' AS finding,
+    CASE
+        WHEN f.cost_ns >= p.high_share * e.work_ns THEN 'high'
+        WHEN f.cost_ns >= p.medium_share * e.work_ns THEN 'medium'
+        ELSE 'low'
+    END AS severity,
+    concat(
+        f.process_name, ': stdio moves ', f.place, ' in ', CAST(f.ops AS VARCHAR), ' pieces of ',
+        CAST(CAST(round(1e0 * f.bytes / NULLIF(f.ops, 0)) AS BIGINT) AS VARCHAR), ' bytes, which take ',
+        CAST(CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT) AS VARCHAR), ' % of the working time.'
+    ) AS title,
+    f.process AS process,
+    CAST(NULL AS BIGINT) AS thread,
+    f.file AS file,
+    f.ops AS ops,
+    f.bytes AS bytes,
+    f.cost_ns AS cost_ns,
+    f.start_ts AS start_ts,
+    f.end_ts AS end_ts,
+    concat(
+        CAST(f.calls AS VARCHAR), ' calls of fread, fwrite and the like became ', CAST(f.ops AS VARCHAR),
+        ' system calls, ', CAST(CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1)) AS VARCHAR),
+        ' µs each, ', CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s in all, for ',
+        CAST(CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR), ' MiB.'
+    ) AS evidence,
+    concat(
+        'Give the stream a larger buffer right after fopen: setvbuf(stream, NULL, _IOFBF, 1 << 20); ',
+        'C++: stream.rdbuf()->pubsetbuf(buffer, size) before open; or read and write large pieces ',
+        'directly. Output that need not appear line by line should not be line buffered.'
+    ) AS advice
+FROM found AS f
+CROSS JOIN params AS p
+CROSS JOIN effort AS e
+WHERE f.ops >= p.min_ops
+    AND f.bytes <= p.page_bytes * f.ops
+    AND f.cost_ns >= p.min_share * e.work_ns

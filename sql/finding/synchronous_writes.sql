@@ -1,0 +1,84 @@
+-- Small writes through O_SYNC or O_DSYNC: each write waits until it is durable, as if a flush followed it
+-- (open(2)).
+--
+-- @param min_share DOUBLE 0.01: a smaller share of the working time is no finding
+-- @param medium_share DOUBLE 0.05: share of the working time from which a finding is medium
+-- @param high_share DOUBLE 0.2: share of the working time from which a finding is high
+-- @param small_bytes BIGINT 131072 bytes: a request of fewer bytes is small
+-- @param pattern_ops BIGINT 100: fewer occurrences of a pattern that is wrong by itself are no finding
+-- @requires activity, effort
+WITH per_file AS (
+    SELECT
+        process_name,
+        file,
+        path,
+        min(process) AS process_min,
+        max(process) AS process_max,
+        CAST(sum(CASE WHEN kind = 'write' THEN ops ELSE 0 END) AS BIGINT) AS ops,
+        CAST(sum(CASE WHEN kind = 'write' THEN bytes ELSE 0 END) AS BIGINT) AS bytes,
+        CAST(sum(CASE WHEN kind = 'write' THEN io_ns ELSE 0 END) AS BIGINT) AS cost_ns,
+        min(start_ts) AS start_ts,
+        max(end_ts) AS end_ts
+    FROM activity
+    WHERE kind = 'write' OR call = 'open'
+    GROUP BY process_name, file, path
+    HAVING sum(sync_opens) > 0
+),
+
+found AS (
+    SELECT
+        process_name,
+        CASE WHEN min(process_min) = max(process_max) THEN min(process_min) END AS process,
+        CASE WHEN 2 * max(cost_ns) >= sum(cost_ns) THEN max_by(file, cost_ns) END AS file,
+        CASE
+            WHEN count(*) = 1 THEN max(path)
+            ELSE concat(CAST(count(*) AS VARCHAR), ' files, most in ', max_by(path, cost_ns))
+        END AS place,
+        count(*) AS files,
+        CAST(sum(ops) AS BIGINT) AS ops,
+        CAST(sum(bytes) AS BIGINT) AS bytes,
+        CAST(sum(cost_ns) AS BIGINT) AS cost_ns,
+        min(start_ts) AS start_ts,
+        max(end_ts) AS end_ts
+    FROM per_file
+    GROUP BY process_name
+)
+
+SELECT
+    'synchronous_writes' AS finding,
+    CASE
+        WHEN f.cost_ns >= p.high_share * e.work_ns THEN 'high'
+        WHEN f.cost_ns >= p.medium_share * e.work_ns THEN 'medium'
+        ELSE 'low'
+    END AS severity,
+    concat(
+        f.process_name, ': ', CAST(f.ops AS VARCHAR), ' writes of ',
+        CAST(CAST(round(1e0 * f.bytes / NULLIF(f.ops, 0)) AS BIGINT) AS VARCHAR), ' bytes to ', f.place,
+        ', each made durable (O_SYNC or O_DSYNC), take ',
+        CAST(CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT) AS VARCHAR), ' % of the working time.'
+    ) AS title,
+    f.process AS process,
+    CAST(NULL AS BIGINT) AS thread,
+    f.file AS file,
+    f.ops AS ops,
+    f.bytes AS bytes,
+    f.cost_ns AS cost_ns,
+    f.start_ts AS start_ts,
+    f.end_ts AS end_ts,
+    concat(
+        CAST(CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1)) AS VARCHAR), ' µs each, ',
+        CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s in all, for ',
+        CAST(CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR), ' MiB.'
+    ) AS evidence,
+    concat(
+        'Open without O_SYNC and call fdatasync at the points that must survive a crash, or gather ',
+        'records into writes of 128 KiB or more. PostgreSQL: compare wal_sync_method=fdatasync with ',
+        'open_datasync by pg_test_fsync. O_DSYNC is enough where O_SYNC is set: it leaves out times ',
+        'and attributes.'
+    ) AS advice
+FROM found AS f
+CROSS JOIN params AS p
+CROSS JOIN effort AS e
+WHERE f.ops >= p.pattern_ops
+    AND f.bytes < p.small_bytes * f.ops
+    AND f.cost_ns >= p.min_share * e.work_ns

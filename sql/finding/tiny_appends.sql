@@ -1,0 +1,108 @@
+-- Many tiny writes one after the other: a log, a journal or a text output that is written line by line.
+-- Each write copies a few bytes but pays the whole system call, and several of them dirty the same page.
+-- The work disappears with a buffer, because the data lies in order already.
+--
+-- Tiny is less than a page on average; in order means `consecutive_ratio` of the writes begin where the
+-- one before ended. Writes of stdio streams are `finding_stdio_buffer` and `finding_stdio_flush`.
+--
+-- @param min_share DOUBLE 0.01: a smaller share of the working time is no finding
+-- @param medium_share DOUBLE 0.05: share of the working time from which a finding is medium
+-- @param high_share DOUBLE 0.2: share of the working time from which a finding is high
+-- @param min_ops BIGINT 1000: fewer calls are no finding (Drishti, small_requests_absolute and random_operations_absolute)
+-- @param consecutive_ratio DOUBLE 0.9: share of consecutive accesses from which a file is read or written in order
+-- @param page_bytes BIGINT 4096 bytes: page of memory; glibc gives a stdio stream a buffer of st_blksize, the same (setbuf(3))
+-- @requires activity, step, effort
+WITH per_file AS (
+    SELECT
+        process_name,
+        file,
+        path,
+        min(process) AS process_min,
+        max(process) AS process_max,
+        CAST(sum(ops) AS BIGINT) AS all_ops,
+        CAST(sum(small_ops) AS BIGINT) AS ops,
+        CAST(sum(small_bytes) AS BIGINT) AS bytes,
+        CAST(sum(small_ns) AS BIGINT) AS cost_ns,
+        min(start_ts) AS start_ts,
+        max(end_ts) AS end_ts
+    FROM activity
+    WHERE kind = 'write' AND call NOT IN ('fread', 'fwrite')
+    GROUP BY process_name, file, path
+),
+
+summed AS (
+    SELECT
+        process_name,
+        CASE WHEN min(process_min) = max(process_max) THEN min(process_min) END AS process,
+        CASE WHEN 2 * max(cost_ns) >= sum(cost_ns) THEN max_by(file, cost_ns) END AS file,
+        CASE
+            WHEN count(*) = 1 THEN max(path)
+            ELSE concat(CAST(count(*) AS VARCHAR), ' files, most in ', max_by(path, cost_ns))
+        END AS place,
+        count(*) AS files,
+        CAST(sum(all_ops) AS BIGINT) AS all_ops,
+        CAST(sum(ops) AS BIGINT) AS ops,
+        CAST(sum(bytes) AS BIGINT) AS bytes,
+        CAST(sum(cost_ns) AS BIGINT) AS cost_ns,
+        min(start_ts) AS start_ts,
+        max(end_ts) AS end_ts
+    FROM per_file
+    GROUP BY process_name
+),
+
+ordered AS (
+    SELECT process_name, CAST(sum(consecutive_ops) AS DOUBLE) / NULLIF(sum(ops), 0) AS consecutive
+    FROM step
+    WHERE kind = 'write'
+    GROUP BY process_name
+),
+
+found AS (
+    SELECT s.*, coalesce(o.consecutive, 0) AS consecutive
+    FROM summed AS s
+    LEFT JOIN ordered AS o ON o.process_name = s.process_name
+)
+
+SELECT
+    'tiny_appends' AS finding,
+    CASE
+        WHEN f.cost_ns >= p.high_share * e.work_ns THEN 'high'
+        WHEN f.cost_ns >= p.medium_share * e.work_ns THEN 'medium'
+        ELSE 'low'
+    END AS severity,
+    concat(
+        f.process_name, ': ', CAST(f.ops AS VARCHAR), ' writes in a row of ',
+        CAST(CAST(round(1e0 * f.bytes / NULLIF(f.ops, 0)) AS BIGINT) AS VARCHAR), ' bytes to ', f.place,
+        ' take ', CAST(CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT) AS VARCHAR),
+        ' % of the working time.'
+    ) AS title,
+    f.process AS process,
+    CAST(NULL AS BIGINT) AS thread,
+    f.file AS file,
+    f.ops AS ops,
+    f.bytes AS bytes,
+    f.cost_ns AS cost_ns,
+    f.start_ts AS start_ts,
+    f.end_ts AS end_ts,
+    concat(
+        CAST(CAST(round(1e2 * f.consecutive) AS BIGINT) AS VARCHAR),
+        ' % of the writes begin where the one before ended; ',
+        CAST(CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR), ' MiB in all, ',
+        CAST(CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1)) AS VARCHAR), ' µs each, ',
+        CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s together: ',
+        CAST(CAST(round(1e0 * f.bytes / 1048576) AS BIGINT) AS VARCHAR),
+        ' writes of 1 MiB would carry the same.'
+    ) AS evidence,
+    concat(
+        'Buffer the output and write 64 KiB or more at once: a stdio stream without fflush after ',
+        'each line (setvbuf with _IOFBF), buffering= in Python''s open, BufWriter in Rust, an ',
+        'asynchronous appender for log frameworks; drop O_APPEND writes per line in favour of one ',
+        'per batch.'
+    ) AS advice
+FROM found AS f
+CROSS JOIN params AS p
+CROSS JOIN effort AS e
+WHERE f.ops >= p.min_ops
+    AND f.bytes < p.page_bytes * f.ops
+    AND f.consecutive >= p.consecutive_ratio
+    AND f.cost_ns >= p.min_share * e.work_ns
