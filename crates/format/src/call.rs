@@ -129,12 +129,12 @@ calls! {
     98 Writev "writev" Write "Write at the file position from several buffers.";
     99 Pwritev "pwritev" Write "Write at a given position from several buffers (pwritev, pwritev2); flags are RWF_*.";
     100 Fwrite "fwrite" Write "A stdio write that made the stream's buffer reach the kernel; length and result are what the kernel moved.";
+    101 Fflush "fflush" Write "A stdio stream's buffer was handed to the kernel by fflush, or ahead of fseek, fclose or exit; length and result are what it moved.";
 
     128 Fsync "fsync" Flush "Make a file and its attributes durable.";
     129 Fdatasync "fdatasync" Flush "Make a file's data durable.";
     130 SyncFileRange "sync_file_range" Flush "Start or await write-back of a range; flags are SYNC_FILE_RANGE_*.";
     131 Sync "sync" Flush "Make a whole file system durable (sync, syncfs).";
-    132 Fflush "fflush" Write "Hand a stdio stream's buffer to the kernel, not to the device; length and result are what it moved.";
 
     160 Mmap "mmap" Map "Map a file; result is the address, flags are PROT_* in the low 8 bits, then MAP_*.";
     161 Munmap "munmap" Map "End a mapping of a file.";

@@ -184,6 +184,8 @@ pub enum RingState {
     Live = 1,
     /// Its thread ended or moved to a larger ring: drain, then set [`RingState::Free`].
     Closed = 2,
+    /// A thread is writing its identity; the sealer leaves the ring alone.
+    Claimed = 3,
 }
 
 /// First page of a ring.
@@ -215,7 +217,8 @@ pub struct RingHeader {
     pub _pad1: [u64; 7],
     /// Calls that have not returned, outermost first, as slots with `dur` 0.
     pub inflight: [Slot; INFLIGHT_DEPTH],
-    /// Stack address of each call in flight: a frame that a `longjmp` left has a lower one than its successor.
+    /// Stack address of each call in flight. A call nested in another one has a lower address; an
+    /// entry whose address is not above the current one was left by a `longjmp`.
     pub frames: [AtomicU64; INFLIGHT_DEPTH],
 }
 

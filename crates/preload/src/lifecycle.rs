@@ -1,0 +1,250 @@
+//! The library's and the threads' beginning and end.
+
+use core::ffi::{c_char, c_int, c_void};
+use core::sync::atomic::{AtomicI32, AtomicU32, Ordering::*};
+
+use iotrail_format::segment::{ProcessState, SESSION_ENV, TextKind};
+use iotrail_sdk::{attach, clock, post, sys};
+use libc::{pthread_attr_t, pthread_t};
+
+use crate::real::interpose;
+use crate::{descriptors, paths, stream, unseen};
+
+/// Room for one environment variable with a path.
+const VARIABLE: usize = 4352;
+static mut PRELOAD_VARIABLE: [u8; VARIABLE] = [0; VARIABLE];
+static mut SESSION_VARIABLE: [u8; 512] = [0; 512];
+/// pthread key whose destructor tells a thread's end.
+static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
+/// Status given to exit; -1 none.
+static STATUS: AtomicI32 = AtomicI32::new(-1);
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEGIN: extern "C" fn(c_int, *const *const c_char, *const *const c_char) = begin;
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static END: extern "C" fn() = end;
+
+/// glibc passes the environment to constructors; `environ` may not be set up yet by then.
+extern "C" fn begin(_count: c_int, _arguments: *const *const c_char, environment: *const *const c_char) {
+    let Some(session) = variable(environment, SESSION_ENV.as_bytes()) else { return };
+    let preload = variable(environment, b"LD_PRELOAD").unwrap_or(b"");
+    keep((&raw mut PRELOAD_VARIABLE).cast(), VARIABLE, b"LD_PRELOAD=", ours(preload));
+    keep((&raw mut SESSION_VARIABLE).cast(), 512, b"IOTRAIL_SESSION=", session);
+    if !attach::init(session) {
+        return;
+    }
+    // SAFETY: registers functions that stay; this library is never unloaded.
+    unsafe {
+        libc::pthread_atfork(None, Some(forked_parent), Some(forked_child));
+        let mut key = 0;
+        if libc::pthread_key_create(&raw mut key, Some(thread_ended)) == 0 {
+            KEY.store(key, Relaxed);
+        }
+    }
+    paths::read_cwd();
+    describe();
+    if let Some(header) = attach::header() {
+        header.rank.store(rank(environment), Relaxed);
+    }
+}
+
+/// The entry of LD_PRELOAD that names this library; others are the program's business.
+fn ours(preload: &[u8]) -> &[u8] {
+    preload
+        .split(|&byte| byte == b':' || byte == b' ')
+        .find(|path| path.windows(18).any(|part| part == b"libiotrail_preload"))
+        .unwrap_or(b"")
+}
+
+/// The value of a variable.
+fn variable<'a>(environment: *const *const c_char, name: &[u8]) -> Option<&'a [u8]> {
+    if environment.is_null() {
+        return None;
+    }
+    // SAFETY: a NULL-terminated array of C strings that lives as long as the program.
+    unsafe {
+        let mut at = environment;
+        while !(*at).is_null() {
+            let text = core::ffi::CStr::from_ptr(*at).to_bytes();
+            if text.len() > name.len() && text.starts_with(name) && text[name.len()] == b'=' {
+                return Some(&text[name.len() + 1..]);
+            }
+            at = at.add(1);
+        }
+    }
+    None
+}
+
+fn keep(target: *mut u8, room: usize, name: &[u8], value: &[u8]) {
+    if value.is_empty() || name.len() + value.len() + 1 > room {
+        return;
+    }
+    // SAFETY: the constructor runs before other threads; the target holds `room` bytes.
+    unsafe {
+        core::ptr::copy_nonoverlapping(name.as_ptr(), target, name.len());
+        core::ptr::copy_nonoverlapping(value.as_ptr(), target.add(name.len()), value.len());
+        target.add(name.len() + value.len()).write(0);
+    }
+}
+
+/// `LD_PRELOAD=…` and `IOTRAIL_SESSION=…` for environments that lack them; null before recording.
+pub fn variables() -> (*const c_char, *const c_char) {
+    // SAFETY: written once, by the constructor.
+    unsafe {
+        if PRELOAD_VARIABLE[0] == 0 {
+            return (core::ptr::null(), core::ptr::null());
+        }
+        ((&raw const PRELOAD_VARIABLE).cast(), (&raw const SESSION_VARIABLE).cast())
+    }
+}
+
+/// The MPI rank as launchers tell it: Open MPI, MPICH and Intel MPI, PMIx, Slurm.
+fn rank(environment: *const *const c_char) -> c_int {
+    for name in ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"] {
+        if let Some(text) = variable(environment, name.as_bytes())
+            && let Ok(text) = core::str::from_utf8(text)
+            && let Ok(rank) = text.parse()
+        {
+            return rank;
+        }
+    }
+    -1
+}
+
+/// Posts who this image is.
+fn describe() {
+    let mut buffer = [0u8; 4096];
+    // SAFETY: NUL-terminated paths and a buffer of the size given.
+    unsafe {
+        let length = sys::readlinkat(
+            sys::AT_FDCWD,
+            c"/proc/self/exe".as_ptr().cast(),
+            buffer.as_mut_ptr(),
+            buffer.len(),
+        );
+        if !sys::failed(length) {
+            post::text(TextKind::Exe, 0, &buffer[..(length as usize).min(buffer.len())]);
+        }
+        let fd = sys::openat(sys::AT_FDCWD, c"/proc/self/cmdline".as_ptr().cast(), sys::O_CLOEXEC, 0);
+        if !sys::failed(fd) {
+            let length = sys::read(fd as c_int, buffer.as_mut_ptr(), buffer.len());
+            sys::close(fd as c_int);
+            if !sys::failed(length) {
+                post::text(TextKind::Command, 0, &buffer[..(length as usize).min(buffer.len())]);
+            }
+        }
+    }
+    paths::with_cwd(|cwd| {
+        post::text(TextKind::Cwd, 0, cwd);
+    });
+}
+
+extern "C" fn end() {
+    if attach::off() {
+        return;
+    }
+    stream::flush_at_exit();
+    unseen::post_counts();
+    attach::image_ends(ProcessState::Exited, STATUS.load(Relaxed));
+}
+
+/// The program calls exit.
+pub fn exiting(status: c_int) {
+    STATUS.store(status & 0xff, Relaxed);
+}
+
+extern "C" fn forked_parent() {
+    if !attach::off() {
+        descriptors::share_all();
+    }
+}
+
+extern "C" fn forked_child() {
+    STATUS.store(-1, Relaxed);
+    descriptors::share_all();
+    // The segment begins now, so that the process has its true start; exe and directory are its parent's.
+    if !attach::off() {
+        describe();
+    }
+}
+
+unsafe extern "C" fn thread_ended(_value: *mut c_void) {
+    attach::thread_ends();
+}
+
+type Start = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
+
+/// What a new thread needs, from its creator.
+struct Box {
+    taken: AtomicU32,
+    start: core::cell::UnsafeCell<Option<Start>>,
+    argument: core::cell::UnsafeCell<*mut c_void>,
+}
+
+// SAFETY: between taking a box and its thread's first step only these two touch it, in that order.
+unsafe impl Sync for Box {}
+
+const EMPTY: Box = Box {
+    taken: AtomicU32::new(0),
+    start: core::cell::UnsafeCell::new(None),
+    argument: core::cell::UnsafeCell::new(core::ptr::null_mut()),
+};
+/// Threads that may be starting at the same moment; more are followed from their first call on.
+const BOXES: usize = 256;
+static STARTING: [Box; BOXES] = [const { EMPTY }; BOXES];
+
+extern "C-unwind" fn thread_begins(argument: *mut c_void) -> *mut c_void {
+    // SAFETY: pthread_create below passed a taken box, filled before the thread was made.
+    let (start, argument) = unsafe {
+        let packed = &*argument.cast::<Box>();
+        let taken = (*packed.start.get(), *packed.argument.get());
+        packed.taken.store(0, Release);
+        taken
+    };
+    attach::thread_began(clock::ticks());
+    let key = KEY.load(Relaxed);
+    if key != u32::MAX {
+        // SAFETY: a key of ours; any value but null makes the destructor run.
+        unsafe { libc::pthread_setspecific(key, core::ptr::dangling()) };
+    }
+    match start {
+        Some(start) => start(argument),
+        None => core::ptr::null_mut(),
+    }
+}
+
+interpose! {
+    pthread_create =>
+    fn(thread: *mut pthread_t, attributes: *const pthread_attr_t, start: Start, argument: *mut c_void) -> c_int, |real| {
+        if attach::off() {
+            return real(thread, attributes, start, argument);
+        }
+        let free = STARTING
+            .iter()
+            .find(|b| b.taken.load(Relaxed) == 0 && b.taken.compare_exchange(0, 1, Acquire, Relaxed).is_ok());
+        let Some(free) = free else { return real(thread, attributes, start, argument) };
+        *free.start.get() = Some(start);
+        *free.argument.get() = argument;
+        let result = real(thread, attributes, thread_begins, (&raw const *free).cast_mut().cast());
+        if result != 0 {
+            free.taken.store(0, Release);
+        }
+        result
+    }
+    pthread_setname_np => fn(thread: pthread_t, name: *const c_char) -> c_int, |real| {
+        let result = real(thread, name);
+        if result == 0 && !attach::off() && thread == libc::pthread_self() {
+            post::text(TextKind::ThreadName, 0, core::ffi::CStr::from_ptr(name).to_bytes());
+        }
+        result
+    }
+    prctl => fn(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int, |real| {
+        let result = real(option, a, b, c, d);
+        if result == 0 && option == libc::PR_SET_NAME && !attach::off() {
+            post::text(TextKind::ThreadName, 0, core::ffi::CStr::from_ptr(a as *const c_char).to_bytes());
+        }
+        result
+    }
+}

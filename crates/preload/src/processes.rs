@@ -1,0 +1,193 @@
+//! New processes and images: fork, vfork, exec, spawn, exit.
+//!
+//! A program that gives its child an environment of its own would end the recording there; the two
+//! variables that carry it are put back. Programs that no preload can enter are named as unseen.
+
+use core::arch::naked_asm;
+use core::ffi::{c_char, c_int, c_void};
+use core::mem::MaybeUninit;
+
+use iotrail_format::call::{Call, WaitKind};
+use iotrail_format::segment::{NONE, ProcessState};
+use iotrail_sdk::attach;
+use iotrail_sdk::sys::AT_FDCWD;
+use libc::pid_t;
+
+use crate::real::{Real, interpose};
+use crate::record::wait;
+use crate::{descriptors, lifecycle, unseen};
+
+type Strings = *const *const c_char;
+
+/// Most variables an environment may have to be completed; a larger one is passed on as it is.
+const MAX_VARIABLES: usize = 2048;
+
+/// Calls `run` with `environment`, completed by the recording's variables where they are missing.
+#[inline(never)]
+unsafe fn with_recording<R>(environment: Strings, run: impl FnOnce(Strings) -> R) -> R {
+    // SAFETY: the program passed a NULL-terminated array of C strings.
+    unsafe {
+        let (preload, session) = lifecycle::variables();
+        if attach::off() || environment.is_null() || preload.is_null() {
+            return run(environment);
+        }
+        let (mut count, mut has_session, mut preload_at) = (0, false, None);
+        while !(*environment.add(count)).is_null() {
+            let variable = *environment.add(count);
+            has_session |= starts_with(variable, b"IOTRAIL_SESSION=");
+            if starts_with(variable, b"LD_PRELOAD=") {
+                preload_at = Some(count);
+            }
+            count += 1;
+        }
+        let preloaded = preload_at.is_some_and(|at| contains(*environment.add(at), b"libiotrail_preload"));
+        if (has_session && preloaded) || count + 3 > MAX_VARIABLES {
+            return run(environment);
+        }
+        let mut list = MaybeUninit::<[*const c_char; MAX_VARIABLES]>::uninit();
+        let list = list.as_mut_ptr().cast::<*const c_char>();
+        core::ptr::copy_nonoverlapping(environment, list, count);
+        let mut joined = [0u8; 8192];
+        if !preloaded {
+            match preload_at {
+                // Its own preload libraries stay, after ours.
+                Some(at) => {
+                    let own = core::ffi::CStr::from_ptr(*environment.add(at)).to_bytes();
+                    let ours = core::ffi::CStr::from_ptr(preload).to_bytes();
+                    let rest = own.get(b"LD_PRELOAD=".len()..).unwrap_or(b"");
+                    if ours.len() + rest.len() + 2 > joined.len() {
+                        return run(environment);
+                    }
+                    joined[..ours.len()].copy_from_slice(ours);
+                    if !rest.is_empty() {
+                        joined[ours.len()] = b':';
+                        joined[ours.len() + 1..ours.len() + 1 + rest.len()].copy_from_slice(rest);
+                    }
+                    *list.add(at) = joined.as_ptr().cast();
+                }
+                None => {
+                    *list.add(count) = preload;
+                    count += 1;
+                }
+            }
+        }
+        if !has_session {
+            *list.add(count) = session;
+            count += 1;
+        }
+        *list.add(count) = core::ptr::null();
+        run(list.cast_const())
+    }
+}
+
+fn starts_with(text: *const c_char, prefix: &[u8]) -> bool {
+    // SAFETY: a C string; the comparison stops at its end.
+    unsafe { libc::strncmp(text, prefix.as_ptr().cast(), prefix.len()) == 0 }
+}
+
+fn contains(text: *const c_char, part: &[u8]) -> bool {
+    // SAFETY: a C string.
+    let text = unsafe { core::ffi::CStr::from_ptr(text) }.to_bytes();
+    text.windows(part.len()).any(|window| window == part)
+}
+
+/// An exec: the image ends with it, unless it fails.
+#[inline(never)]
+unsafe fn exec(run: impl FnOnce() -> c_int) -> c_int {
+    if attach::off() || attach::in_vfork_child() {
+        return run();
+    }
+    attach::image_ends(ProcessState::Exec, -1);
+    let result = run();
+    attach::image_goes_on();
+    result
+}
+
+unsafe extern "C" {
+    static environ: Strings;
+}
+
+interpose! {
+    execve => fn(path: *const c_char, arguments: Strings, environment: Strings) -> c_int, |real| {
+        unseen::look_at(AT_FDCWD, path, false);
+        with_recording(environment, |environment| exec(|| real(path, arguments, environment)))
+    }
+    execv => fn(path: *const c_char, arguments: Strings) -> c_int, |real| {
+        unseen::look_at(AT_FDCWD, path, false);
+        exec(|| real(path, arguments))
+    }
+    execvp => fn(file: *const c_char, arguments: Strings) -> c_int, |real| {
+        unseen::look_at(AT_FDCWD, file, true);
+        exec(|| real(file, arguments))
+    }
+    execvpe => fn(file: *const c_char, arguments: Strings, environment: Strings) -> c_int, |real| {
+        unseen::look_at(AT_FDCWD, file, true);
+        with_recording(environment, |environment| exec(|| real(file, arguments, environment)))
+    }
+    fexecve => fn(fd: c_int, arguments: Strings, environment: Strings) -> c_int, |real| {
+        with_recording(environment, |environment| exec(|| real(fd, arguments, environment)))
+    }
+    execveat =>
+    fn(directory: c_int, path: *const c_char, arguments: Strings, environment: Strings, flags: c_int) -> c_int, |real| {
+        unseen::look_at(directory, path, false);
+        with_recording(environment, |environment| exec(|| real(directory, path, arguments, environment, flags)))
+    }
+    posix_spawn =>
+    fn(pid: *mut pid_t, path: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: Strings, environment: Strings) -> c_int, |real| {
+        spawning(path, false);
+        with_recording(if environment.is_null() { environ } else { environment },
+            |environment| real(pid, path, actions, attributes, arguments, environment))
+    }
+    posix_spawnp =>
+    fn(pid: *mut pid_t, file: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: Strings, environment: Strings) -> c_int, |real| {
+        spawning(file, true);
+        with_recording(if environment.is_null() { environ } else { environment },
+            |environment| real(pid, file, actions, attributes, arguments, environment))
+    }
+    system => fn(command: *const c_char) -> c_int, |real| {
+        if !attach::off() {
+            descriptors::share_all();
+        }
+        wait(Call::Wait, WaitKind::Process, 0, NONE, NONE, || real(command))
+    }
+    exit => fn(status: c_int), |real| {
+        lifecycle::exiting(status);
+        real(status);
+    }
+    _exit, _Exit => fn(status: c_int), |real| {
+        if !attach::off() && !attach::in_vfork_child() {
+            attach::image_ends(ProcessState::Exited, status & 0xff);
+        }
+        real(status);
+    }
+    quick_exit => fn(status: c_int), |real| {
+        lifecycle::exiting(status);
+        real(status);
+    }
+}
+
+fn spawning(path: *const c_char, search: bool) {
+    if !attach::off() {
+        descriptors::share_all();
+        unseen::look_at(AT_FDCWD, path, search);
+    }
+}
+
+static VFORK: Real = Real::new(c"vfork");
+
+/// Prepares for vfork; returns the real one.
+extern "C" fn prepare_vfork() -> *const c_void {
+    if !attach::off() {
+        descriptors::share_all();
+        attach::before_vfork();
+    }
+    VFORK.get()
+}
+
+/// vfork returns twice on the same stack, so it can only be entered by a jump: the frame of a
+/// function that called it would be overwritten by the child before the parent returns through it.
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vfork() -> pid_t {
+    naked_asm!("sub rsp, 8", "call {prepare}", "add rsp, 8", "jmp rax", prepare = sym prepare_vfork)
+}

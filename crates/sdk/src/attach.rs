@@ -1,0 +1,691 @@
+//! Attaching a program image to a recording: its segment, its rings.
+//!
+//! One image (a process between two `exec`s, or a `fork`'s child) makes one segment file, maps it
+//! once, closes the descriptor at once, and populates it piece by piece. All state lives in one
+//! page that the kernel zeroes in a forked child (MADV_WIPEONFORK, Linux 4.14), so that the child
+//! can never post into its parent's rings.
+
+use core::ptr::{null, null_mut};
+use core::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+
+use iotrail_format::ids::{ProcessId, ThreadId};
+use iotrail_format::segment::*;
+
+use crate::thread::Thread;
+use crate::{clock, post, sys};
+
+/// Slots of a thread's first ring: 32 KiB, so that a short process costs little.
+const FIRST_CAPACITY: u32 = 512;
+/// Slots of the largest ring: 8 MiB, 130 ms of a million calls a second.
+const LAST_CAPACITY: u32 = 131_072;
+/// By how much a ring that fills is outgrown.
+const GROWTH: u32 = 8;
+/// Smallest span worth a segment when RLIMIT_FSIZE or RLIMIT_AS allow no more.
+const SMALLEST_SPAN: usize = 1 << 20;
+
+const NEW: u32 = 0;
+const ATTACHING: u32 = 1;
+const ACTIVE: u32 = 2;
+const OFF: u32 = 3;
+
+/// State of this program image, in a page of its own.
+#[repr(C)]
+pub struct Image {
+    generation: AtomicU64,
+    state: AtomicU32,
+    pid: AtomicU32,
+    base: AtomicPtr<u8>,
+    span: AtomicUsize,
+    process: AtomicI64,
+}
+
+impl Image {
+    const fn new(state: u32) -> Self {
+        Self {
+            generation: AtomicU64::new(0),
+            state: AtomicU32::new(state),
+            pid: AtomicU32::new(0),
+            base: AtomicPtr::new(null_mut()),
+            span: AtomicUsize::new(0),
+            process: AtomicI64::new(0),
+        }
+    }
+
+    /// What [`Thread::generation`] equals while the thread may post: 1 for an image that is not
+    /// attached, which no thread ever has.
+    #[inline(always)]
+    fn expected(&self) -> u64 {
+        self.generation.load(Relaxed).wrapping_add(1)
+    }
+
+    fn header(&self) -> *mut SegmentHeader {
+        self.base.load(Relaxed).cast()
+    }
+}
+
+/// Stands in until [`init`] has mapped the real page: nothing is recorded.
+static BEFORE_INIT: Image = Image::new(OFF);
+static IMAGE: AtomicPtr<Image> = AtomicPtr::new((&raw const BEFORE_INIT).cast_mut());
+static CONTROL: AtomicPtr<Control> = AtomicPtr::new(null_mut());
+/// The process id of the image that forked this one; survives the wipe.
+static FORKED_BY: AtomicI64 = AtomicI64::new(0);
+
+/// The session's directory, NUL-terminated; written once, before any other thread runs.
+static mut SESSION: [u8; SESSION_MAX] = [0; SESSION_MAX];
+const SESSION_MAX: usize = 256;
+
+#[inline(always)]
+pub(crate) fn image() -> &'static Image {
+    // SAFETY: IMAGE points to BEFORE_INIT or to a page that is never unmapped.
+    unsafe { &*IMAGE.load(Relaxed) }
+}
+
+/// Whether `thread` can post right now without any further step.
+#[inline(always)]
+pub(crate) fn ready(thread: &Thread) -> bool {
+    thread.generation == image().expected()
+}
+
+/// Begins recording this image into the session directory `session` (from [`SESSION_ENV`]).
+/// Returns whether it is attached; it isn't when the directory isn't a session of this version,
+/// has been closed, or has no room. Call once, from the library's constructor.
+pub fn init(session: &[u8]) -> bool {
+    if session.is_empty() || session.len() >= SESSION_MAX {
+        return false;
+    }
+    // SAFETY: the constructor runs before any other code of ours; nobody reads SESSION yet.
+    unsafe {
+        let target = (&raw mut SESSION).cast::<u8>();
+        core::ptr::copy_nonoverlapping(session.as_ptr(), target, session.len());
+        target.add(session.len()).write(0);
+    }
+    let control = open_control();
+    if control.is_null() {
+        return false;
+    }
+    CONTROL.store(control, Relaxed);
+    // SAFETY: a fresh anonymous page.
+    let page = unsafe {
+        sys::mmap(0, PAGE, sys::PROT_READ | sys::PROT_WRITE, sys::MAP_PRIVATE | sys::MAP_ANONYMOUS, -1, 0)
+    };
+    if sys::failed(page) {
+        return false;
+    }
+    // SAFETY: advice on the page just mapped. Without it a forked child would post into its
+    // parent's rings, so no recording then.
+    if sys::failed(unsafe { sys::madvise(page as usize, PAGE, sys::MADV_WIPEONFORK) }) {
+        return false;
+    }
+    // An all-zero page is a valid Image in state NEW.
+    IMAGE.store(page as *mut Image, Release);
+    enter(crate::thread::current())
+}
+
+/// The session's directory, for the environment of programs started from here.
+#[must_use]
+pub fn session() -> &'static [u8] {
+    // SAFETY: SESSION is written once by `init`, before other threads exist.
+    let bytes = unsafe { core::slice::from_raw_parts((&raw const SESSION).cast::<u8>(), SESSION_MAX) };
+    let length = bytes.iter().position(|&b| b == 0).unwrap_or(0);
+    &bytes[..length]
+}
+
+/// Whether this image is being recorded.
+#[must_use]
+pub fn active() -> bool {
+    image().state.load(Relaxed) == ACTIVE
+}
+
+/// Whether nothing will be recorded any more (no session, or it was closed): callers skip all work.
+#[inline(always)]
+#[must_use]
+pub fn off() -> bool {
+    image().state.load(Relaxed) == OFF
+}
+
+/// Pid of this image as of its attachment; 0 before.
+#[must_use]
+pub fn pid() -> u32 {
+    image().pid.load(Relaxed)
+}
+
+/// The header of this image's segment, if it has one.
+#[must_use]
+pub fn header() -> Option<&'static SegmentHeader> {
+    if !active() {
+        return None;
+    }
+    // SAFETY: an active image's base points to a populated header that stays mapped.
+    Some(unsafe { &*image().header() })
+}
+
+fn session_path(name: &[u8], out: &mut [u8; SESSION_MAX + 64]) {
+    let directory = session();
+    let mut at = 0;
+    for &byte in directory.iter().chain(b"/").chain(name) {
+        if at + 1 < out.len() {
+            out[at] = byte;
+            at += 1;
+        }
+    }
+    out[at] = 0;
+}
+
+fn open_control() -> *mut Control {
+    let mut path = [0u8; SESSION_MAX + 64];
+    session_path(CONTROL_NAME.as_bytes(), &mut path);
+    // SAFETY: a NUL-terminated path; the descriptor is closed below.
+    let fd = unsafe { sys::openat(sys::AT_FDCWD, path.as_ptr(), sys::O_RDWR | sys::O_CLOEXEC, 0) };
+    if sys::failed(fd) {
+        return null_mut();
+    }
+    // SAFETY: maps the first page of the file; read only after the size was checked.
+    let mapped = unsafe {
+        let mut stat = [0u8; 144];
+        sys::fstat(fd as i32, stat.as_mut_ptr());
+        let size = i64::from_ne_bytes([
+            stat[48], stat[49], stat[50], stat[51], stat[52], stat[53], stat[54], stat[55],
+        ]);
+        let mapped = if size >= PAGE as i64 {
+            sys::mmap(0, PAGE, sys::PROT_READ | sys::PROT_WRITE, sys::MAP_SHARED, fd as i32, 0)
+        } else {
+            -1
+        };
+        sys::close(fd as i32);
+        mapped
+    };
+    if sys::failed(mapped) {
+        return null_mut();
+    }
+    let control = mapped as *mut Control;
+    // SAFETY: a mapped page of at least the size of Control.
+    let (magic, version) = unsafe { ((*control).magic, (*control).version) };
+    if magic == CONTROL_MAGIC && version == SEGMENT_VERSION { control } else { null_mut() }
+}
+
+fn control() -> Option<&'static Control> {
+    // SAFETY: null or a mapping that is never undone.
+    unsafe { CONTROL.load(Relaxed).as_ref() }
+}
+
+/// Counts a call that could not be posted.
+#[cold]
+pub(crate) fn refuse_call() {
+    if let Some(header) = header() {
+        header.refused_calls.fetch_add(1, Relaxed);
+    } else if let Some(control) = control()
+        && control.closed.load(Relaxed) == 0
+    {
+        control.refused_calls.fetch_add(1, Relaxed);
+    }
+}
+
+/// The slow way into the recorder: attaches the image, claims a ring, or recognises a vfork child.
+/// Returns whether the thread may post.
+#[cold]
+#[inline(never)]
+pub(crate) fn enter(thread: *mut Thread) -> bool {
+    // SAFETY: the calling thread's own state, only used by it and its signal handlers.
+    let thread = unsafe { &mut *thread };
+    if ready(thread) {
+        return true;
+    }
+    if thread.busy != 0 {
+        return false;
+    }
+    if thread.vfork != 0 && thread.generation_of_vfork_is_current() {
+        return enter_after_vfork(thread);
+    }
+    thread.vfork = 0;
+    let image = image();
+    match image.state.load(Acquire) {
+        OFF => return false,
+        ACTIVE => {}
+        _ => {
+            thread.busy = 1;
+            let attached = attach(image);
+            thread.busy = 0;
+            if !attached {
+                return false;
+            }
+        }
+    }
+    if control().is_none_or(|control| control.closed.load(Relaxed) != 0) {
+        image.state.store(OFF, Relaxed);
+        return false;
+    }
+    thread.busy = 1;
+    // A forked child inherits the forking thread's state: it is another thread now.
+    if thread.generation != 0 && thread.generation != ENDED {
+        thread.id = 0;
+        thread.start_ticks = 0;
+    }
+    thread.ring = null_mut();
+    let claimed = claim(image, thread, FIRST_CAPACITY, 0);
+    thread.busy = 0;
+    claimed
+}
+
+/// Generation of a thread whose ring was closed at its end; it may still post from destructors.
+const ENDED: u64 = u64::MAX;
+
+impl Thread {
+    /// While `vfork` is set the thread's generation was put aside; its ring is still this image's
+    /// unless a real fork came in between (then the wiped image has another pid).
+    fn generation_of_vfork_is_current(&self) -> bool {
+        image().pid.load(Relaxed) == self.vfork && !self.ring.is_null()
+    }
+}
+
+/// The thread called `vfork`: either its child runs on its memory now, or the child is gone.
+fn enter_after_vfork(thread: &mut Thread) -> bool {
+    // SAFETY: no arguments.
+    let pid = unsafe { sys::getpid() } as u32;
+    let child = pid != thread.vfork;
+    if child != (thread.vfork_marked != 0) {
+        thread.vfork_marked = u16::from(child);
+        post::vfork_marker(thread, if child { pid as i32 } else { 0 });
+    }
+    if !child {
+        thread.vfork = 0;
+        thread.generation = image().expected();
+    }
+    true
+}
+
+/// Says that this thread is about to call `vfork`.
+pub fn before_vfork() {
+    let thread = crate::thread::current();
+    // SAFETY: the calling thread's own state.
+    let thread = unsafe { &mut *thread };
+    if ready(thread) {
+        thread.vfork = pid();
+        thread.generation = 0;
+    }
+}
+
+/// Whether the caller is a vfork child: it shares its parent's memory but not its descriptors.
+#[inline]
+#[must_use]
+pub fn in_vfork_child() -> bool {
+    // SAFETY: the calling thread's own state.
+    let thread = unsafe { &*crate::thread::current() };
+    // SAFETY: no arguments.
+    thread.vfork != 0 && unsafe { sys::getpid() } as u32 != thread.vfork
+}
+
+fn attach(image: &Image) -> bool {
+    match image.state.compare_exchange(NEW, ATTACHING, AcqRel, Acquire) {
+        Ok(_) => {}
+        Err(ATTACHING) => {
+            // Another thread is at it; it needs tens of microseconds.
+            for _ in 0..10_000 {
+                // SAFETY: no arguments.
+                unsafe { sys::sched_yield() };
+                if image.state.load(Acquire) != ATTACHING {
+                    break;
+                }
+            }
+            return image.state.load(Acquire) == ACTIVE;
+        }
+        Err(state) => return state == ACTIVE,
+    }
+    let attached =
+        control().is_some_and(|control| control.closed.load(Relaxed) == 0 && make_segment(image, control));
+    if !attached && let Some(control) = control() {
+        control.refused.fetch_add(1, Relaxed);
+    }
+    image.state.store(if attached { ACTIVE } else { OFF }, Release);
+    attached
+}
+
+fn limit(resource: usize) -> u64 {
+    let mut limits = [u64::MAX; 2];
+    // SAFETY: reads the limit of this process into `limits`.
+    unsafe { sys::prlimit(0, resource, null(), &raw mut limits) };
+    limits[0]
+}
+
+fn make_segment(image: &Image, control: &'static Control) -> bool {
+    const RLIMIT_FSIZE: usize = 1;
+    let start_ticks = clock::ticks();
+    let start_mono = sys::monotonic();
+    // SAFETY: no arguments.
+    let (pid, ppid) = unsafe { (sys::getpid() as u32, sys::getppid() as u32) };
+
+    let mut name = [0u8; 48];
+    let name = segment_name(&mut name, pid, start_ticks);
+    let mut path = [0u8; SESSION_MAX + 64];
+    session_path(name, &mut path);
+
+    // ftruncate beyond RLIMIT_FSIZE would send the host SIGXFSZ (setrlimit(2)).
+    let mut span = SEGMENT_SPAN.min(limit(RLIMIT_FSIZE) as usize) & !(PAGE - 1);
+    let first = RINGS_START + PAGE + FIRST_CAPACITY as usize * size_of::<Slot>();
+    let base = loop {
+        if span < SMALLEST_SPAN {
+            return false;
+        }
+        let base = map_new_file(&path, span);
+        if !sys::failed(base) {
+            break base as usize;
+        }
+        // The address space is limited (RLIMIT_AS): try with less.
+        span /= 4;
+    };
+    // SAFETY: advice on the mapping just made. The host's children don't need it, nor its core files.
+    unsafe {
+        sys::madvise(base, span, sys::MADV_DONTFORK);
+        sys::madvise(base, span, sys::MADV_DONTDUMP);
+    }
+    // Header, ring table and the first ring in one go.
+    if !populate(control, base, first) {
+        // SAFETY: undoes the mapping and the file just made; nobody else knows them.
+        unsafe {
+            sys::munmap(base, span);
+            sys::unlink(path.as_ptr());
+        }
+        return false;
+    }
+    let process = ProcessId::new(pid, start_ticks);
+    let header = base as *mut SegmentHeader;
+    // SAFETY: the header's page was populated and is ours until `magic` is stored.
+    unsafe {
+        (*header).version = SEGMENT_VERSION;
+        (*header).pid = pid;
+        (*header).ppid = ppid;
+        (*header).start_ticks = start_ticks;
+        (*header).start_mono = start_mono;
+        (*header).parent = FORKED_BY.load(Relaxed);
+        (*header).exit_status.store(-1, Relaxed);
+        (*header).rank.store(-1, Relaxed);
+        for unknown in
+            [&(*header).user_ns, &(*header).system_ns, &(*header).minor_faults, &(*header).major_faults]
+        {
+            unknown.store(-1, Relaxed);
+        }
+        (*header).next_free.store(RINGS_START as u64, Relaxed);
+        (*header).populated.store(first as u64, Relaxed);
+        (*header).magic.store(SEGMENT_MAGIC, Release);
+    }
+    FORKED_BY.store(process.0, Relaxed);
+    image.pid.store(pid, Relaxed);
+    image.base.store(base as *mut u8, Relaxed);
+    image.span.store(span, Relaxed);
+    image.process.store(process.0, Relaxed);
+    image.generation.store(start_ticks.max(1), Relaxed);
+    true
+}
+
+/// `seg-PID-START`, both in hexadecimal, NUL-terminated by the array's zeros.
+fn segment_name(out: &mut [u8; 48], pid: u32, ticks: u64) -> &[u8] {
+    let mut at = 0;
+    let mut push = |byte: u8| {
+        out[at] = byte;
+        at += 1;
+    };
+    let hex = |value: u64, digit: u32| b"0123456789abcdef"[(value >> (4 * digit) & 15) as usize];
+    SEGMENT_PREFIX.bytes().for_each(&mut push);
+    (0..8).rev().for_each(|digit| push(hex(u64::from(pid), digit)));
+    push(b'-');
+    (0..16).rev().for_each(|digit| push(hex(ticks, digit)));
+    &out[..at]
+}
+
+/// Creates the file and maps `span` bytes of it; the descriptor is closed again.
+fn map_new_file(path: &[u8], span: usize) -> isize {
+    const FLAGS: i32 = sys::O_RDWR | sys::O_CREAT | sys::O_EXCL | sys::O_CLOEXEC;
+    // SAFETY: a NUL-terminated path; the descriptor is ours and closed before returning.
+    unsafe {
+        let fd = sys::openat(sys::AT_FDCWD, path.as_ptr(), FLAGS, 0o600);
+        if sys::failed(fd) {
+            return fd;
+        }
+        let sized = sys::ftruncate(fd as i32, span as i64);
+        let mapped = if sys::failed(sized) {
+            sized
+        } else {
+            sys::mmap(
+                0,
+                span,
+                sys::PROT_READ | sys::PROT_WRITE,
+                sys::MAP_SHARED | sys::MAP_NORESERVE,
+                fd as i32,
+                0,
+            )
+        };
+        sys::close(fd as i32);
+        if sys::failed(mapped) {
+            sys::unlink(path.as_ptr());
+        }
+        mapped
+    }
+}
+
+/// Makes `length` bytes at `address` present, or nothing: a full tmpfs answers EFAULT here where a
+/// plain store would be SIGBUS (madvise(2), MADV_POPULATE_WRITE).
+fn populate(control: &Control, address: usize, length: usize) -> bool {
+    if control.used.fetch_add(length as i64, Relaxed) + length as i64 > control.budget as i64 {
+        control.used.fetch_sub(length as i64, Relaxed);
+        return false;
+    }
+    // SAFETY: the range lies in our own mapping.
+    if sys::failed(unsafe { sys::madvise(address, length, sys::MADV_POPULATE_WRITE) }) {
+        control.used.fetch_sub(length as i64, Relaxed);
+        return false;
+    }
+    true
+}
+
+/// Gives `thread` a ring of at least `capacity` slots; `carry_from` is the ring it leaves, whose
+/// calls in flight move along.
+fn claim(image: &Image, thread: &mut Thread, capacity: u32, carry_from: usize) -> bool {
+    let base = image.base.load(Relaxed) as usize;
+    let Some(ring) = free_ring(image, capacity).or_else(|| new_ring(image, capacity)) else {
+        if carry_from == 0
+            && let Some(control) = control()
+        {
+            control.refused.fetch_add(1, Relaxed);
+        }
+        return false;
+    };
+    let (offset, capacity) = ring;
+    // SAFETY: gettid has no arguments.
+    let tid = unsafe { sys::gettid() } as u32;
+    if thread.start_ticks == 0 {
+        thread.start_ticks = clock::ticks();
+    }
+    if thread.id == 0 {
+        thread.id = ThreadId::new(ProcessId(image.process.load(Relaxed)), tid, thread.start_ticks).0;
+    }
+    let header = (base + offset) as *mut RingHeader;
+    // SAFETY: the ring's pages are populated and it is ours (claimed from FREE, or new).
+    let header = unsafe { &mut *header };
+    header.tid.store(tid, Relaxed);
+    header.thread.store(thread.id, Relaxed);
+    header.start_ticks.store(thread.start_ticks, Relaxed);
+    header.end_ticks.store(0, Relaxed);
+    header.tail_seen.store(header.tail.load(Acquire), Relaxed);
+    header.depth.store(0, Relaxed);
+    if carry_from != 0 {
+        // SAFETY: the thread's own previous ring; its in-flight stack is written by this thread only.
+        let old = unsafe { &mut *(carry_from as *mut RingHeader) };
+        let depth = old.depth.load(Relaxed);
+        for i in 0..(depth as usize).min(INFLIGHT_DEPTH) {
+            // SAFETY: both stacks belong to this thread; a slot is plain bytes.
+            unsafe {
+                core::ptr::copy_nonoverlapping(&raw const old.inflight[i], &raw mut header.inflight[i], 1)
+            };
+            header.frames[i].store(old.frames[i].load(Relaxed), Relaxed);
+        }
+        header.depth.store(depth, Relaxed);
+        old.depth.store(0, Relaxed);
+        old.state.store(RingState::Closed as u32, Release);
+    }
+    header.state.store(RingState::Live as u32, Release);
+    thread.ring = header;
+    thread.slots = (base + offset + PAGE) as *mut Slot;
+    thread.mask = u64::from(capacity) - 1;
+    thread.grow_at = 0;
+    thread.generation = image.expected();
+    true
+}
+
+fn table(image: &Image) -> &'static [RingEntry; MAX_RINGS] {
+    // SAFETY: the table's pages were populated with the header.
+    unsafe { &*(image.base.load(Relaxed).add(PAGE) as *const [RingEntry; MAX_RINGS]) }
+}
+
+/// A drained ring that another thread of this image left.
+fn free_ring(image: &Image, wanted: u32) -> Option<(usize, u32)> {
+    // SAFETY: an attached image's header is populated.
+    let count = unsafe { (*image.header()).ring_count.load(Acquire) } as usize;
+    for entry in &table(image)[..count.min(MAX_RINGS)] {
+        let offset = entry.offset.load(Acquire) as usize;
+        let capacity = entry.capacity.load(Relaxed);
+        if offset == 0 || capacity < wanted {
+            continue;
+        }
+        // SAFETY: a published entry's ring is populated.
+        let header = unsafe { &*((image.base.load(Relaxed) as usize + offset) as *const RingHeader) };
+        if header
+            .state
+            .compare_exchange(RingState::Free as u32, RingState::Claimed as u32, AcqRel, Relaxed)
+            .is_ok()
+        {
+            return Some((offset, capacity));
+        }
+    }
+    None
+}
+
+fn new_ring(image: &Image, capacity: u32) -> Option<(usize, u32)> {
+    let control = control()?;
+    // SAFETY: an attached image's header is populated.
+    let header = unsafe { &*image.header() };
+    let length = PAGE + capacity as usize * size_of::<Slot>();
+    let base = image.base.load(Relaxed) as usize;
+    let index = header.ring_count.load(Relaxed);
+    if index as usize >= MAX_RINGS {
+        return None;
+    }
+    let span = image.span.load(Relaxed) as u64;
+    let reserve = |free: u64| Some(free + length as u64).filter(|end| *end <= span);
+    let offset = header.next_free.fetch_update(Relaxed, Relaxed, reserve).ok()? as usize;
+    // The first ring was populated together with the header.
+    if offset != RINGS_START {
+        if !populate(control, base + offset, length) {
+            // Others may have reserved what follows: these bytes of address space stay unused.
+            return None;
+        }
+        header.populated.fetch_add(length as u64, Relaxed);
+    }
+    let index = header.ring_count.fetch_add(1, AcqRel) as usize;
+    let entry = table(image).get(index)?;
+    // SAFETY: populated above; not visible to anybody until `offset` is stored.
+    let ring = unsafe { &*((base + offset) as *const RingHeader) };
+    ring.state.store(RingState::Claimed as u32, Relaxed);
+    entry.capacity.store(capacity, Relaxed);
+    entry.offset.store(offset as u64, Release);
+    Some((offset, capacity))
+}
+
+/// Called when the ring is more than half full: reads how far the sealer is, moves to a larger ring
+/// if that is not far enough. Returns whether there is room for one more slot.
+#[cold]
+#[inline(never)]
+pub(crate) fn make_room(thread: &mut Thread) -> bool {
+    let old = thread.ring;
+    // SAFETY: the thread's own ring.
+    let header = unsafe { &*old };
+    let reserved = header.reserved.load(Relaxed);
+    let tail = header.tail.load(Acquire);
+    header.tail_seen.store(tail, Relaxed);
+    let capacity = thread.mask + 1;
+    let filled = reserved.wrapping_sub(tail);
+    if filled < capacity / 2 {
+        return true;
+    }
+    if let Some(control) = control() {
+        wake(control);
+        if control.closed.load(Relaxed) != 0 {
+            image().state.store(OFF, Relaxed);
+            image().generation.store(0, Relaxed);
+            return false;
+        }
+    }
+    // A handler that interrupted a post (busy above 1) must not move the ring under it.
+    let movable = thread.busy == 1 && thread.vfork == 0;
+    if movable && (capacity as u32) < LAST_CAPACITY && reserved >= thread.grow_at {
+        let wanted = (capacity as u32 * GROWTH).min(LAST_CAPACITY);
+        if claim(image(), thread, wanted, old as usize) {
+            return true;
+        }
+        thread.grow_at = reserved + capacity;
+    }
+    filled + SLACK < capacity
+}
+
+/// Slots kept free for signal handlers that post while a post is under way.
+const SLACK: u64 = 16;
+
+fn wake(control: &Control) {
+    const FUTEX_WAKE: usize = 1;
+    control.wake.fetch_add(1, Relaxed);
+    // SAFETY: a mapped futex word.
+    unsafe { sys::futex(control.wake.as_ptr(), FUTEX_WAKE, 1, 0) };
+}
+
+/// The calling thread ends: its ring may be reused once it is drained. What it still does
+/// afterwards (in other destructors) claims a ring again, under the same id.
+pub fn thread_ends() {
+    // SAFETY: the calling thread's own state.
+    let thread = unsafe { &mut *crate::thread::current() };
+    if !ready(thread) || thread.ring.is_null() {
+        return;
+    }
+    thread.busy = 1;
+    // SAFETY: the thread's own ring.
+    let header = unsafe { &*thread.ring };
+    header.end_ticks.store(clock::ticks(), Relaxed);
+    header.state.store(RingState::Closed as u32, Release);
+    thread.ring = null_mut();
+    thread.generation = ENDED;
+    thread.busy = 0;
+}
+
+/// Says when the calling thread began; call before its first post.
+pub fn thread_began(ticks: u64) {
+    // SAFETY: the calling thread's own state.
+    let thread = unsafe { &mut *crate::thread::current() };
+    if thread.start_ticks == 0 {
+        thread.start_ticks = ticks;
+    }
+    enter(thread);
+}
+
+/// The image calls exit, or exec: keeps its end, CPU time and page faults in the header.
+pub fn image_ends(state: ProcessState, status: i32) {
+    const RUSAGE_SELF: usize = 0;
+    let Some(header) = header() else { return };
+    let mut usage = [0i64; 18];
+    // SAFETY: `usage` is as large as `struct rusage` (144 bytes): two timevals, then
+    // maxrss, ixrss, idrss, isrss, minflt (8), majflt (9).
+    unsafe { sys::getrusage(RUSAGE_SELF, usage.as_mut_ptr().cast()) };
+    header.user_ns.store(usage[0] * 1_000_000_000 + usage[1] * 1000, Relaxed);
+    header.system_ns.store(usage[2] * 1_000_000_000 + usage[3] * 1000, Relaxed);
+    header.minor_faults.store(usage[8], Relaxed);
+    header.major_faults.store(usage[9], Relaxed);
+    if state == ProcessState::Exited && status >= 0 {
+        header.exit_status.store(status, Relaxed);
+    }
+    header.end_ticks.store(clock::ticks(), Relaxed);
+    header.state.store(state as u32, Release);
+}
+
+/// An `exec` that [`image_ends`] announced failed: the image goes on.
+pub fn image_goes_on() {
+    if let Some(header) = header() {
+        header.end_ticks.store(0, Relaxed);
+        header.state.store(ProcessState::Running as u32, Release);
+    }
+}

@@ -1,0 +1,305 @@
+//! Posting: [`begin`] before a call, [`end`] after it.
+//!
+//! `begin` writes the call into the ring's in-flight stack, so that a watchdog or a crash reader
+//! sees what a thread is doing now; `end` takes it off and fills a slot. Both run in a signal
+//! handler that interrupts the other: a slot is reserved by one instruction, and `busy` keeps a
+//! handler from moving the ring.
+
+use core::sync::atomic::{AtomicU64, Ordering::*};
+
+use iotrail_format::segment::*;
+
+use crate::attach::{self, ready};
+use crate::clock::ticks;
+use crate::thread::{self, Thread};
+
+/// A call as it is known before it is made. Units as in [`Slot`].
+#[derive(Clone, Copy)]
+pub struct Draft {
+    /// [`iotrail_format::call::Call`] number.
+    pub opcode: u16,
+    /// [`iotrail_format::call::WaitKind`] number, 0 for a call on a file.
+    pub kind: u8,
+    /// Descriptor, -1 none.
+    pub fd: i32,
+    /// File id, or what is waited for; 0 none.
+    pub object: i64,
+    /// Byte offset, or [`NONE`].
+    pub pos: i64,
+    /// Bytes asked for, or [`NONE`].
+    pub length: i64,
+    /// Second file, flags, or peer; or [`NONE`].
+    pub aux: i64,
+}
+
+/// A call under way.
+pub struct Pending {
+    thread: *mut Thread,
+    start: u64,
+    depth: u32,
+    /// Whether the call stands in the in-flight stack (it is full at a nesting of 16).
+    stacked: bool,
+}
+
+/// Notes that a call begins. `None` when the thread can't record; the call is then counted.
+#[inline(always)]
+#[must_use]
+pub fn begin(draft: &Draft) -> Option<Pending> {
+    let pointer = thread::current();
+    // SAFETY: the calling thread's own state.
+    if !ready(unsafe { &*pointer }) && !attach::enter(pointer) {
+        attach::refuse_call();
+        return None;
+    }
+    // SAFETY: as above; a nested handler's use ends before this one goes on.
+    let thread = unsafe { &mut *pointer };
+    let frame = frame_address();
+    thread.busy += 1;
+    // SAFETY: a ready thread's ring is populated and its own.
+    let ring = unsafe { &mut *thread.ring };
+    let mut depth = ring.depth.load(Relaxed);
+    if depth != 0 {
+        depth = drop_left_frames(thread, ring, depth, frame);
+    }
+    let stacked = (depth as usize) < INFLIGHT_DEPTH;
+    let start;
+    if stacked {
+        let entry = &raw mut ring.inflight[depth as usize];
+        ring.frames[depth as usize].store(frame, Relaxed);
+        // SAFETY: an entry above `depth` is read by nobody.
+        unsafe {
+            (*entry).kind = draft.kind;
+            (*entry).errno = 0;
+            (*entry).fd = draft.fd;
+            (*entry).dur = 0;
+            (*entry).object = draft.object;
+            (*entry).pos = draft.pos;
+            (*entry).length = draft.length;
+            (*entry).result = 0;
+            (*entry).aux = draft.aux;
+            (*entry).opcode.store(draft.opcode, Relaxed);
+            start = ticks();
+            (*entry).start = start;
+        }
+        ring.depth.store(depth + 1, Release);
+    } else {
+        start = ticks();
+    }
+    thread.busy -= 1;
+    Some(Pending { thread: pointer, start, depth, stacked })
+}
+
+/// Notes that a call returned: `result` and `errno` as it gave them (`errno` 0 if it succeeded).
+/// `draft` may say more than at the beginning (a position that only the call could tell).
+#[inline(always)]
+pub fn end(pending: &Pending, draft: &Draft, result: i64, errno: u8) {
+    let dur = ticks().wrapping_sub(pending.start);
+    // SAFETY: the calling thread's own state, unchanged in address since `begin`.
+    let thread = unsafe { &mut *pending.thread };
+    // A child that was forked while the call was under way has another image.
+    if !ready(thread) && !attach::enter(pending.thread) {
+        attach::refuse_call();
+        return;
+    }
+    thread.busy += 1;
+    // SAFETY: a ready thread's ring is populated and its own.
+    let ring = unsafe { &mut *thread.ring };
+    let mine = !pending.stacked || pop(thread, ring, pending);
+    if mine {
+        post(thread, pending.start, dur, draft, result, errno);
+    }
+    thread.busy -= 1;
+}
+
+/// Takes a call that [`begin`] noted off again without a record: it turned out to do nothing.
+#[inline]
+pub fn forget(pending: &Pending) {
+    // SAFETY: the calling thread's own state.
+    let thread = unsafe { &mut *pending.thread };
+    if pending.stacked && ready(thread) {
+        thread.busy += 1;
+        // SAFETY: a ready thread's ring is populated and its own.
+        let ring = unsafe { &mut *thread.ring };
+        pop(thread, ring, pending);
+        thread.busy -= 1;
+    }
+}
+
+/// Takes the call off the stack; false if it was already posted as left by a `longjmp`.
+#[inline(always)]
+fn pop(thread: &mut Thread, ring: &mut RingHeader, pending: &Pending) -> bool {
+    let depth = ring.depth.load(Relaxed);
+    if depth == pending.depth + 1 && ring.inflight[pending.depth as usize].start == pending.start {
+        ring.depth.store(pending.depth, Relaxed);
+        return true;
+    }
+    pop_unusual(thread, ring, pending, depth)
+}
+
+#[cold]
+fn pop_unusual(thread: &mut Thread, ring: &mut RingHeader, pending: &Pending, depth: u32) -> bool {
+    let at = pending.depth as usize;
+    if depth <= pending.depth || at >= INFLIGHT_DEPTH || ring.inflight[at].start != pending.start {
+        // After fork the stack is empty, and so the call is this image's to post; else it is gone.
+        return depth == 0 && ring.reserved.load(Relaxed) == 0;
+    }
+    // What lies above was left by a longjmp.
+    for above in (at + 1..(depth as usize).min(INFLIGHT_DEPTH)).rev() {
+        post_unfinished(thread, ring, above);
+    }
+    ring.depth.store(pending.depth, Relaxed);
+    true
+}
+
+/// Posts and removes the calls at the top of the stack whose frames no longer exist: `longjmp` left
+/// them. A frame that still exists lies above the current one (the stack grows down).
+#[cold]
+#[inline(never)]
+fn drop_left_frames(thread: &mut Thread, ring: &mut RingHeader, mut depth: u32, frame: u64) -> u32 {
+    while depth > 0 {
+        let top = depth as usize - 1;
+        if top < INFLIGHT_DEPTH && ring.frames[top].load(Relaxed) > frame {
+            break;
+        }
+        if top < INFLIGHT_DEPTH {
+            post_unfinished(thread, ring, top);
+        }
+        depth -= 1;
+    }
+    ring.depth.store(depth, Relaxed);
+    depth
+}
+
+fn post_unfinished(thread: &mut Thread, ring: &RingHeader, index: usize) {
+    let entry = &ring.inflight[index];
+    let draft = Draft {
+        opcode: entry.opcode.load(Relaxed),
+        kind: entry.kind,
+        fd: entry.fd,
+        object: entry.object,
+        pos: entry.pos,
+        length: entry.length,
+        aux: entry.aux,
+    };
+    post(thread, entry.start, UNFINISHED, &draft, 0, 0);
+}
+
+/// Posts a record that is not a call under way (a text's part, a marker, something unseen).
+pub fn post_now(draft: &Draft) -> bool {
+    let pointer = thread::current();
+    // SAFETY: the calling thread's own state.
+    if !ready(unsafe { &*pointer }) && !attach::enter(pointer) {
+        return false;
+    }
+    // SAFETY: as above.
+    let thread = unsafe { &mut *pointer };
+    thread.busy += 1;
+    let posted = post(thread, ticks(), 0, draft, 0, 0);
+    thread.busy -= 1;
+    posted
+}
+
+pub(crate) fn vfork_marker(thread: &mut Thread, child: i32) {
+    let draft = Draft { opcode: OP_VFORK, kind: 0, fd: child, object: 0, pos: NONE, length: NONE, aux: NONE };
+    thread.busy += 1;
+    post(thread, ticks(), 0, &draft, 0, 0);
+    thread.busy -= 1;
+}
+
+/// Says that something can't be recorded: `object` a file or 0, `amount` how many or how much.
+pub fn unseen(kind: UnseenKind, object: i64, amount: i64) {
+    let draft =
+        Draft { opcode: OP_UNSEEN, kind: kind as u8, fd: -1, object, pos: NONE, length: amount, aux: NONE };
+    post_now(&draft);
+}
+
+/// Posts a text under `key` in parts of [`TEXT_BYTES`]. Returns whether all of it found room.
+pub fn text(kind: TextKind, key: i64, bytes: &[u8]) -> bool {
+    let bytes = &bytes[..bytes.len().min(0xffff)];
+    let pointer = thread::current();
+    // SAFETY: the calling thread's own state.
+    if !ready(unsafe { &*pointer }) && !attach::enter(pointer) {
+        return false;
+    }
+    // SAFETY: as above.
+    let thread = unsafe { &mut *pointer };
+    thread.busy += 1;
+    let mut posted = true;
+    for (part, chunk) in bytes.chunks(TEXT_BYTES).enumerate() {
+        let Some(slot) = reserve(thread) else {
+            posted = false;
+            break;
+        };
+        // SAFETY: a reserved slot is this thread's until its opcode is stored; the text field runs
+        // from `dur` to the slot's end.
+        unsafe {
+            (*slot).kind = kind as u8;
+            (*slot).errno = 0;
+            (*slot).fd = (part as u32 | (bytes.len() as u32) << 16) as i32;
+            (*slot).start = key as u64;
+            let target = (&raw mut (*slot).dur).cast::<u8>();
+            core::ptr::copy_nonoverlapping(chunk.as_ptr(), target, chunk.len());
+            target.add(chunk.len()).write_bytes(0, TEXT_BYTES - chunk.len());
+            (*slot).opcode.store(OP_TEXT, Release);
+        }
+    }
+    thread.busy -= 1;
+    posted
+}
+
+#[inline(always)]
+fn post(thread: &mut Thread, start: u64, dur: u64, draft: &Draft, result: i64, errno: u8) -> bool {
+    let Some(slot) = reserve(thread) else { return false };
+    // SAFETY: a reserved slot is this thread's until its opcode is stored.
+    unsafe {
+        (*slot).kind = draft.kind;
+        (*slot).errno = errno;
+        (*slot).fd = draft.fd;
+        (*slot).start = start;
+        (*slot).dur = dur;
+        (*slot).object = draft.object;
+        (*slot).pos = draft.pos;
+        (*slot).length = draft.length;
+        (*slot).result = result;
+        (*slot).aux = draft.aux;
+        (*slot).opcode.store(draft.opcode, Release);
+    }
+    true
+}
+
+/// The next slot, or `None` (counted) when the ring is full.
+#[inline(always)]
+fn reserve(thread: &mut Thread) -> Option<*mut Slot> {
+    // SAFETY: a ready thread's ring is populated and its own.
+    let ring = unsafe { &*thread.ring };
+    let filled = ring.reserved.load(Relaxed).wrapping_sub(ring.tail_seen.load(Relaxed));
+    if filled > thread.mask >> 1 && !attach::make_room(thread) {
+        // SAFETY: as above; make_room may have moved the ring.
+        unsafe { &*thread.ring }.dropped.fetch_add(1, Relaxed);
+        return None;
+    }
+    // SAFETY: as above.
+    let index = add_on_this_thread(unsafe { &(*thread.ring).reserved });
+    // SAFETY: the index is masked to the ring's capacity.
+    Some(unsafe { thread.slots.add((index & thread.mask) as usize) })
+}
+
+/// Adds 1 and returns the old value, atomically against signal handlers of this thread only: the
+/// `lock` prefix would cost 5 ns and the counter has no other writer.
+#[inline(always)]
+fn add_on_this_thread(counter: &AtomicU64) -> u64 {
+    let mut value = 1u64;
+    // SAFETY: an aligned u64 that only this thread writes; readers see either value.
+    unsafe {
+        core::arch::asm!("xadd qword ptr [{0}], {1}", in(reg) counter.as_ptr(), inout(reg) value, options(nostack));
+    }
+    value
+}
+
+#[inline(always)]
+fn frame_address() -> u64 {
+    let address: u64;
+    // SAFETY: reads the stack pointer.
+    unsafe { core::arch::asm!("mov {0}, rsp", out(reg) address, options(nomem, nostack, preserves_flags)) };
+    address
+}
