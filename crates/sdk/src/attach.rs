@@ -174,25 +174,20 @@ fn session_path(name: &[u8], out: &mut [u8; SESSION_MAX + 64]) {
 fn open_control() -> *mut Control {
     let mut path = [0u8; SESSION_MAX + 64];
     session_path(CONTROL_NAME.as_bytes(), &mut path);
-    // SAFETY: a NUL-terminated path; the descriptor is closed below.
-    let fd = unsafe { sys::openat(sys::AT_FDCWD, path.as_ptr(), sys::O_RDWR | sys::O_CLOEXEC, 0) };
-    if sys::failed(fd) {
-        return null_mut();
-    }
-    // SAFETY: maps the first page of the file; read only after the size was checked.
+    const FLAGS: i32 = sys::O_RDWR | sys::O_CLOEXEC;
+    // SAFETY: a NUL-terminated path; the descriptor is ours and closed before returning. The
+    // recorder made the file a page long before any program knew its name.
     let mapped = unsafe {
-        let mut stat = [0u8; 144];
-        sys::fstat(fd as i32, stat.as_mut_ptr());
-        let size = i64::from_ne_bytes([
-            stat[48], stat[49], stat[50], stat[51], stat[52], stat[53], stat[54], stat[55],
-        ]);
-        let mapped = if size >= PAGE as i64 {
-            sys::mmap(0, PAGE, sys::PROT_READ | sys::PROT_WRITE, sys::MAP_SHARED, fd as i32, 0)
+        let fd = sys::openat(sys::AT_FDCWD, path.as_ptr(), FLAGS, 0);
+        if fd == -sys::errno::EMFILE {
+            sys::map_without_descriptor(path.as_ptr(), FLAGS, None, PAGE)
+        } else if sys::failed(fd) {
+            fd
         } else {
-            -1
-        };
-        sys::close(fd as i32);
-        mapped
+            let mapped = sys::map_shared(fd as i32, PAGE);
+            sys::close(fd as i32);
+            mapped
+        }
     };
     if sys::failed(mapped) {
         return null_mut();
@@ -437,22 +432,14 @@ fn map_new_file(path: &[u8], span: usize) -> isize {
     // SAFETY: a NUL-terminated path; the descriptor is ours and closed before returning.
     unsafe {
         let fd = sys::openat(sys::AT_FDCWD, path.as_ptr(), FLAGS, 0o600);
+        if fd == -sys::errno::EMFILE {
+            return sys::map_without_descriptor(path.as_ptr(), FLAGS, Some(span), span);
+        }
         if sys::failed(fd) {
             return fd;
         }
         let sized = sys::ftruncate(fd as i32, span as i64);
-        let mapped = if sys::failed(sized) {
-            sized
-        } else {
-            sys::mmap(
-                0,
-                span,
-                sys::PROT_READ | sys::PROT_WRITE,
-                sys::MAP_SHARED | sys::MAP_NORESERVE,
-                fd as i32,
-                0,
-            )
-        };
+        let mapped = if sys::failed(sized) { sized } else { sys::map_shared(fd as i32, span) };
         sys::close(fd as i32);
         if sys::failed(mapped) {
             sys::unlink(path.as_ptr());

@@ -7,8 +7,6 @@ use core::arch::asm;
 
 /// Errors as the kernel gives them.
 pub mod errno {
-    /// Too many open files in the system.
-    pub const ENFILE: isize = 23;
     /// Too many open files of the process.
     pub const EMFILE: isize = 24;
 }
@@ -131,6 +129,103 @@ calls! {
     readlinkat = 267 (directory: i32, path: *const u8, buffer: *mut u8, length: usize);
     /// prlimit64(2); `old` receives the soft and the hard limit.
     prlimit = 302 (pid: usize, resource: usize, new: *const [u64; 2], old: *mut [u64; 2]);
+}
+
+/// Maps the first `length` bytes of an open file, shared and writable.
+///
+/// # Safety
+/// As for mmap(2).
+pub unsafe fn map_shared(fd: i32, length: usize) -> isize {
+    // SAFETY: passed on to the caller.
+    unsafe { mmap(0, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0) }
+}
+
+/// As opening `path`, setting its size to `resize`, and [`map_shared`], in a process that has no
+/// descriptor left: a child that shares this memory but has its own copy of the descriptor table
+/// (clone(2), CLONE_VM without CLONE_FILES) makes room in its copy, maps, and ends. Nothing of the
+/// host's descriptors changes; its SIGCHLD handler hears nothing.
+///
+/// # Safety
+/// `path` is NUL-terminated.
+pub unsafe fn map_without_descriptor(
+    path: *const u8,
+    flags: i32,
+    resize: Option<usize>,
+    length: usize,
+) -> isize {
+    const CLONE_VM_VFORK: usize = 0x100 | 0x4000;
+    const WAIT_ALL: usize = 0x4000_0000;
+    const WAIT4: usize = 61;
+    const ENOENT: isize = 2;
+    let mut mapped: isize = -ENOENT;
+    let child: isize;
+    // SAFETY: until the child exits, this thread stands still (CLONE_VFORK). The child runs on its
+    // stack, but only in this block, which uses registers; it writes `mapped` and exits.
+    unsafe {
+        asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 3f",
+            // close(0), in the child's own table.
+            "mov eax, 3",
+            "xor edi, edi",
+            "syscall",
+            // openat(AT_FDCWD, path, flags, 0600)
+            "mov eax, 257",
+            "mov edi, -100",
+            "mov rsi, r12",
+            "mov edx, r13d",
+            "mov r10d, 384",
+            "syscall",
+            "test rax, rax",
+            "js 2f",
+            "mov r12, rax",
+            // ftruncate(fd, resize), where asked
+            "test r14, r14",
+            "js 4f",
+            "mov eax, 77",
+            "mov rdi, r12",
+            "mov rsi, r14",
+            "syscall",
+            "test rax, rax",
+            "js 2f",
+            // mmap(0, length, READ | WRITE, SHARED | NORESERVE, fd, 0)
+            "4:",
+            "mov eax, 9",
+            "xor edi, edi",
+            "mov rsi, r15",
+            "mov edx, 3",
+            "mov r10d, 0x4001",
+            "mov r8, r12",
+            "xor r9d, r9d",
+            "syscall",
+            "2:",
+            "mov qword ptr [{mapped}], rax",
+            // exit(0)
+            "mov eax, 60",
+            "xor edi, edi",
+            "syscall",
+            "3:",
+            mapped = in(reg) &raw mut mapped,
+            inlateout("rax") 56isize => child,
+            inlateout("rdi") CLONE_VM_VFORK => _,
+            inlateout("rsi") 0usize => _,
+            inlateout("rdx") 0usize => _,
+            inlateout("r10") 0usize => _,
+            inlateout("r8") 0usize => _,
+            inlateout("r9") 0usize => _,
+            inlateout("r12") path => _,
+            inlateout("r13") flags as isize => _,
+            inlateout("r14") resize.map_or(-1, |size| size as isize) => _,
+            inlateout("r15") length => _,
+            out("rcx") _, out("r11") _,
+        );
+        if failed(child) {
+            return child;
+        }
+        syscall(WAIT4, child as usize, 0, WAIT_ALL, 0, 0, 0);
+    }
+    mapped
 }
 
 /// Whether a result of a system call is an error.
