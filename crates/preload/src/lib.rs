@@ -22,4 +22,5 @@ mod real;
 mod record;
 mod stream;
 mod unseen;
+mod variadic;
 mod waits;

@@ -9,12 +9,13 @@ use core::mem::MaybeUninit;
 
 use iotrail_format::call::{Call, WaitKind};
 use iotrail_format::segment::{NONE, ProcessState};
-use iotrail_sdk::attach;
 use iotrail_sdk::sys::AT_FDCWD;
+use iotrail_sdk::{attach, sys};
 use libc::pid_t;
 
 use crate::real::{Real, interpose};
 use crate::record::wait;
+use crate::variadic::{Arguments, variadic};
 use crate::{descriptors, lifecycle, unseen};
 
 type Strings = *const *const c_char;
@@ -164,6 +165,79 @@ interpose! {
         lifecycle::exiting(status);
         real(status);
     }
+}
+
+/// Calls `run` with the arguments of an `execl` as an array, and the environment that may follow.
+#[inline(never)]
+unsafe fn with_list(
+    first: *const c_char,
+    rest: *mut Arguments,
+    has_environment: bool,
+    run: impl FnOnce(Strings, Strings) -> c_int,
+) -> c_int {
+    // SAFETY: the program passed C strings up to a null pointer, then maybe an environment. A list
+    // too long for the stack has a mapping, left to the process if exec fails.
+    unsafe {
+        let mut list = MaybeUninit::<[*const c_char; 256]>::uninit();
+        let mut list: *mut *const c_char = list.as_mut_ptr().cast();
+        let (mut count, mut room) = (0, 256);
+        let mut argument = first;
+        loop {
+            if count == room {
+                let bytes = room * 16;
+                let kind = sys::MAP_PRIVATE | sys::MAP_ANONYMOUS;
+                let larger = sys::mmap(0, bytes, sys::PROT_READ | sys::PROT_WRITE, kind, -1, 0);
+                if sys::failed(larger) {
+                    crate::real::set_errno(libc::ENOMEM);
+                    return -1;
+                }
+                core::ptr::copy_nonoverlapping(list, larger as *mut _, count);
+                list = larger as *mut _;
+                room *= 2;
+            }
+            list.add(count).write(argument);
+            count += 1;
+            if argument.is_null() {
+                break;
+            }
+            argument = (*rest).next() as *const c_char;
+        }
+        let environment = if has_environment { (*rest).next() as Strings } else { environ };
+        run(list.cast_const(), environment)
+    }
+}
+
+unsafe extern "C-unwind" fn exec_list(
+    path: *const c_char,
+    first: *const c_char,
+    rest: *mut Arguments,
+) -> c_int {
+    // SAFETY: as the program passed them.
+    unsafe { with_list(first, rest, false, |arguments, _| execv(path, arguments)) }
+}
+
+unsafe extern "C-unwind" fn exec_list_search(
+    file: *const c_char,
+    first: *const c_char,
+    rest: *mut Arguments,
+) -> c_int {
+    // SAFETY: as the program passed them.
+    unsafe { with_list(first, rest, false, |arguments, _| execvp(file, arguments)) }
+}
+
+unsafe extern "C-unwind" fn exec_list_environment(
+    path: *const c_char,
+    first: *const c_char,
+    rest: *mut Arguments,
+) -> c_int {
+    // SAFETY: as the program passed them.
+    unsafe { with_list(first, rest, true, |arguments, environment| execve(path, arguments, environment)) }
+}
+
+variadic! {
+    execl => exec_list, "2", "rdx";
+    execlp => exec_list_search, "2", "rdx";
+    execle => exec_list_environment, "2", "rdx";
 }
 
 fn spawning(path: *const c_char, search: bool) {

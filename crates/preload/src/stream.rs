@@ -6,7 +6,6 @@
 //! program on that stream it stands for. `FILE`'s first fields are part of glibc's ABI
 //! (bits/types/struct_FILE.h): its own macros are compiled into programs.
 
-use core::arch::naked_asm;
 use core::ffi::{c_char, c_int, c_long, c_void};
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -20,6 +19,7 @@ use libc::{size_t, ssize_t};
 use crate::descriptors::{self, tell};
 use crate::real::{c_length, errno, interpose};
 use crate::record::{call, draft, on_descriptor, wait};
+use crate::variadic::variadic;
 use crate::{names, paths};
 
 /// glibc's `struct _IO_FILE` as far as it is used here.
@@ -544,52 +544,6 @@ fn forget_pair(result: c_int, fds: *const c_int) -> c_int {
         }
     }
     result
-}
-
-/// Defines the `...` form of a function over its `va_list` form: stable Rust can't define the former.
-/// Builds the `va_list` of the System V ABI for x86-64 (section 3.5.7) from the registers and passes
-/// its address after the `fixed` named arguments; `into` is that argument's register.
-macro_rules! variadic {
-    ($($name:ident => $target:path, $fixed:literal, $into:literal;)*) => {$(
-        #[unsafe(naked)]
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name() {
-            naked_asm!(
-                ".cfi_startproc",
-                "sub rsp, 216",
-                ".cfi_adjust_cfa_offset 216",
-                "mov [rsp + 32], rdi",
-                "mov [rsp + 40], rsi",
-                "mov [rsp + 48], rdx",
-                "mov [rsp + 56], rcx",
-                "mov [rsp + 64], r8",
-                "mov [rsp + 72], r9",
-                "test al, al",
-                "je 2f",
-                "movaps [rsp + 80], xmm0",
-                "movaps [rsp + 96], xmm1",
-                "movaps [rsp + 112], xmm2",
-                "movaps [rsp + 128], xmm3",
-                "movaps [rsp + 144], xmm4",
-                "movaps [rsp + 160], xmm5",
-                "movaps [rsp + 176], xmm6",
-                "movaps [rsp + 192], xmm7",
-                "2:",
-                concat!("mov dword ptr [rsp], 8 * ", $fixed),
-                "mov dword ptr [rsp + 4], 48",
-                "lea rax, [rsp + 224]",
-                "mov [rsp + 8], rax",
-                "lea rax, [rsp + 32]",
-                "mov [rsp + 16], rax",
-                concat!("mov ", $into, ", rsp"),
-                "call {target}",
-                "add rsp, 216",
-                ".cfi_adjust_cfa_offset -216",
-                "ret",
-                ".cfi_endproc",
-                target = sym $target)
-        }
-    )*};
 }
 
 variadic! {
