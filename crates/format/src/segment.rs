@@ -85,7 +85,7 @@ pub struct Control {
     pub budget: u64,
     /// Bytes populated now; producers add, the sealer subtracts when a segment goes.
     pub used: AtomicI64,
-    /// Threads or processes that got no ring because of the budget or a full tmpfs.
+    /// Processes that got no segment because of the budget, a limit of theirs or a full tmpfs.
     pub refused: AtomicU64,
     /// Calls that nobody could post because of that.
     pub refused_calls: AtomicU64,

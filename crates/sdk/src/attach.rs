@@ -14,8 +14,9 @@ use iotrail_format::segment::*;
 use crate::thread::Thread;
 use crate::{clock, post, sys};
 
-/// Slots of a thread's first ring: 32 KiB, so that a short process costs little.
-const FIRST_CAPACITY: u32 = 512;
+/// Slots of a thread's first ring: 16 KiB, so that a short process costs little (each fresh page of
+/// tmpfs took 1 to 4 µs to fault in where this was measured).
+const FIRST_CAPACITY: u32 = 256;
 /// Slots of the largest ring: 8 MiB, 130 ms of a million calls a second.
 const LAST_CAPACITY: u32 = 131_072;
 /// By how much a ring that fills is outgrown.
@@ -355,7 +356,6 @@ fn make_segment(image: &Image, control: &'static Control) -> bool {
 
     // ftruncate beyond RLIMIT_FSIZE would send the host SIGXFSZ (setrlimit(2)).
     let mut span = SEGMENT_SPAN.min(limit(RLIMIT_FSIZE) as usize) & !(PAGE - 1);
-    let first = RINGS_START + PAGE + FIRST_CAPACITY as usize * size_of::<Slot>();
     let base = loop {
         if span < SMALLEST_SPAN {
             return false;
@@ -372,7 +372,8 @@ fn make_segment(image: &Image, control: &'static Control) -> bool {
         sys::madvise(base, span, sys::MADV_DONTFORK);
         sys::madvise(base, span, sys::MADV_DONTDUMP);
     }
-    // Header, ring table and the first ring in one go.
+    // Header and the table's first page; the rest of the table and the rings as they are needed.
+    let first = 2 * PAGE;
     if !populate(control, base, first) {
         // SAFETY: undoes the mapping and the file just made; nobody else knows them.
         unsafe {
@@ -468,11 +469,6 @@ fn populate(control: &Control, address: usize, length: usize) -> bool {
 fn claim(image: &Image, thread: &mut Thread, capacity: u32, carry_from: usize) -> bool {
     let base = image.base.load(Relaxed) as usize;
     let Some(ring) = free_ring(image, capacity).or_else(|| new_ring(image, capacity)) else {
-        if carry_from == 0
-            && let Some(control) = control()
-        {
-            control.refused.fetch_add(1, Relaxed);
-        }
         return false;
     };
     let (offset, capacity) = ring;
@@ -551,23 +547,27 @@ fn new_ring(image: &Image, capacity: u32) -> Option<(usize, u32)> {
     let header = unsafe { &*image.header() };
     let length = PAGE + capacity as usize * size_of::<Slot>();
     let base = image.base.load(Relaxed) as usize;
-    let index = header.ring_count.load(Relaxed);
-    if index as usize >= MAX_RINGS {
+    if header.ring_count.load(Relaxed) as usize >= MAX_RINGS {
         return None;
     }
     let span = image.span.load(Relaxed) as u64;
     let reserve = |free: u64| Some(free + length as u64).filter(|end| *end <= span);
     let offset = header.next_free.fetch_update(Relaxed, Relaxed, reserve).ok()? as usize;
-    // The first ring was populated together with the header.
-    if offset != RINGS_START {
-        if !populate(control, base + offset, length) {
-            // Others may have reserved what follows: these bytes of address space stay unused.
-            return None;
-        }
-        header.populated.fetch_add(length as u64, Relaxed);
+    // On failure the bytes stay reserved: others may have taken what follows.
+    if !populate(control, base + offset, length) {
+        return None;
     }
+    header.populated.fetch_add(length as u64, Relaxed);
     let index = header.ring_count.fetch_add(1, AcqRel) as usize;
     let entry = table(image).get(index)?;
+    // The table's first page came with the header, and the others (three at most) on demand.
+    if index >= PAGE / size_of::<RingEntry>() {
+        let page = (&raw const *entry) as usize & !(PAGE - 1);
+        // SAFETY: a page of our own mapping.
+        if sys::failed(unsafe { sys::madvise(page, PAGE, sys::MADV_POPULATE_WRITE) }) {
+            return None;
+        }
+    }
     // SAFETY: populated above; not visible to anybody until `offset` is stored.
     let ring = unsafe { &*((base + offset) as *const RingHeader) };
     ring.state.store(RingState::Claimed as u32, Relaxed);
