@@ -17,7 +17,7 @@ use iotrail_sdk::sys::AT_FDCWD;
 use libc::{size_t, ssize_t};
 
 use crate::descriptors::{self, tell};
-use crate::real::{c_length, errno, interpose};
+use crate::real::{Real, c_length, errno, interpose};
 use crate::record::{call, draft, on_descriptor, wait};
 use crate::variadic::variadic;
 use crate::{names, paths};
@@ -219,6 +219,8 @@ unsafe fn line_ready(stream: &File, byte: c_int, limit: usize) -> bool {
         || (unread > 0 && !unsafe { libc::memchr(stream.read_ptr as *const c_void, byte, unread) }.is_null())
 }
 
+static FLUSH: Real = Real::new(c"fflush");
+
 /// Hands the buffer over before a call that would do so out of sight.
 unsafe fn flush_ahead(stream: *mut File) {
     // SAFETY: the program passed a stream.
@@ -231,7 +233,9 @@ unsafe fn flush_ahead(stream: *mut File) {
         let before = (*stream).pending() as i64;
         row.length = before;
         let pending = post::begin(&row);
-        let result = libc::fflush(stream.cast());
+        // `libc::fflush` would be ours.
+        let flush: unsafe extern "C-unwind" fn(*mut File) -> c_int = core::mem::transmute(FLUSH.get());
+        let result = flush(stream);
         let moved = before - (*stream).pending() as i64;
         if let Some(pending) = pending {
             // The program made no call of its own here.
