@@ -73,7 +73,12 @@ class Param:
 
 @dataclass(frozen=True)
 class Module:
-    """One file of `sql/`. `dimensions` may be grouped by, `measures` say how columns then aggregate."""
+    """One file of `sql/`.
+
+    `dimensions` may be grouped by, `measures` say how columns then aggregate. `grouped` is the column
+    that names each row's grouping in a module whose rows come grouped already. `order` is how a person
+    wants the rows.
+    """
 
     name: str
     path: Path
@@ -86,6 +91,8 @@ class Module:
     columns: tuple[Column, ...] = ()
     # Small, and read by many modules: computed once for a trail's queries.
     materialize: bool = False
+    grouped: str = ""
+    order: str = ""
 
     @property
     def summary(self) -> str:
@@ -124,6 +131,7 @@ def parse(path: Path, name: str) -> Module:
     dimensions: list[str] = []
     measures: dict[str, str] = {}
     materialize = False
+    grouped = order = ""
     for tag in tags:
         parts = _TAG.fullmatch(tag)
         kind, rest = (parts["tag"], (parts["rest"] or "").strip()) if parts else (tag, "")
@@ -142,12 +150,17 @@ def parse(path: Path, name: str) -> Module:
                 for measure in filter(None, (part.strip() for part in rest.split(";"))):
                     column, expression = _fields(_MEASURE, measure, path, "COLUMN = AGGREGATE")
                     measures[column] = expression
+            case "grouped":
+                grouped = rest
+            case "order":
+                order = rest
             case _:
                 raise ModuleError(
-                    f"{path}: expected @param, @materialize, @requires, @dimension, @measure or @column, "
-                    f"found {tag!r}"
+                    f"{path}: expected @param, @materialize, @requires, @dimension, @measure, @grouped, @order "
+                    f"or @column, found {tag!r}"
                 )
-    for typed in (*params, *columns):
+    declared: list[Param | Column] = [*params, *columns]
+    for typed in declared:
         if typed.type not in TYPES:
             raise ModuleError(
                 f"{path}: type of {typed.name}: expected {', '.join(TYPES)}, found {typed.type}"
@@ -160,9 +173,9 @@ def parse(path: Path, name: str) -> Module:
     if not documentation or not columns:
         raise ModuleError(f"{path}: a module opens with its documentation and declares every @column")
     known = {column.name for column in columns}
-    for used in (*dimensions, *measures):
+    for used in dimensions:
         if used not in known:
-            raise ModuleError(f"{path}: {used} is a dimension or measure but not a column")
+            raise ModuleError(f"{path}: dimension {used} is not a column")
     return Module(
         name=name,
         path=path,
@@ -174,6 +187,8 @@ def parse(path: Path, name: str) -> Module:
         measures=measures,
         columns=tuple(columns),
         materialize=materialize,
+        grouped=grouped,
+        order=order,
     )
 
 

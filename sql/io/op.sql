@@ -1,16 +1,15 @@
 -- Every call on a file with what is known about it: one row a call, the base of the other modules.
--- A call that never returned (the program was killed in it) has null for dur and result; its end_ts is
--- then the end of its thread, or of the recording where that is unknown too.
+-- A call that never returned (the program was killed in it) has null for dur, result and bucket.
 --
--- @requires file_op, call, file, thread, process, trail_span
+-- @requires file_op, call, file, thread_life
 -- @dimension call, kind, file, path, process, process_name, rank, thread, node
--- @measure calls = sum(calls); dur = sum(dur); length = sum(length); moved = sum(moved)
+-- @measure n = count(*); calls = sum(calls); dur = sum(dur); length = sum(length); moved = sum(moved)
 -- @column ts BIGINT ns: start
 -- @column dur BIGINT ns: time until it returned; null if it never did
--- @column end_ts BIGINT ns: end; of an unfinished call its thread's end
+-- @column end_ts BIGINT ns: end; of an unfinished call its thread's end, null if the trail doesn't know that
 -- @column node VARCHAR: machine
 -- @column process BIGINT: process that called; null if the trail doesn't know the thread
--- @column process_name VARCHAR: name of its executable
+-- @column process_name VARCHAR: name of its executable; null unknown
 -- @column rank BIGINT: MPI rank; null none
 -- @column thread BIGINT: thread that called
 -- @column crumb BIGINT: breadcrumb; 0 none
@@ -27,14 +26,25 @@
 -- @column errno BIGINT: error number; 0 success
 -- @column flags BIGINT: flags of the call; null none
 -- @column calls BIGINT ops: calls of the program the row stands for
+-- @column bucket BIGINT: bucket of dur in the log-linear histogram (crates/format/src/hist.rs); null unfinished
+WITH placed AS (
+    SELECT
+        *,
+        -- log2 may round up just below a power of two: >> tells
+        CAST(FLOOR(LOG2(GREATEST(dur, 1))) AS INTEGER)
+        - CASE WHEN GREATEST(dur, 1) >> CAST(FLOOR(LOG2(GREATEST(dur, 1))) AS INTEGER) = 0 THEN 1 ELSE 0 END
+            AS octave
+    FROM file_op
+)
+
 SELECT
     o.ts,
     o.dur,
-    COALESCE(o.ts + o.dur, GREATEST(t.end_ts, o.ts), GREATEST(s.end_ts, o.ts)) AS end_ts,
+    COALESCE(o.ts + o.dur, GREATEST(t.end_ts, o.ts)) AS end_ts,
     o.node,
     t.process,
-    p.name AS process_name,
-    p.rank,
+    t.process_name,
+    t.rank,
     o.thread,
     o.crumb,
     o.call,
@@ -45,18 +55,34 @@ SELECT
     o.fd,
     o.pos,
     o.length,
-    CASE
-        WHEN c.kind IN ('read', 'write') AND o.errno = 0 AND o.result > 0
-            THEN o.result
-        ELSE 0
-    END AS moved,
+    CASE WHEN c.kind IN ('read', 'write') AND o.errno = 0 AND o.result > 0 THEN o.result ELSE 0 END AS moved,
     o.result,
     o.errno,
     o.flags,
-    o.calls
-FROM file_op AS o
-LEFT JOIN call AS c ON c.call = o.call
-LEFT JOIN file AS f ON f.node = o.node AND f.file = o.file
-LEFT JOIN thread AS t ON t.node = o.node AND t.thread = o.thread
-LEFT JOIN process AS p ON p.node = t.node AND p.process = t.process
-CROSS JOIN trail_span AS s
+    o.calls,
+    CASE
+        WHEN o.dur < 32 THEN GREATEST(o.dur, 0)
+        ELSE CAST((o.octave - 5) * 32 + (o.dur >> GREATEST(o.octave - 5, 0)) AS BIGINT)
+    END AS bucket
+FROM placed AS o
+LEFT JOIN (
+    SELECT call, MAX(kind) AS kind
+    FROM call
+    GROUP BY call
+) AS c ON c.call = o.call
+LEFT JOIN (
+    SELECT node, file, MAX(path) AS path
+    FROM file
+    GROUP BY node, file
+) AS f ON f.node = o.node AND f.file = o.file
+LEFT JOIN (
+    SELECT
+        node,
+        thread,
+        MAX(process) AS process,
+        MAX(process_name) AS process_name,
+        MAX(rank) AS rank,
+        MAX(end_ts) AS end_ts
+    FROM thread_life
+    GROUP BY node, thread
+) AS t ON t.node = o.node AND t.thread = o.thread

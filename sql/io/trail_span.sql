@@ -1,6 +1,7 @@
 -- First and last moment of the trail: one row.
 -- From the lives of its processes and threads, and the calls in case those are missing.
 --
+-- @materialize
 -- @requires file_op, sync_op, process, thread, clock
 -- @column start_ts BIGINT ns: first moment; null in an empty trail
 -- @column end_ts BIGINT ns: last moment; null in an empty trail

@@ -1,0 +1,50 @@
+-- The time buckets of the trail, one row each, those in which nothing happened included.
+-- Every module over time uses them.
+--
+-- @materialize
+-- @param every_ns BIGINT 0 ns: width of a time bucket; 0 takes the smallest of 1, 2, 5, 10 … ns that
+--     cuts the trail into at most 200. At most 1,000,000 buckets: a narrower width is widened tenfold until it fits
+-- @requires trail_span
+-- @column ts BIGINT ns: start of the bucket, a multiple of every_ns
+-- @column every_ns BIGINT ns: width
+WITH span AS (
+    SELECT start_ts, end_ts, end_ts - start_ts AS dur, (SELECT every_ns FROM params) AS asked
+    FROM trail_span
+    WHERE start_ts IS NOT NULL
+),
+
+digit AS (
+    SELECT d FROM (VALUES (0), (1), (2), (3), (4), (5), (6), (7), (8), (9)) AS t (d)
+),
+
+-- what each candidate width is, so that the smallest that fits can be taken
+width AS (
+    SELECT MIN(w) AS every_ns
+    FROM (
+        SELECT
+            CASE WHEN s.asked > 0 THEN s.asked ELSE m.m END
+            * CAST(POWER(10, e.d + 10 * f.d) AS BIGINT) AS w,
+            s.dur,
+            CASE WHEN s.asked > 0 THEN 1000000 ELSE 200 END AS most
+        FROM span AS s
+        CROSS JOIN (VALUES (1), (2), (5)) AS m (m)
+        CROSS JOIN digit AS e
+        CROSS JOIN digit AS f
+        -- up to 5e15 ns (58 days a bucket); a width that was asked for grows at most 1e6 times
+        WHERE e.d + 10 * f.d <= CASE WHEN s.asked > 0 THEN 6 ELSE 15 END
+    ) AS candidate
+    WHERE dur < w * most - w
+)
+
+SELECT s.start_ts - s.start_ts % w.every_ns + i.i * w.every_ns AS ts, w.every_ns
+FROM span AS s
+CROSS JOIN width AS w
+INNER JOIN (
+    SELECT CAST(a.d + 10 * b.d + 100 * c.d + 1000 * d.d + 10000 * e.d + 100000 * f.d AS BIGINT) AS i
+    FROM digit AS a
+    CROSS JOIN digit AS b
+    CROSS JOIN digit AS c
+    CROSS JOIN digit AS d
+    CROSS JOIN digit AS e
+    CROSS JOIN digit AS f
+) AS i ON i.i * w.every_ns <= s.end_ts - (s.start_ts - s.start_ts % w.every_ns)
