@@ -22,7 +22,7 @@ FOLDERS = {"io": "", "finding": "finding_"}
 TYPES = ("BIGINT", "DOUBLE", "VARCHAR", "BOOLEAN")
 
 _TAG = re.compile(r"@(?P<tag>\w+)(?:\s+(?P<rest>.*))?", re.DOTALL)
-_PARAM = re.compile(r"(\w+)\s+([A-Z]+)\s+('[^']*'|\S+?)(?:\s+(\w+))?\s*:\s*(.+)", re.DOTALL)
+_PARAM = re.compile(r"(\w+)\s+([A-Z]+)\s+('[^']*'|\S+?)(?:\s+([\w/%]+))?\s*:\s*(.+)", re.DOTALL)
 _COLUMN = re.compile(r"(\w+)\s+([A-Z]+)(?:\s+([\w/%]+))?\s*:\s*(.+)", re.DOTALL)
 _MEASURE = re.compile(r"(\w+)\s*=\s*(.+)", re.DOTALL)
 

@@ -1,0 +1,109 @@
+-- How many operations on files are in flight over time: one row a time bucket, idle ones included.
+-- From the start and end of every operation: the mean is weighted by time and exact, the maximum is the
+-- largest number at any instant. A call that never returned stays in flight until its thread's end. An
+-- operation of no length counts in neither.
+--
+-- @materialize
+-- @requires op, time_bucket
+-- @order ts
+-- @measure mean_depth = avg(mean_depth); max_depth = max(max_depth); mean_reads = avg(mean_reads);
+--     max_reads = max(max_reads); mean_writes = avg(mean_writes); max_writes = max(max_writes);
+--     mean_flushes = avg(mean_flushes); max_flushes = max(max_flushes); busy_ns = sum(busy_ns)
+-- @column ts BIGINT ns: start of the time bucket
+-- @column mean_depth DOUBLE ops: mean number of operations in flight over the bucket
+-- @column max_depth BIGINT ops: largest number in flight at once
+-- @column mean_reads DOUBLE ops: as mean_depth, of reads
+-- @column max_reads BIGINT ops: as max_depth, of reads
+-- @column mean_writes DOUBLE ops: as mean_depth, of writes
+-- @column max_writes BIGINT ops: as max_depth, of writes
+-- @column mean_flushes DOUBLE ops: as mean_depth, of flushes
+-- @column max_flushes BIGINT ops: as max_depth, of flushes
+-- @column busy_ns BIGINT ns: time of the operations in the bucket together: mean_depth times its width
+WITH edge AS (
+    SELECT kind, ts, 1 AS step FROM op WHERE end_ts > ts
+    UNION ALL
+    SELECT kind, end_ts, -1 FROM op WHERE end_ts > ts
+),
+
+placed AS (
+    SELECT
+        -- an operation that ends as a bucket begins wasn't in flight in that bucket
+        CASE WHEN step = 1 THEN ts ELSE ts - 1 END
+        - CASE WHEN step = 1 THEN ts ELSE ts - 1 END % (SELECT MAX(every_ns) FROM time_bucket) AS bucket_ts,
+        ts,
+        step,
+        CASE WHEN kind = 'read' THEN step ELSE 0 END AS read_step,
+        CASE WHEN kind = 'write' THEN step ELSE 0 END AS write_step,
+        CASE WHEN kind = 'flush' THEN step ELSE 0 END AS flush_step
+    FROM edge
+),
+
+-- depth against the bucket's begin; an end comes before a start at the same instant: those two don't overlap
+running AS (
+    SELECT
+        *,
+        SUM(step) OVER w AS depth,
+        SUM(read_step) OVER w AS read_depth,
+        SUM(write_step) OVER w AS write_depth,
+        SUM(flush_step) OVER w AS flush_depth
+    FROM placed
+    WINDOW w AS (
+        PARTITION BY bucket_ts ORDER BY ts NULLS LAST, step NULLS LAST
+        ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+    )
+),
+
+-- an edge counts from its instant to the bucket's end, and for the whole width of all later buckets
+changed AS (
+    SELECT
+        r.bucket_ts,
+        SUM(r.step) AS step,
+        SUM(r.read_step) AS read_step,
+        SUM(r.write_step) AS write_step,
+        SUM(r.flush_step) AS flush_step,
+        SUM(r.step * (r.bucket_ts + b.every_ns - r.ts)) AS area,
+        SUM(r.read_step * (r.bucket_ts + b.every_ns - r.ts)) AS read_area,
+        SUM(r.write_step * (r.bucket_ts + b.every_ns - r.ts)) AS write_area,
+        SUM(r.flush_step * (r.bucket_ts + b.every_ns - r.ts)) AS flush_area,
+        MAX(r.depth) AS depth,
+        MAX(r.read_depth) AS read_depth,
+        MAX(r.write_depth) AS write_depth,
+        MAX(r.flush_depth) AS flush_depth
+    FROM running AS r
+    CROSS JOIN (SELECT MAX(every_ns) AS every_ns FROM time_bucket) AS b
+    GROUP BY r.bucket_ts
+),
+
+carried AS (
+    SELECT
+        b.ts,
+        b.every_ns,
+        c.area,
+        c.read_area,
+        c.write_area,
+        c.flush_area,
+        c.depth,
+        c.read_depth,
+        c.write_depth,
+        c.flush_depth,
+        COALESCE(SUM(c.step) OVER before, 0) AS carry,
+        COALESCE(SUM(c.read_step) OVER before, 0) AS read_carry,
+        COALESCE(SUM(c.write_step) OVER before, 0) AS write_carry,
+        COALESCE(SUM(c.flush_step) OVER before, 0) AS flush_carry
+    FROM time_bucket AS b
+    LEFT JOIN changed AS c ON c.bucket_ts = b.ts
+    WINDOW before AS (ORDER BY b.ts NULLS LAST ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+)
+
+SELECT
+    ts,
+    CAST(carry * every_ns + COALESCE(area, 0) AS DOUBLE) / every_ns AS mean_depth,
+    CAST(carry + GREATEST(COALESCE(depth, 0), 0) AS BIGINT) AS max_depth,
+    CAST(read_carry * every_ns + COALESCE(read_area, 0) AS DOUBLE) / every_ns AS mean_reads,
+    CAST(read_carry + GREATEST(COALESCE(read_depth, 0), 0) AS BIGINT) AS max_reads,
+    CAST(write_carry * every_ns + COALESCE(write_area, 0) AS DOUBLE) / every_ns AS mean_writes,
+    CAST(write_carry + GREATEST(COALESCE(write_depth, 0), 0) AS BIGINT) AS max_writes,
+    CAST(flush_carry * every_ns + COALESCE(flush_area, 0) AS DOUBLE) / every_ns AS mean_flushes,
+    CAST(flush_carry + GREATEST(COALESCE(flush_depth, 0), 0) AS BIGINT) AS max_flushes,
+    CAST(carry * every_ns + COALESCE(area, 0) AS BIGINT) AS busy_ns
+FROM carried
