@@ -35,8 +35,8 @@ def bench() -> None:
             )
             plain = seen["unrecorded"]
             shape = table(
-                f"A cached 4 KiB pread, {threads} thread{'s' * (threads > 1)}: nanoseconds, median of {ROUNDS} "
-                f"rounds (least–most)",
+                f"A cached 4 KiB pread, {threads} thread{'s' * (threads > 1)}: nanoseconds, "
+                f"median of {ROUNDS} rounds (least–most)",
                 ["recorder", "p50", "added at p50", "p99", "p99.9", "p99.99", "times unrecorded"],
             )
             for recorder in present:

@@ -67,7 +67,7 @@ def fio(folder: Path, direct: bool) -> Workload:
         [
             *("fio", "--name=read", "--ioengine=psync", "--rw=randread", "--bs=4k", f"--filename={file}"),
             *("--size=256m", "--invalidate=0", "--readonly", "--minimal", f"--randseed={SEED}"),
-            *("--direct=1", "--number_ios=20000") if direct else ("--direct=0", "--loops=5"),
+            *(("--direct=1", "--number_ios=20000") if direct else ("--direct=0", "--loops=5")),
         ],
     )
 
@@ -108,9 +108,9 @@ def bench() -> None:
             subprocess.run(["sync"], check=True)
             usage = compile_c(folder, "usage.c")
 
-            def once(recorder: Recorder, workload: Workload = workload, usage: Path = usage) -> dict[str, float]:
-                workload.before()
-                used = run(workload.command, recorder, usage)
+            def once(recorder: Recorder, load: Workload = workload, usage: Path = usage) -> dict[str, float]:
+                load.before()
+                used = run(load.command, recorder, usage)
                 return {
                     "program_cpu": used.program_cpu,
                     "cpu": used.cpu,
