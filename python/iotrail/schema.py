@@ -58,7 +58,7 @@ def load() -> Schema:
     """Read `schema.json`."""
     stored = json.loads((Path(__file__).parent / "schema.json").read_text(encoding="utf-8"))
     return Schema(
-        trail_version=stored["trail_version"],
+        trail_version=stored["iotrail_trail"],
         tables={
             table["name"]: Table(
                 table["name"], table["meaning"], columns(table["columns"]), tuple(table["order"])

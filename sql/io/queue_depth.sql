@@ -6,19 +6,19 @@
 -- @materialize
 -- @requires op, time_bucket
 -- @order ts
--- @measure mean_depth = avg(mean_depth); max_depth = max(max_depth); mean_reads = avg(mean_reads);
---     max_reads = max(max_reads); mean_writes = avg(mean_writes); max_writes = max(max_writes);
---     mean_flushes = avg(mean_flushes); max_flushes = max(max_flushes); busy_ns = sum(busy_ns)
+-- @measure mean = avg(mean); most = max(most); mean_reads = avg(mean_reads);
+--     most_reads = max(most_reads); mean_writes = avg(mean_writes); most_writes = max(most_writes);
+--     mean_flushes = avg(mean_flushes); most_flushes = max(most_flushes); busy_ns = sum(busy_ns)
 -- @column ts BIGINT ns: start of the time bucket
--- @column mean_depth DOUBLE ops: mean number of operations in flight over the bucket
--- @column max_depth BIGINT ops: largest number in flight at once
--- @column mean_reads DOUBLE ops: as mean_depth, of reads
--- @column max_reads BIGINT ops: as max_depth, of reads
--- @column mean_writes DOUBLE ops: as mean_depth, of writes
--- @column max_writes BIGINT ops: as max_depth, of writes
--- @column mean_flushes DOUBLE ops: as mean_depth, of flushes
--- @column max_flushes BIGINT ops: as max_depth, of flushes
--- @column busy_ns BIGINT ns: time of the operations in the bucket together: mean_depth times its width
+-- @column mean DOUBLE ops: mean number of operations in flight over the bucket
+-- @column most BIGINT ops: largest number in flight at once
+-- @column mean_reads DOUBLE ops: as mean, of reads
+-- @column most_reads BIGINT ops: as most, of reads
+-- @column mean_writes DOUBLE ops: as mean, of writes
+-- @column most_writes BIGINT ops: as most, of writes
+-- @column mean_flushes DOUBLE ops: as mean, of flushes
+-- @column most_flushes BIGINT ops: as most, of flushes
+-- @column busy_ns BIGINT ns: time of the operations in the bucket together: mean times its width
 WITH edge AS (
     SELECT kind, ts, 1 AS step FROM op WHERE end_ts > ts
     UNION ALL
@@ -97,13 +97,13 @@ carried AS (
 
 SELECT
     ts,
-    CAST(carry * every_ns + COALESCE(area, 0) AS DOUBLE) / every_ns AS mean_depth,
-    CAST(carry + GREATEST(COALESCE(depth, 0), 0) AS BIGINT) AS max_depth,
+    CAST(carry * every_ns + COALESCE(area, 0) AS DOUBLE) / every_ns AS mean,
+    CAST(carry + GREATEST(COALESCE(depth, 0), 0) AS BIGINT) AS most,
     CAST(read_carry * every_ns + COALESCE(read_area, 0) AS DOUBLE) / every_ns AS mean_reads,
-    CAST(read_carry + GREATEST(COALESCE(read_depth, 0), 0) AS BIGINT) AS max_reads,
+    CAST(read_carry + GREATEST(COALESCE(read_depth, 0), 0) AS BIGINT) AS most_reads,
     CAST(write_carry * every_ns + COALESCE(write_area, 0) AS DOUBLE) / every_ns AS mean_writes,
-    CAST(write_carry + GREATEST(COALESCE(write_depth, 0), 0) AS BIGINT) AS max_writes,
+    CAST(write_carry + GREATEST(COALESCE(write_depth, 0), 0) AS BIGINT) AS most_writes,
     CAST(flush_carry * every_ns + COALESCE(flush_area, 0) AS DOUBLE) / every_ns AS mean_flushes,
-    CAST(flush_carry + GREATEST(COALESCE(flush_depth, 0), 0) AS BIGINT) AS max_flushes,
+    CAST(flush_carry + GREATEST(COALESCE(flush_depth, 0), 0) AS BIGINT) AS most_flushes,
     CAST(carry * every_ns + COALESCE(area, 0) AS BIGINT) AS busy_ns
 FROM carried

@@ -1,12 +1,14 @@
 -- Operations and bytes over time: one row a time bucket, process and kind.
--- An operation counts in the bucket in which it returned. Buckets without one have no row.
+-- An operation counts in the bucket in which it returned. Buckets without one have no row; grouped rates are over the buckets with one.
 --
 -- @materialize
 -- @requires op, time_bucket
 -- @dimension kind, process, process_name
--- @measure n = sum(n); bytes = sum(bytes); time_ns = sum(time_ns); iops = sum(iops);
---     bytes_per_s = sum(bytes_per_s)
+-- @measure n = sum(n); bytes = sum(bytes); time_ns = sum(time_ns);
+--     iops = sum(n) * 1000000000.0 / (count(DISTINCT ts) * max(every_ns));
+--     bytes_per_s = sum(bytes) * 1000000000.0 / (count(DISTINCT ts) * max(every_ns))
 -- @column ts BIGINT ns: start of the time bucket
+-- @column every_ns BIGINT ns: its width
 -- @column process BIGINT: process that called; null unknown
 -- @column process_name VARCHAR: name of its executable; null unknown
 -- @column kind VARCHAR: read, write, flush, meta or map
@@ -35,6 +37,7 @@ counted AS (
 
 SELECT
     c.ts,
+    w.every_ns,
     c.process,
     c.process_name,
     c.kind,

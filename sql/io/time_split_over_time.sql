@@ -4,10 +4,11 @@
 -- @materialize
 -- @requires busy, thread_life, time_bucket
 -- @order thread, ts
--- @dimension process, process_name, thread
+-- @dimension node, process, process_name, thread
 -- @measure life_ns = sum(life_ns); compute_ns = sum(compute_ns); io_ns = sum(io_ns); sync_ns = sum(sync_ns);
 --     read_ns = sum(read_ns); write_ns = sum(write_ns); flush_ns = sum(flush_ns)
 -- @column ts BIGINT ns: start of the time bucket
+-- @column node VARCHAR: machine
 -- @column process BIGINT: process
 -- @column process_name VARCHAR: name of its executable
 -- @column thread BIGINT: thread
@@ -47,6 +48,7 @@ changed AS (
 spent AS (
     SELECT
         b.ts,
+        t.node,
         t.process,
         t.process_name,
         t.thread,
@@ -66,6 +68,7 @@ spent AS (
 
 SELECT
     ts,
+    node,
     process,
     process_name,
     thread,
