@@ -1,0 +1,88 @@
+-- A file emptied and written anew, again and again: O_TRUNC frees its blocks and the write allocates
+-- others. A crash in between leaves an empty or half a file, and a reader may see one; ext4 and xfs
+-- therefore force the data out when a truncated file is closed (ext4(5), auto_da_alloc), which makes close
+-- slow.
+--
+-- Reported even where it costs little, since it puts the data at risk. A file that is renamed after it was
+-- written is the safe way and no finding.
+--
+-- @param medium_share DOUBLE 0.05: share of the working time from which a finding is medium
+-- @param high_share DOUBLE 0.2: share of the working time from which a finding is high
+-- @param rewrite_times BIGINT 10: truncating opens of one file from which it counts as rewritten
+-- @requires activity, effort
+WITH per_file AS (
+    SELECT
+        process_name,
+        file,
+        path,
+        min(process) AS process_min,
+        max(process) AS process_max,
+        CAST(sum(truncates) AS BIGINT) AS ops,
+        CAST(sum(CASE WHEN kind = 'write' THEN bytes ELSE 0 END) AS BIGINT) AS bytes,
+        CAST(sum(io_ns) AS BIGINT) AS cost_ns,
+        min(start_ts) AS start_ts,
+        max(end_ts) AS end_ts
+    FROM activity
+    WHERE file IS NOT NULL AND (call IN ('open', 'creat', 'fopen', 'close', 'fclose', 'rename') OR kind = 'write')
+    GROUP BY process_name, file, path
+    HAVING sum(truncates) >= (SELECT rewrite_times FROM params)
+        AND sum(CASE WHEN kind = 'write' THEN bytes ELSE 0 END) > 0
+        AND sum(CASE WHEN call = 'rename' THEN ops ELSE 0 END) = 0
+),
+
+found AS (
+    SELECT
+        process_name,
+        CASE WHEN min(process_min) = max(process_max) THEN min(process_min) END AS process,
+        CASE WHEN 2 * max(cost_ns) >= sum(cost_ns) THEN max_by(file, cost_ns) END AS file,
+        CASE
+            WHEN count(*) = 1 THEN max(path)
+            ELSE concat(CAST(count(*) AS VARCHAR), ' files, most in ', max_by(path, cost_ns))
+        END AS place,
+        count(*) AS files,
+        CAST(sum(ops) AS BIGINT) AS ops,
+        CAST(sum(bytes) AS BIGINT) AS bytes,
+        CAST(sum(cost_ns) AS BIGINT) AS cost_ns,
+        min(start_ts) AS start_ts,
+        max(end_ts) AS end_ts
+    FROM per_file
+    GROUP BY process_name
+)
+
+SELECT
+    'rewritten_in_place' AS finding,
+    CASE
+        WHEN f.cost_ns >= p.high_share * e.work_ns THEN 'high'
+        WHEN f.cost_ns >= p.medium_share * e.work_ns THEN 'medium'
+        ELSE 'low'
+    END AS severity,
+    concat(
+        f.process_name, ': ', f.place, ' emptied and written anew ', CAST(f.ops AS VARCHAR), ' times, ',
+        CAST(CAST(round(1e0 * f.bytes / NULLIF(f.ops, 0)) AS BIGINT) AS VARCHAR),
+        ' bytes each, which takes ', CAST(CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT) AS VARCHAR),
+        ' % of the working time.'
+    ) AS title,
+    f.process AS process,
+    CAST(NULL AS BIGINT) AS thread,
+    f.file AS file,
+    f.ops AS ops,
+    f.bytes AS bytes,
+    f.cost_ns AS cost_ns,
+    f.start_ts AS start_ts,
+    f.end_ts AS end_ts,
+    concat(
+        CAST(f.ops AS VARCHAR), ' opens with O_TRUNC, ',
+        CAST(CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR),
+        ' MiB written; open, write and close take ',
+        CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s.'
+    ) AS evidence,
+    concat(
+        'Write a temporary file in the same directory, fsync it, rename it over the old one: readers ',
+        'see the old or the new content, a crash leaves one of them. Write only if the content ',
+        'changed, and less often. State that changes in places belongs in a database (SQLite) or an ',
+        'append-only log.'
+    ) AS advice
+FROM found AS f
+CROSS JOIN params AS p
+CROSS JOIN effort AS e
+WHERE f.ops >= p.rewrite_times

@@ -1,0 +1,86 @@
+-- One slow thread: among the threads of a process that do I/O, one spends far more time in it than the
+-- typical one, and the work that was split among them ends when it ends.
+--
+-- Threads that do I/O for less than a tenth of the slowest thread's time don't count: they have other
+-- tasks.
+--
+-- @param min_share DOUBLE 0.01: a smaller share of the working time is no finding
+-- @param medium_share DOUBLE 0.05: share of the working time from which a finding is medium
+-- @param high_share DOUBLE 0.2: share of the working time from which a finding is high
+-- @param peers BIGINT 4: fewer processes or threads side by side are not compared
+-- @param straggler_ratio DOUBLE 1.5: time of the slowest in medians of its peers from which it lags; Drishti (imbalance_stragglers) takes 0.15 of the slowest, on shared files only
+-- @requires activity, effort
+WITH did AS (
+    SELECT
+        process,
+        process_name,
+        thread,
+        CAST(sum(io_ns) AS BIGINT) AS io_ns,
+        CAST(sum(CASE WHEN kind IN ('read', 'write') THEN bytes ELSE 0 END) AS BIGINT) AS bytes,
+        CAST(sum(ops) AS BIGINT) AS ops,
+        min(start_ts) AS start_ts,
+        max(end_ts) AS end_ts
+    FROM activity
+    GROUP BY process, process_name, thread
+),
+
+most AS (
+    SELECT process, max(io_ns) AS io_ns FROM did GROUP BY process
+),
+
+found AS (
+    SELECT
+        d.process,
+        d.process_name,
+        count(*) AS threads,
+        max_by(d.thread, d.io_ns) AS thread,
+        max_by(d.ops, d.io_ns) AS ops,
+        max_by(d.bytes, d.io_ns) AS bytes,
+        max_by(d.start_ts, d.io_ns) AS start_ts,
+        max_by(d.end_ts, d.io_ns) AS end_ts,
+        max(d.io_ns) AS slow_ns,
+        CAST(percentile_cont(0.5) WITHIN GROUP (ORDER BY d.io_ns) AS DOUBLE) AS median_ns,
+        CAST(percentile_cont(0.5) WITHIN GROUP (ORDER BY d.ops) AS DOUBLE) AS median_ops,
+        CAST(floor(max(d.io_ns) - percentile_cont(0.5) WITHIN GROUP (ORDER BY d.io_ns)) AS BIGINT) AS cost_ns
+    FROM did AS d
+    INNER JOIN most AS m ON m.process = d.process AND 10 * d.io_ns >= m.io_ns
+    GROUP BY d.process, d.process_name
+)
+
+SELECT
+    'slow_thread' AS finding,
+    CASE
+        WHEN f.cost_ns >= p.high_share * e.wall_ns THEN 'high'
+        WHEN f.cost_ns >= p.medium_share * e.wall_ns THEN 'medium'
+        ELSE 'low'
+    END AS severity,
+    concat(
+        f.process_name, ': one of ', CAST(f.threads AS VARCHAR), ' threads spends ',
+        CAST(CAST(f.slow_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s in I/O, the typical one ',
+        CAST(CAST(f.median_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s.'
+    ) AS title,
+    f.process AS process,
+    f.thread AS thread,
+    CAST(NULL AS BIGINT) AS file,
+    f.ops AS ops,
+    f.bytes AS bytes,
+    f.cost_ns AS cost_ns,
+    f.start_ts AS start_ts,
+    f.end_ts AS end_ts,
+    concat(
+        'It made ', CAST(f.ops AS VARCHAR), ' calls, ',
+        CAST(CAST(f.slow_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1)) AS VARCHAR),
+        ' µs each (the typical one ', CAST(CAST(f.median_ops AS DECIMAL(18, 1)) AS VARCHAR),
+        ' calls), and moved ', CAST(CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR), ' MiB.'
+    ) AS evidence,
+    concat(
+        'More calls than the others: cut the work into smaller pieces that threads fetch when they ',
+        'are done (a queue, guided scheduling) instead of equal shares. As many but slower: its ',
+        'files or its range lie on slower or busier storage; spread them.'
+    ) AS advice
+FROM found AS f
+CROSS JOIN params AS p
+CROSS JOIN effort AS e
+WHERE f.threads >= p.peers
+    AND f.slow_ns >= p.straggler_ratio * f.median_ns
+    AND f.cost_ns >= p.min_share * e.wall_ns

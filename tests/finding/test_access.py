@@ -1,0 +1,352 @@
+"""Findings about the size, order and place of reads and writes: what fires each, and what looks alike but is fine.
+
+Severities follow from shares of the working time: 1 % reported, 5 % medium, 20 % high. Most scenes spend
+2 ms in the calls concerned and compute for the rest, so that the share can be read off.
+"""
+
+from scene import O_DIRECT, O_DSYNC, O_WRONLY
+
+KIB, MIB = 1024, 1024 * 1024
+US, MS = 1_000, 1_000_000
+
+
+def backwards(size):
+    """Offsets in equal steps towards the start: no run, no read-ahead."""
+    return lambda i: 10 * MIB * 10 - (i + 1) * size
+
+
+def scattered(size):
+    """Offsets in no order: multiples of `size`, permuted by a prime."""
+    return lambda i: (i * i * 7919 + i * 104_729) % 1_000_003 * size
+
+
+def test_small_reads_fires(app, one):
+    app.read("/in", 1000, 512, backwards(512), ns=2 * US).compute(8 * MS)
+    one(
+        "small_reads",
+        "app: 1000 small reads, 512 bytes on average, from /in take 20 % of the working time",
+        "1000 of 1000 reads moved fewer than 131072 bytes: 0.5 MiB in all, 2.0 µs each, 0.002 s together",
+        "0 % of the reads follow",
+        severity="high",
+        ops=1000,
+        bytes=512_000,
+        cost_ns=2 * MS,
+        file="/in",
+        process=app.process,
+        thread=None,
+    )
+
+
+def test_small_reads_are_one_finding_for_a_program(scene, one):
+    for rank in range(4):
+        scene.process("solver", rank=rank).main.read(f"/in.{rank}", 500, 512, backwards(512), ns=(1 + rank) * US)
+    one(
+        "small_reads", "4 files, most in /in.3", ops=2000, cost_ns=5 * MS, process=None, file=None, severity="high"
+    )
+
+
+def test_small_reads_spares_fewer_than_a_thousand(app, find):
+    app.read("/in", 999, 512, backwards(512), ns=2 * US)
+    assert find("small_reads") == []
+
+
+def test_small_reads_spares_reads_of_128_kib(app, find):
+    app.read("/in", 1000, 128 * KIB, backwards(128 * KIB), ns=2 * US)
+    assert find("small_reads") == []
+    
+
+def test_small_reads_spares_what_costs_nothing(app, find):
+    app.read("/in", 1000, 512, backwards(512), ns=2 * US).compute(199 * MS)
+    assert find("small_reads") == []
+
+
+def test_small_reads_spares_cheap_runs(app, find):
+    app.read("/in", 1000, 512, ns=2 * US).compute(40 * MS)
+    assert find("small_reads") == []
+
+
+def test_readahead_reads_fires(app, one):
+    app.read("/in", 1000, 512, ns=2 * US).compute(48 * MS)
+    one(
+        "readahead_reads",
+        "1000 small reads in order, 512 bytes on average, from /in take only 4 %",
+        severity="low",
+        cost_ns=2 * MS,
+        file="/in",
+    )
+
+
+def test_readahead_reads_spares_expensive_runs(app, find):
+    app.read("/in", 1000, 512, ns=2 * US).compute(38 * MS)
+    assert find("readahead_reads") == []
+
+
+def test_small_writes_fires(app, one):
+    app.write("/out", 1000, 8 * KIB, scattered(8 * KIB), ns=2 * US).compute(38 * MS)
+    one(
+        "small_writes",
+        "1000 small writes, 8192 bytes on average, to /out take 5 %",
+        severity="medium",
+        ops=1000,
+        bytes=8192_000,
+        cost_ns=2 * MS,
+        file="/out",
+    )
+
+
+def test_small_writes_spares_a_tenth(app, find):
+    # 1000 small ones among 10,001: fewer than a tenth
+    app.write("/out", 1000, 8 * KIB, scattered(8 * KIB), ns=2 * US).write("/out", 9001, MIB, ns=2 * US)
+    assert find("small_writes") == []
+
+
+def test_small_writes_spares_tiny_appends(app, find):
+    app.write("/log", 1000, 100, ns=2 * US, call="write")
+    assert find("small_writes") == []
+
+
+def test_tiny_appends_fires(app, one):
+    app.write("/log", 1000, 100, ns=2 * US, call="write").compute(18 * MS)
+    one(
+        "tiny_appends",
+        "1000 writes in a row of 100 bytes to /log take 10 %",
+        "0 writes of 1 MiB would carry the same",
+        severity="medium",
+        ops=1000,
+        bytes=100_000,
+        cost_ns=2 * MS,
+        file="/log",
+    )
+
+
+def test_tiny_appends_spares_whole_pages(app, find):
+    app.write("/log", 1000, 4096, ns=2 * US, call="write")
+    assert find("tiny_appends") == []
+
+
+def test_unaligned_reads_fires(app, one):
+    app.read("/in", 1001, 4096, lambda i: scattered(4096)(i) + 512, ns=2 * US).compute(2 * MS)
+    # the first read has no predecessor; each of the others touches two blocks
+    one(
+        "unaligned_reads",
+        "1000 reads from /in jump to places off a block boundary",
+        "they touch blocks of 7.8 MiB for 3.9 MiB of data",
+        ops=1000,
+        bytes=4_096_000,
+        cost_ns=2 * MS,
+        severity="high",
+    )
+
+
+def test_unaligned_reads_spares_blocks(app, find):
+    app.read("/in", 1001, 4096, scattered(4096), ns=2 * US)
+    assert find("unaligned_reads") == []
+
+
+def test_unaligned_writes_fires(app, one):
+    app.write("/out", 1001, 1000, scattered(5000), ns=2 * US)
+    one("unaligned_writes", "1000 writes to /out jump", severity="high", ops=1000, bytes=1_000_000, cost_ns=2 * MS)
+
+
+def test_unaligned_writes_spares_a_log(app, find):
+    # off the block's boundary, but each where the last one ended: the block is in memory
+    app.write("/log", 1001, 1000, ns=2 * US)
+    assert find("unaligned_writes") == []
+
+
+def test_random_reads_fires(app, one):
+    app.read("/db", 1001, 8 * KIB, scattered(8 * KIB), ns=100 * US)
+    one(
+        "random_reads",
+        "1000 of 1001 reads (100 %) jump irregularly: 8192 bytes and 100.0 µs each, 7.8 MiB and 0.100 s in all",
+        severity="high",
+        ops=1000,
+        bytes=8_192_000,
+        cost_ns=100 * MS,
+        file="/db",
+    )
+
+
+def test_random_reads_spares_order(app, find):
+    app.read("/db", 5000, 8 * KIB, ns=100 * US)
+    assert find("random_reads") == []
+
+
+def test_random_reads_spares_a_few_jumps(app, find):
+    # long runs: 1000 jumps among 2600 reads are 38 %
+    app.read("/db", 2600, 8 * KIB, lambda i: (i // 13 * 997 % 10_007 * 100 + i % 13) * 8 * KIB, ns=100 * US)
+    assert find("random_reads") == []
+
+
+def test_random_writes_fires(app, one):
+    app.write("/db", 1001, 8 * KIB, scattered(8 * KIB), ns=20 * US).compute(380 * MS)
+    one("random_writes", "1000 writes at random places of /db take 5 %", severity="low", ops=1000, cost_ns=20 * MS)
+
+
+def test_random_writes_spares_order(app, find):
+    app.write("/db", 5000, 8 * KIB, ns=100 * US)
+    assert find("random_writes") == []
+
+
+def test_strided_access_fires(app, one):
+    # a column of a matrix: every 1 MiB, 8 KiB; the first two steps set the stride
+    app.read("/matrix", 1002, 8 * KIB, lambda i: i * MIB, ns=10 * US)
+    one("strided_access", "1000 of 1002 reads and writes keep the distance", ops=1000, cost_ns=10 * MS, file="/matrix")
+
+
+def test_strided_access_spares_whole_rows(app, find):
+    app.read("/matrix", 2000, 8 * KIB, ns=10 * US)
+    assert find("strided_access") == []
+
+
+def test_mixed_access_fires(app, one):
+    for i in range(600):
+        app.read("/db", 1, 8 * KIB, lambda _, i=i: i * 64 * KIB, ns=2 * US)
+        app.write("/db", 1, 8 * KIB, lambda _, i=i: 500 * MIB + i * 64 * KIB, ns=2 * US)
+    one("mixed_access", "1199 times in 1200 accesses", "600 reads and 600 writes", ops=1200, cost_ns=2_400_000)
+
+
+def test_mixed_access_spares_phases(app, find):
+    app.read("/db", 600, 8 * KIB, ns=2 * US).write("/db", 600, 8 * KIB, ns=2 * US)
+    assert find("mixed_access") == []
+
+
+def test_read_modify_write_fires(app, one):
+    for i in range(100):
+        place = scattered(4096)
+        app.read("/db", 1, 4096, lambda _, i=i: place(i), ns=30 * US)
+        app.write("/db", 1, 4096, lambda _, i=i: place(i), ns=10 * US)
+    one(
+        "read_modify_write",
+        "100 times a piece of /db is read, changed and written back",
+        "100 of 100 writes go to where the read just before began: 40.0 µs for each pair",
+        severity="high",
+        ops=100,
+        cost_ns=4 * MS,
+    )
+
+
+def test_read_modify_write_spares_other_places(app, find):
+    for i in range(100):
+        app.read("/db", 1, 4096, lambda _, i=i: i * 8192, ns=30 * US)
+        app.write("/db", 1, 4096, lambda _, i=i: i * 8192 + 4096, ns=10 * US)
+    assert find("read_modify_write") == []
+
+
+def test_short_transfers_fires(app, one):
+    # asked for 64 KiB, got 4 KiB, asked for the remaining 60
+    for i in range(100):
+        app.call("pread", "/fuse", pos=i * 64 * KIB, length=64 * KIB, result=4 * KIB, ns=10 * US)
+        app.call("pread", "/fuse", pos=i * 64 * KIB + 4 * KIB, length=60 * KIB, result=60 * KIB, ns=10 * US)
+    one("short_transfers", "100 of 200 calls ask for the rest", severity="high", ops=100, cost_ns=MS, file="/fuse")
+
+
+def test_short_transfers_spares_ends_of_files(app, find):
+    for i in range(200):
+        app.call("pread", f"/f{i}", pos=0, length=64 * KIB, result=4 * KIB, ns=10 * US)
+        app.call("pread", f"/f{i}", pos=4 * KIB, length=64 * KIB, result=0, ns=10 * US)
+    assert find("short_transfers") == []
+
+
+def test_seek_per_access_fires(app, one):
+    for i in range(1000):
+        app.call("lseek", "/db", ns=US, result=i * 65536)
+        app.read("/db", 1, 4096, lambda _, i=i: i * 65536, ns=9 * US, call="read")
+    one("seek_per_access", "1000 seeks for 1000 reads and writes of /db take 10 %", severity="medium", ops=1000)
+
+
+def test_seek_per_access_spares_every_third(app, find):
+    for i in range(3001):
+        if i % 3 == 0:
+            app.call("lseek", "/db", ns=US)
+        app.read("/db", 1, 4096, ns=US, call="read")
+    assert find("seek_per_access") == []
+
+
+def test_stdio_buffer_fires(app, one):
+    app.read("/in", 1000, 4096, ns=2 * US, call="fread", calls=16).compute(8 * MS)
+    one(
+        "stdio_buffer",
+        "stdio moves /in in 1000 pieces of 4096 bytes",
+        "16000 calls of fread, fwrite and the like became 1000 system calls",
+        severity="high",
+        ops=1000,
+        bytes=4_096_000,
+        cost_ns=2 * MS,
+    )
+
+
+def test_stdio_buffer_spares_larger_buffers(app, find):
+    app.read("/in", 1000, 64 * KIB, ns=2 * US, call="fread", calls=256)
+    assert find("stdio_buffer") == []
+
+
+def test_stdio_flush_fires(app, one):
+    app.write("/log", 1000, 80, ns=3 * US, call="fflush")
+    one("stdio_flush", "1000 times fflush, 80 bytes each, to /log", severity="high", bytes=80_000, cost_ns=3 * MS)
+
+
+def test_stdio_flush_spares_full_buffers(app, find):
+    app.write("/log", 1000, 4096, ns=3 * US, call="fflush")
+    assert find("stdio_flush") == []
+
+
+def test_eof_polling_fires(app, one):
+    app.read("/log", 1000, 4096, call="read", result=0, ns=US)
+    one("eof_polling", "1000 of 1000 reads of /log return nothing", severity="high", ops=1000, cost_ns=MS)
+
+
+def test_eof_polling_spares_one_end_a_file(app, find):
+    # each file read to its end: one empty read after two full ones
+    for i in range(1000):
+        app.read(f"/f{i}", 2, 4096, call="read").read(f"/f{i}", 1, 4096, call="read", result=0)
+    assert find("eof_polling") == []
+
+
+def test_synchronous_writes_fires(app, one):
+    app.open("/wal", O_WRONLY | O_DSYNC).write("/wal", 100, 8 * KIB, ns=100 * US).close("/wal")
+    one(
+        "synchronous_writes",
+        "100 writes of 8192 bytes to /wal, each made durable",
+        severity="high",
+        ops=100,
+        bytes=819_200,
+        cost_ns=10 * MS,
+    )
+
+
+def test_synchronous_writes_spares_large_ones(app, find):
+    app.open("/wal", O_WRONLY | O_DSYNC).write("/wal", 100, 128 * KIB, ns=100 * US)
+    assert find("synchronous_writes") == []
+
+
+def test_small_direct_fires(app, one):
+    app.open("/db", O_DIRECT).read("/db", 100, 4096, scattered(4096), ns=90 * US)
+    app.read("/db", 10, 1000, scattered(4096), ns=90 * US)
+    one("small_direct", "110 direct requests", "10 are off the blocks", severity="high", ops=110, file="/db")
+
+
+def test_small_direct_spares_large_ones(app, find):
+    app.open("/db", O_DIRECT).read("/db", 100, MIB, ns=90 * US)
+    assert find("small_direct") == []
+
+
+def test_overwritten_data_fires(app, one):
+    # one block written a hundred times: 1 of 100 writes was new
+    app.write("/state", 100, 4096, lambda i: 0, ns=10 * US)
+    one(
+        "overwritten_data",
+        "0.4 MiB written for 0.0 MiB of data in /state",
+        "100.0 bytes written for each byte of the file",
+        severity="high",
+        ops=100,
+        bytes=409_600,
+        cost_ns=990 * US,
+        file="/state",
+    )
+
+
+def test_overwritten_data_spares_less_than_twice(app, find):
+    # 199 blocks' worth for 100 blocks
+    app.write("/state", 100, 4096, ns=10 * US).write("/state", 99, 4096, ns=10 * US)
+    assert find("overwritten_data") == []
