@@ -13,7 +13,7 @@
 -- @param small_bytes BIGINT 131072 bytes: a request of fewer bytes is small
 -- @param small_ratio DOUBLE 0.1: share of small requests from which they are a finding (Drishti, small_requests)
 -- @param consecutive_ratio DOUBLE 0.9: share of consecutive accesses from which a file is read or written in order
--- @param page_bytes BIGINT 4096 bytes: page of memory; glibc gives a stdio stream a buffer of st_blksize, the same (setbuf(3))
+-- @param tiny_bytes BIGINT 4096 bytes: requests of fewer bytes on average are tiny: a page, and the buffer of a stdio stream in glibc (st_blksize, setbuf(3))
 -- @requires activity, step, effort
 WITH per_file AS (
     SELECT
@@ -112,5 +112,5 @@ CROSS JOIN params AS p
 CROSS JOIN effort AS e
 WHERE f.ops >= p.min_ops
     AND f.ops >= p.small_ratio * f.all_ops
-    AND NOT (f.consecutive >= p.consecutive_ratio AND f.bytes < p.page_bytes * f.ops)
+    AND NOT (f.consecutive >= p.consecutive_ratio AND f.bytes < p.tiny_bytes * f.ops)
     AND f.cost_ns >= p.min_share * e.work_ns

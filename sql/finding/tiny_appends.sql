@@ -10,7 +10,7 @@
 -- @param high_share DOUBLE 0.2: share of the working time from which a finding is high
 -- @param min_ops BIGINT 1000: fewer calls are no finding (Drishti, small_requests_absolute and random_operations_absolute)
 -- @param consecutive_ratio DOUBLE 0.9: share of consecutive accesses from which a file is read or written in order
--- @param page_bytes BIGINT 4096 bytes: page of memory; glibc gives a stdio stream a buffer of st_blksize, the same (setbuf(3))
+-- @param tiny_bytes BIGINT 4096 bytes: requests of fewer bytes on average are tiny: a page, and the buffer of a stdio stream in glibc (st_blksize, setbuf(3))
 -- @requires activity, step, effort
 WITH per_file AS (
     SELECT
@@ -103,6 +103,6 @@ FROM found AS f
 CROSS JOIN params AS p
 CROSS JOIN effort AS e
 WHERE f.ops >= p.min_ops
-    AND f.bytes < p.page_bytes * f.ops
+    AND f.bytes < p.tiny_bytes * f.ops
     AND f.consecutive >= p.consecutive_ratio
     AND f.cost_ns >= p.min_share * e.work_ns

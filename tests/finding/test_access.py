@@ -350,3 +350,23 @@ def test_overwritten_data_spares_less_than_twice(app, find):
     # 199 blocks' worth for 100 blocks
     app.write("/state", 100, 4096, ns=10 * US).write("/state", 99, 4096, ns=10 * US)
     assert find("overwritten_data") == []
+
+
+def test_rereads_fires(app, one):
+    app.read("/in", 16, MIB, ns=10 * US).read("/in", 16, MIB, ns=10 * US).compute(640 * US)
+    one(
+        "rereads",
+        "16.0 MiB of 32.0 MiB read from /in had been read before",
+        "32 reads for 16.0 MiB of different data; 16 of them at most a second after",
+        severity="medium",
+        ops=32,
+        bytes=16 * MIB,
+        cost_ns=160 * US,
+        file="/in",
+        process=app.process,
+    )
+
+
+def test_rereads_spares_less_than_half(app, find):
+    app.read("/in", 16, MIB, ns=10 * US).read("/in", 15, MIB, ns=10 * US)
+    assert find("rereads") == []
