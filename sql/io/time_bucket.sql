@@ -33,7 +33,8 @@ width AS (
         -- up to 5e15 ns (58 days a bucket); a width that was asked for grows at most 1e6 times
         WHERE e.d + 10 * f.d <= CASE WHEN s.asked > 0 THEN 6 ELSE 15 END
     ) AS candidate
-    WHERE dur < w * most - w
+    -- divided, because w * most can overflow for a width that was asked for
+    WHERE dur / (most - 1) < w
 )
 
 SELECT s.start_ts - s.start_ts % w.every_ns + i.i * w.every_ns AS ts, w.every_ns
