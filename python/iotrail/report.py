@@ -1,0 +1,398 @@
+"""The report of a trail: one HTML file that opens offline, the web app's I/O view with its data inside.
+
+`collect` asks the SQL modules for everything the page draws and puts it in the shape that
+`web/src/io/data.ts` declares; `render` puts that into the built page. The page only adds up what it is
+given, in whole time buckets, so its numbers are those of `iotrail sql`.
+
+Rows refer to files, processes, threads and calls by their place in those tables, because JavaScript's
+numbers can't hold 63-bit ids; times count from the start of the run for the same reason.
+"""
+
+import base64
+import datetime
+import errno
+import gzip
+import itertools
+import json
+import os
+import secrets
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from iotrail.errors import IotrailError, UsageError
+from iotrail.trail import Trail
+
+DATA_VERSION = 1
+# About as many time buckets as a wide screen has pixels to tell them apart by.
+MOST_BUCKETS = 500
+# Rows of module `cell` that the page holds: each takes about three bytes of it. More are folded.
+MOST_CELLS = 1_500_000
+# The file map holds this many cells, over the files of most operations.
+MOST_HEAT_CELLS = 400_000
+# Rows an offset axis is cut into.
+HEAT_ROWS = 96
+
+PAGE = Path(__file__).parent / "_web" / "report.html"
+MARKER = b"@@IOTRAIL_DATA@@"
+# How a report is recognised, so that writing it again over itself needs no --force.
+GENERATOR = b'<meta name="generator" content="iotrail report"'
+
+
+class ReportError(IotrailError):
+    """A report can't be written."""
+
+
+def write_report(trail: Trail, output: Path, *, force: bool = False) -> None:
+    """Write the report of a trail to `output`, replacing an older report but no other file."""
+    check_output(output, force)
+    write_whole(output, render(collect(trail)))
+
+
+def write_data(trail: Trail, output: Path | None, *, force: bool = False) -> None:
+    """Write the report's data as JSON to `output`, or to stdout."""
+    if output is not None and output.exists() and not force:
+        raise UsageError(f"{output}: exists already", "--force replaces it")
+    content = json.dumps(collect(trail), separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+    if output is None:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+    else:
+        write_whole(output, content)
+
+
+def render(data: dict[str, Any]) -> bytes:
+    """The page with its data inside."""
+    try:
+        page = PAGE.read_bytes()
+    except OSError as error:
+        raise ReportError(
+            f"{PAGE}: {os.strerror(error.errno or 0)}: the page of reports is not built",
+            "run make in a checkout, or install iotrail again",
+        ) from error
+    before, found, after = page.partition(MARKER)
+    if not found or MARKER in after:
+        raise ReportError(
+            f"{PAGE}: expected {MARKER.decode()} once, where the data goes",
+            "build the page again: make web",
+        )
+    # mtime=0: the same trail gives the same bytes.
+    packed = gzip.compress(json.dumps(data, separators=(",", ":")).encode(), compresslevel=6, mtime=0)
+    return before + base64.b64encode(packed) + after
+
+
+def check_output(output: Path, force: bool) -> None:
+    """Refuse to overwrite what is not a report."""
+    try:
+        if output.is_dir():
+            raise UsageError(f"{output}: is a directory", "name a file: -o report.html")
+        if force or not output.exists():
+            return
+        with output.open("rb") as file:
+            if GENERATOR in file.read(4096):
+                return
+    except OSError as error:
+        raise ReportError(f"{output}: {os.strerror(error.errno or 0)}") from error
+    raise UsageError(f"{output}: exists and is not an iotrail report", "--force replaces it")
+
+
+def write_whole(output: Path, content: bytes) -> None:
+    """Write a file so that nobody sees half of it: beside it first, then renamed."""
+    temporary = output.with_name(f".{output.name}.{secrets.token_hex(4)}")
+    try:
+        try:
+            temporary.write_bytes(content)
+            temporary.replace(output)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        hint = None
+        if error.errno == errno.ENOSPC:
+            hint = f"the report takes {len(content):,} bytes: -o names another place"
+        elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT):
+            hint = "-o names another place"
+        raise ReportError(f"{output}: can't be written: {os.strerror(error.errno or 0)}", hint) from error
+
+
+def bucket_width(duration: int) -> int:
+    """The smallest of 1, 2, 5, 10 … µs that cuts a run into at most MOST_BUCKETS, one more for the edges."""
+    widths = (digit * 10**power for power in itertools.count(3) for digit in (1, 2, 5))
+    return next(width for width in widths if duration < width * (MOST_BUCKETS - 1))
+
+
+def collect(trail: Trail) -> dict[str, Any]:
+    """Everything the page draws, in the shape of `web/src/io/data.ts`."""
+    return _Collector(trail).collect()
+
+
+class _Collector:
+    """One pass over a trail's modules. Keeps the tables that give rows their numbers in DuckDB."""
+
+    def __init__(self, trail: Trail) -> None:
+        self.trail = trail
+        # DuckDB would draw it over stdout after two seconds.
+        trail.connection.execute("SET enable_progress_bar = false")
+        span = self.one("SELECT start_ts, end_ts FROM trail_span")
+        self.start: int = span["start_ts"] or 0
+        self.duration: int = (span["end_ts"] or 0) - self.start
+        self.width = bucket_width(self.duration)
+        self.origin = self.start - self.start % self.width
+        self.buckets = (self.start + self.duration - self.origin) // self.width + 1
+        self.folded = 0
+
+    def collect(self) -> dict[str, Any]:
+        trail = self.trail
+        trail.set_params({"every_ns": self.width, "heat_rows": HEAT_ROWS})
+        self.number_rows()
+        return {
+            "version": DATA_VERSION,
+            "made": {
+                "by": f"iotrail {version('iotrail')}",
+                "at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            },
+            "trail": {"name": trail.path.name, "path": str(trail.path), "snapshot": trail.snapshot},
+            "run": {
+                "start": str(self.start),
+                "duration": self.duration,
+                "origin": self.origin - self.start,
+                "bucket": self.width,
+                "buckets": self.buckets,
+            },
+            "overview": self.one("SELECT * FROM overview"),
+            "recording": trail.rows_of("SELECT node, name, value FROM recording ORDER BY node, name, value"),
+            "unseen": trail.rows_of("""
+                SELECT u.kind, p.i AS process, f.i AS file, u.amount, u.detail
+                FROM unseen AS u
+                LEFT JOIN _report_process AS p ON p.node = u.node AND p.process = u.process
+                LEFT JOIN _report_file AS f ON f.node = u.node AND f.file = u.file
+                ORDER BY u.kind, u.amount DESC, u.detail"""),
+            "findings": self.findings(),
+            "calls": self.columns("SELECT call AS name, kind, meaning FROM _report_call ORDER BY i"),
+            "files": self.files(),
+            "processes": self.processes(),
+            "threads": self.threads(),
+            "cells": self.cells(),
+            "split": self.split(),
+            "depth": self.depth(),
+            "heat": self.heat(),
+            "folded": {"files": self.folded},
+        }
+
+    def number_rows(self) -> None:
+        """Sum the operations into cells, and number files, threads, processes and calls: most time first."""
+        self.run("CREATE OR REPLACE TEMP TABLE _report_cell AS SELECT *, COALESCE(file, 0) AS f FROM cell")
+        # Threads and files that only calls name are kept too: a damaged trail shows what it has.
+        self.run("""
+            CREATE OR REPLACE TEMP TABLE _report_thread AS
+            WITH used AS (
+                SELECT node, thread, MAX(process) AS process, SUM(time_ns) AS time_ns FROM _report_cell GROUP BY node, thread
+            )
+            SELECT
+                CAST(ROW_NUMBER() OVER (ORDER BY u.time_ns DESC NULLS LAST, l.start_ts, node, thread) - 1 AS INTEGER) AS i,
+                node, thread, COALESCE(l.process, u.process, 0) AS process, l.tid, l.thread_name, l.start_ts, l.end_ts,
+                COALESCE(u.time_ns, 0) AS time_ns
+            FROM thread_life AS l
+            FULL OUTER JOIN used AS u USING (node, thread)""")
+        self.run("""
+            CREATE OR REPLACE TEMP TABLE _report_process AS
+            WITH used AS (
+                SELECT node, process, SUM(time_ns) AS time_ns FROM _report_thread GROUP BY node, process
+            ),
+            known AS (
+                SELECT * FROM process QUALIFY ROW_NUMBER() OVER (PARTITION BY node, process ORDER BY start_ts) = 1
+            )
+            SELECT
+                CAST(ROW_NUMBER() OVER (ORDER BY u.time_ns DESC NULLS LAST, k.start_ts, node, process) - 1 AS INTEGER) AS i,
+                node, process, k.* EXCLUDE (node, process)
+            FROM known AS k
+            FULL OUTER JOIN used AS u USING (node, process)""")
+        self.run("""
+            CREATE OR REPLACE TEMP TABLE _report_call AS
+            SELECT
+                CAST(ROW_NUMBER() OVER (ORDER BY SUM(u.time_ns) DESC, u.call) - 1 AS INTEGER) AS i,
+                u.call, MAX(u.kind) AS kind, COALESCE(MAX(c.meaning), '') AS meaning
+            FROM _report_cell AS u
+            LEFT JOIN call AS c ON c.call = u.call
+            GROUP BY u.call""")
+        self.run("""
+            CREATE OR REPLACE TEMP TABLE _report_file AS
+            WITH used AS (
+                SELECT node, f, SUM(time_ns) AS time_ns, COUNT(*) AS cells FROM _report_cell GROUP BY node, f
+            ),
+            known AS (
+                SELECT node, file AS f, MIN(path) AS path FROM file GROUP BY node, file
+            )
+            SELECT
+                CAST(ROW_NUMBER() OVER (ORDER BY u.time_ns DESC NULLS LAST, k.path, node, f) - 1 AS INTEGER) AS i,
+                node, f AS file, CASE WHEN f = 0 THEN '(no file)' ELSE COALESCE(k.path, '(unknown file)') END AS path,
+                CAST(SUM(COALESCE(u.cells, 0)) OVER (ORDER BY u.time_ns DESC NULLS LAST, k.path, node, f) AS BIGINT) AS cells
+            FROM known AS k
+            FULL OUTER JOIN used AS u USING (node, f)
+            -- Files that were named but not used by a call of this trail would only lengthen the page.
+            WHERE u.f IS NOT NULL
+                OR EXISTS (SELECT 1 FROM unseen AS n WHERE n.node = k.node AND n.file = k.f)""")
+        self.fold_files()
+
+    def fold_files(self) -> None:
+        """Where the cells would make the page too large, let the files of least time share one row."""
+        kept = self.one("SELECT COUNT(*) AS n FROM _report_file WHERE cells <= " + str(MOST_CELLS))["n"]
+        files = self.one("SELECT COUNT(*) AS n FROM _report_file")["n"]
+        if kept >= files - 1:
+            return
+        self.folded = files - kept
+        self.run(
+            f"""UPDATE _report_file SET i = {kept}, path = '({self.folded} files of little time)' WHERE i >= {kept}"""
+        )
+
+    def cells(self) -> dict[str, list[int]]:
+        """Operations by time bucket, thread, file and call, with their latency histograms."""
+        self.run(f"""
+            CREATE OR REPLACE TEMP TABLE _report_bin AS
+            SELECT
+                {self.bucket_of("u.ts")} AS b, t.i AS t, f.i AS f, c.i AS c, u.bucket,
+                CAST(SUM(u.n) AS BIGINT) AS n, CAST(SUM(u.errors) AS BIGINT) AS errors,
+                CAST(SUM(u.bytes) AS BIGINT) AS bytes, CAST(SUM(u.time_ns) AS BIGINT) AS time_ns,
+                MAX(u.max_ns) AS max_ns
+            FROM _report_cell AS u
+            JOIN _report_thread AS t ON t.node = u.node AND t.thread = u.thread
+            JOIN _report_file AS f ON f.node = u.node AND f.file = u.f
+            JOIN _report_call AS c ON c.call = u.call
+            GROUP BY ALL""")
+        cells = self.columns("""
+            SELECT
+                b, t AS thread, f AS file, c AS call, CAST(SUM(n) AS BIGINT) AS ops, CAST(SUM(errors) AS BIGINT) AS errors,
+                CAST(SUM(bytes) AS BIGINT) AS bytes, CAST(SUM(time_ns) AS BIGINT) AS dur,
+                COALESCE(MAX(max_ns), 0) AS max, COUNT(bucket) AS bins
+            FROM _report_bin
+            GROUP BY b, t, f, c
+            ORDER BY b, t, f, c""")
+        bins = self.columns("""
+            SELECT bucket AS bin, n AS count FROM _report_bin WHERE bucket IS NOT NULL ORDER BY b, t, f, c, bucket""")
+        del cells["b"]
+        return {"first": self.first("_report_bin", "COUNT(DISTINCT (t, f, c))"), **cells, **bins}
+
+    def split(self) -> dict[str, list[int]]:
+        """What each thread did with its time, by time bucket."""
+        self.run(f"""
+            CREATE OR REPLACE TEMP TABLE _report_split AS
+            SELECT {self.bucket_of("s.ts")} AS b, t.i AS t, s.compute_ns, s.io_ns, s.sync_ns
+            FROM time_split_over_time AS s
+            JOIN _report_thread AS t ON t.thread = s.thread""")
+        columns = self.columns("""
+            SELECT t AS thread, compute_ns AS compute, io_ns AS io, sync_ns AS sync FROM _report_split ORDER BY b, t""")
+        return {"first": self.first("_report_split"), **columns}
+
+    def depth(self) -> dict[str, list[float]]:
+        """Operations under way in each time bucket."""
+        return self.columns(f"""
+            SELECT COALESCE(ROUND(q.mean, 4), 0) AS mean, COALESCE(q.most, 0) AS max
+            FROM range({self.buckets}) AS r(b)
+            LEFT JOIN (SELECT {self.bucket_of("ts")} AS b, * FROM queue_depth) AS q ON q.b = r.b
+            ORDER BY r.b""")
+
+    def heat(self) -> dict[str, Any]:
+        """Where in a file, and when: the files of most operations, as many as the page can hold."""
+        self.run(f"""
+            CREATE OR REPLACE TEMP TABLE _report_heat AS
+            SELECT
+                f.i AS f, h.width, {self.bucket_of("h.ts")} AS b, CAST(h.pos / h.width AS INTEGER) AS p,
+                h.reads, h.writes, h.bytes_read, h.bytes_written
+            FROM heat AS h
+            JOIN _report_file AS f ON f.node = h.node AND f.file = h.file""")
+        ranked = self.columns(f"""
+            WITH ranked AS (
+                SELECT f, MAX(width) AS width, SUM(reads + writes) AS ops, COUNT(*) AS cells
+                FROM _report_heat WHERE f < {self.kept_files} GROUP BY f
+            )
+            SELECT f, width, SUM(cells) OVER (ORDER BY ops DESC, f) AS cells
+            FROM ranked ORDER BY ops DESC, f""")
+        kept = max(1, sum(cells <= MOST_HEAT_CELLS for cells in ranked["cells"]))
+        files = []
+        for row, width in zip(ranked["f"][:kept], ranked["width"][:kept], strict=True):
+            columns = self.columns(f"""
+                SELECT b AS bucket, p AS pos, reads, writes, bytes_read AS readBytes, bytes_written AS writeBytes
+                FROM _report_heat WHERE f = {row} ORDER BY b, p""")
+            files.append({"file": row, "width": width, **columns})
+        return {"files": files, "omitted": len(ranked["f"]) - len(files)}
+
+    def findings(self) -> list[dict[str, Any]]:
+        """What the finding modules say; the page sorts them."""
+        found = []
+        for name in self.trail.modules:
+            if name.startswith("finding_"):
+                found += self.trail.rows_of(f"""
+                    SELECT
+                        w.finding, w.severity, w.title,
+                        (SELECT MIN(i) FROM _report_process AS p WHERE p.process = w.process) AS process,
+                        (SELECT MIN(i) FROM _report_thread AS t WHERE t.thread = w.thread) AS thread,
+                        (SELECT MIN(i) FROM _report_file AS f WHERE f.file = w.file) AS file,
+                        w.ops, w.bytes, w.cost_ns AS cost,
+                        w.start_ts - {self.start} AS start, w.end_ts - {self.start} AS stop, w.evidence, w.advice
+                    FROM {name} AS w""")
+        return found
+
+    def files(self) -> dict[str, list[Any]]:
+        return self.columns("""
+            SELECT
+                CASE WHEN COUNT(*) > 1 THEN 'others' WHEN MAX(file) <> 0 THEN CAST(MAX(file) AS VARCHAR) END AS id,
+                MAX(path) AS path
+            FROM _report_file GROUP BY i ORDER BY i""")
+
+    def processes(self) -> dict[str, list[Any]]:
+        return self.columns(f"""
+            SELECT
+                CAST(process AS VARCHAR) AS id, node, COALESCE(pid, 0) AS pid, COALESCE(name, 'unknown process') AS name,
+                role, rank, cmd, COALESCE(start_ts, {self.start}) - {self.start} AS start,
+                end_ts - {self.start} AS stop, COALESCE(ended, 'running') AS ended, status,
+                user_ns AS user, system_ns AS system
+            FROM _report_process ORDER BY i""")
+
+    def threads(self) -> dict[str, list[Any]]:
+        return self.columns(f"""
+            SELECT
+                CAST(t.thread AS VARCHAR) AS id, COALESCE(t.tid, 0) AS tid, t.thread_name AS name, p.i AS process,
+                COALESCE(t.start_ts, {self.start}) - {self.start} AS start, t.end_ts - {self.start} AS stop
+            FROM _report_thread AS t
+            JOIN _report_process AS p ON p.node = t.node AND p.process = t.process
+            ORDER BY t.i""")
+
+    @property
+    def kept_files(self) -> int:
+        """Files with a row of their own."""
+        count: int = self.one("SELECT COUNT(DISTINCT i) AS n FROM _report_file")["n"]
+        return count - 1 if self.folded else count
+
+    def bucket_of(self, ts: str) -> str:
+        """SQL: the number of the time bucket that begins at `ts`."""
+        return f"CAST(({ts} - {self.origin}) / {self.width} AS INTEGER)"
+
+    def first(self, table: str, rows: str = "COUNT(*)") -> list[int]:
+        """Where the rows of each bucket begin in a table ordered by bucket, and where the last ends."""
+        counts = self.columns(f"""
+            SELECT COALESCE(n, 0) AS n
+            FROM range({self.buckets}) AS r(b)
+            LEFT JOIN (SELECT b, {rows} AS n FROM {table} GROUP BY b) AS c ON c.b = r.b
+            ORDER BY r.b""")
+        first = [0]
+        for count in counts["n"]:
+            first.append(first[-1] + count)
+        return first
+
+    def run(self, sql: str) -> None:
+        self.trail.prepare(sql)
+        with self.trail.errors(sql):
+            self.trail.connection.execute(sql)
+
+    def one(self, sql: str, *values: object) -> dict[str, Any]:
+        """The only row of a query."""
+        return self.trail.rows_of(sql, {str(i): value for i, value in enumerate(values, 1)} or None)[0]
+
+    def columns(self, sql: str) -> dict[str, list[Any]]:
+        """A query's result as columns."""
+        relation = self.trail.query(sql)
+        with self.trail.errors(sql):
+            table = relation.to_arrow_table()
+        return {name: table.column(name).to_pylist() for name in table.column_names}

@@ -1,0 +1,46 @@
+-- File operations summed by time, thread, file, call and latency: the smallest sums that answer any selection.
+-- Sums over rows give operations, bytes and time of a span of time buckets, a file, a process, a thread, a
+-- call; sums of n by bucket give the latency histogram of the same. The report draws itself from these. As
+-- in module throughput, an operation counts in the time bucket in which it returned.
+--
+-- @requires op, time_bucket
+-- @dimension node, process, thread, file, call, kind, bucket
+-- @measure n = sum(n); errors = sum(errors); bytes = sum(bytes); time_ns = sum(time_ns); max_ns = max(max_ns)
+-- @column ts BIGINT ns: start of the time bucket; of operations that never returned the one their thread ended in
+-- @column node VARCHAR: machine
+-- @column process BIGINT: process that called; null unknown
+-- @column thread BIGINT: thread that called
+-- @column file BIGINT: file; null unknown
+-- @column call VARCHAR: name of the call
+-- @column kind VARCHAR: what it does: read, write, flush, meta or map
+-- @column bucket BIGINT: index of the histogram's bucket, 32 an octave; null for operations that never returned
+-- @column n BIGINT ops: operations
+-- @column errors BIGINT ops: operations that failed
+-- @column bytes BIGINT bytes: bytes they moved
+-- @column time_ns BIGINT ns: their time together; those that never returned count as 0
+-- @column max_ns BIGINT ns: the longest of them; null if none returned
+WITH placed AS (
+    SELECT COALESCE(end_ts, ts) AS at_ts, node, process, thread, file, call, kind, bucket, errno, moved, dur
+    FROM op
+),
+
+width AS (
+    SELECT MAX(every_ns) AS every_ns FROM time_bucket
+)
+
+SELECT
+    at_ts - at_ts % (SELECT every_ns FROM width) AS ts,
+    node,
+    process,
+    thread,
+    file,
+    call,
+    kind,
+    bucket,
+    COUNT(*) AS n,
+    COUNT(*) FILTER (WHERE errno <> 0) AS errors,
+    CAST(SUM(moved) AS BIGINT) AS bytes,
+    CAST(COALESCE(SUM(dur), 0) AS BIGINT) AS time_ns,
+    MAX(dur) AS max_ns
+FROM placed
+GROUP BY at_ts - at_ts % (SELECT every_ns FROM width), node, process, thread, file, call, kind, bucket

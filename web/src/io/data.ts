@@ -1,0 +1,159 @@
+// What the I/O view draws, and where it comes from.
+//
+// `iotrail report --json` writes exactly this shape, the report carries it inside, and a server will
+// send it: a view only knows `IoSource`. Tables are columns (arrays of equal length). Rows refer to
+// files, processes, threads and calls by their index in those tables, because 63-bit ids don't fit a
+// JavaScript number. Times are nanoseconds after the start of the run, sizes bytes.
+
+/** One place that delivers the data of a trail. */
+export interface IoSource {
+  load(): Promise<IoData>;
+}
+
+export interface IoData {
+  /** Version of this shape; a page refuses another one. */
+  version: 1;
+  /** Who wrote it, and when (ISO 8601). */
+  made: { by: string; at: string };
+  trail: { name: string; path: string; snapshot: number };
+  run: Run;
+  /** The one row of module `overview`. */
+  overview: Record<string, number | string | null>;
+  recording: { node: string; name: string; value: string | null }[];
+  unseen: {
+    kind: string;
+    process: number | null;
+    file: number | null;
+    amount: number;
+    detail: string | null;
+  }[];
+  findings: Finding[];
+  calls: { name: string[]; kind: CallKind[]; meaning: string[] };
+  files: { id: (string | null)[]; path: string[] };
+  processes: Processes;
+  threads: Threads;
+  cells: Cells;
+  split: Split;
+  depth: { mean: number[]; max: number[] };
+  heat: { files: HeatFile[]; omitted: number };
+  /** What was folded to keep the page small: the last row of `files` then stands for `files` others. */
+  folded: { files: number };
+}
+
+export interface Run {
+  /** ns since the epoch, as text: it doesn't fit a JavaScript number. */
+  start: string;
+  duration: number;
+  /** Where the first time bucket begins: 0 or less, since buckets begin at whole multiples of their width. */
+  origin: number;
+  /** Width of a time bucket. */
+  bucket: number;
+  buckets: number;
+}
+
+export type CallKind = "read" | "write" | "flush" | "meta" | "map" | "wait";
+export type Severity = "high" | "medium" | "low";
+
+export interface Finding {
+  finding: string;
+  severity: Severity;
+  title: string;
+  process: number | null;
+  thread: number | null;
+  file: number | null;
+  ops: number | null;
+  bytes: number | null;
+  cost: number | null;
+  start: number | null;
+  stop: number | null;
+  evidence: string;
+  advice: string;
+}
+
+export interface Processes {
+  id: string[];
+  node: string[];
+  pid: number[];
+  name: string[];
+  role: (string | null)[];
+  rank: (number | null)[];
+  cmd: (string | null)[];
+  start: number[];
+  stop: (number | null)[];
+  ended: string[];
+  status: (number | null)[];
+  user: (number | null)[];
+  system: (number | null)[];
+}
+
+export interface Threads {
+  id: string[];
+  tid: number[];
+  name: (string | null)[];
+  process: number[];
+  start: number[];
+  stop: (number | null)[];
+}
+
+/**
+ * File operations, summed by time bucket (of their start), thread, file and call; ordered by bucket.
+ * Every number of the page that follows the brush is a sum of these, so it is exact for whole buckets.
+ */
+export interface Cells {
+  /** Cells of bucket b are first[b] .. first[b + 1]. */
+  first: number[];
+  thread: number[];
+  file: number[];
+  call: number[];
+  ops: number[];
+  errors: number[];
+  bytes: number[];
+  /** Sum and maximum of `dur`. */
+  dur: number[];
+  max: number[];
+  /** How many entries of `bin` and `count` belong to the cell: its latency histogram, 32 buckets an octave. */
+  bins: number[];
+  bin: number[];
+  count: number[];
+}
+
+/** What each thread did with its time, by time bucket; ordered by bucket. */
+export interface Split {
+  first: number[];
+  thread: number[];
+  compute: number[];
+  io: number[];
+  sync: number[];
+}
+
+/** Where in a file, and when, bytes were read and written; ordered by bucket. */
+export interface HeatFile {
+  file: number;
+  /** Height of an offset bucket in bytes. */
+  width: number;
+  bucket: number[];
+  /** Index of the offset bucket. */
+  pos: number[];
+  reads: number[];
+  writes: number[];
+  readBytes: number[];
+  writeBytes: number[];
+}
+
+/** Data inlined in the page by `iotrail report`: base64 of gzipped JSON. */
+export class InlinedSource implements IoSource {
+  constructor(private readonly element: HTMLElement) {}
+
+  async load(): Promise<IoData> {
+    const text = this.element.textContent.trim();
+    const packed = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+    const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+    const data = (await new Response(stream).json()) as IoData;
+    if (data.version !== 1) {
+      throw new Error(`The data has version ${data.version}, this page reads version 1.`);
+    }
+    // The text would otherwise stay in memory for as long as the page is open.
+    this.element.textContent = "";
+    return data;
+  }
+}

@@ -1,0 +1,86 @@
+// What was recorded: command, machine, when, how long, how much.
+
+import { bytes, count, exact, plural, time } from "../format/units";
+import type { Theme } from "../theme/theme";
+import type { IoData } from "./data";
+
+function fact(data: IoData, name: string): string | null {
+  return data.recording.find((row) => row.name === name)?.value ?? null;
+}
+
+/** ISO date and time in UTC, to the second. */
+export function when(ns: string): string {
+  const date = new Date(Number(BigInt(ns) / 1_000_000n));
+  return `${date.toISOString().slice(0, 19).replace("T", " ")} UTC`;
+}
+
+export function Header({
+  data,
+  theme,
+  onToggleTheme,
+}: {
+  data: IoData;
+  theme: Theme;
+  onToggleTheme: () => void;
+}) {
+  const command = fact(data, "command") ?? data.processes.cmd.find((cmd) => cmd !== null) ?? null;
+  const machine = fact(data, "host") ?? fact(data, "hostname") ?? data.processes.node[0] ?? null;
+  const total = (name: string) => Number(data.overview[name] ?? 0);
+  const tiles: [string, string, string][] = [
+    ["Run time", time(data.run.duration), `${exact(data.run.duration)} ns`],
+    ["Processes", exact(data.processes.id.length), plural(data.threads.id.length, "thread")],
+    ["Operations", count(total("ops")), `${exact(total("ops"))} file operations`],
+    ["Read", bytes(total("bytes_read")), `${exact(total("bytes_read"))} bytes`],
+    ["Written", bytes(total("bytes_written")), `${exact(total("bytes_written"))} bytes`],
+    ["Files", exact(total("files")), "files that an operation touched"],
+  ];
+  return (
+    <header class="page-header">
+      <div class="brand-row">
+        <span class="brand" aria-label="iotrail">
+          <svg viewBox="0 0 24 24" width="22" height="22" aria-hidden="true">
+            <path
+              d="M3 17h3l2.5-9 3.5 12 3-15 2.5 12H21"
+              fill="none"
+              stroke="currentColor"
+              stroke-width="2.2"
+              stroke-linecap="round"
+              stroke-linejoin="round"
+            />
+          </svg>
+          iotrail
+        </span>
+        <span class="trail-name mono" title={data.trail.path}>
+          {data.trail.path}
+        </span>
+        <button type="button" class="button no-print" onClick={() => window.print()}>
+          Print
+        </button>
+        <button
+          type="button"
+          class="button no-print"
+          onClick={onToggleTheme}
+          aria-label={`Switch to the ${theme === "dark" ? "light" : "dark"} theme`}
+        >
+          {theme === "dark" ? "Light" : "Dark"}
+        </button>
+      </div>
+      <h1 class="command mono" title={command ?? undefined}>
+        {command ?? data.trail.name}
+      </h1>
+      <p class="muted">
+        {[machine && `on ${machine}`, data.run.start !== "0" && `at ${when(data.run.start)}`]
+          .filter(Boolean)
+          .join(" ")}
+      </p>
+      <dl class="tiles">
+        {tiles.map(([name, value, title]) => (
+          <div key={name} class="tile" title={title}>
+            <dt>{name}</dt>
+            <dd data-total={name}>{value}</dd>
+          </div>
+        ))}
+      </dl>
+    </header>
+  );
+}
