@@ -5,6 +5,7 @@
 
 mod failure;
 mod ingest;
+mod program;
 mod record;
 mod schema;
 mod trail;

@@ -1,18 +1,518 @@
-//! `iotrail record`: run a program with the recorder beside it.
+//! `iotrail record`: run a program with the recorder in it and the sealer beside it.
+//!
+//! The program runs as it would without: same standard streams, signals, limits and environment but
+//! for LD_PRELOAD and IOTRAIL_SESSION. Its exit status is passed on (128 + n after signal n), also
+//! when recording failed in the middle. The recorder writes only to stderr, and only after the end.
+//!
+//! Signals: Ctrl-C goes to the whole foreground process group, so the program has it already and the
+//! recorder just waits for it to end. A signal that somebody sends to the recorder alone is passed on.
 
-use std::process::ExitCode;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, ExitStatus};
+use std::time::{Duration, Instant};
+
+use iotrail_format::segment::SESSION_ENV;
+use iotrail_trail::TrailWriter;
+use iotrail_trail::seal::session::{Budget, LEAST_MEMORY, Session, node};
+use iotrail_trail::seal::{Fact, Sealed, Sealer};
 
 use crate::failure::Failure;
+use crate::program;
+
+/// Name of the recorder's library, beside this binary.
+const LIBRARY: &str = "libiotrail_preload.so";
+/// Names tried for a trail without `-o`.
+const MOST_NAMES: usize = 100_000;
 
 /// Arguments of `record`.
 #[derive(clap::Args)]
 pub struct Args {
+    /// Where to write the trail [default: the program's name, numbered if it is taken]
+    #[arg(short, long, value_name = "X.trail")]
+    output: Option<PathBuf>,
+    /// Replace a trail that is there
+    #[arg(long)]
+    force: bool,
+    /// Print a summary at the end
+    #[arg(long)]
+    summary: bool,
+    /// Memory that recording may use, whatever its length
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size)]
+    memory: u64,
+    /// Write the trail's path to this file once it is whole (for the summary)
+    #[arg(long, hide = true, value_name = "FILE")]
+    announce: Option<PathBuf>,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
-    command: Vec<String>,
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+    command: Vec<OsString>,
 }
 
 /// Runs the program and records it.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
-    Err(Failure::new(format!("cannot record {}: this build has no recorder yet", args.command[0])))
+    let program = match program::find(&args.command[0]) {
+        Ok(program) => program,
+        Err(refused) => {
+            eprint!("{}", refused.failure);
+            return Ok(ExitCode::from(refused.status));
+        }
+    };
+    let library = library()?;
+    let budget = Budget::of(args.memory);
+    let host = Host::prepare();
+    let target = Target::claim(&args, &program)?;
+    let began = Instant::now();
+    let recording = match start(&args, &program, &library, budget, &target, &host) {
+        Ok(recording) => recording,
+        Err(failure) => {
+            target.undo();
+            return Err(failure);
+        }
+    };
+    target.settle();
+    let Recording { mut child, sealer } = recording;
+    let volatile = sealer.volatile().map(str::to_owned);
+    let status = host
+        .wait(&mut child)
+        .map_err(|error| Failure::new(format!("cannot wait for {}: {error}", program.display())))?;
+    let facts = [
+        ("end".to_owned(), Some(humantime::format_rfc3339_nanos(std::time::SystemTime::now()).to_string())),
+        ("exit_status".to_owned(), status.code().map(|code| code.to_string())),
+        ("signal".to_owned(), status.signal().map(|signal| signal.to_string())),
+    ];
+    let facts: Vec<Fact> = facts.into_iter().filter(|(_, value)| value.is_some()).collect();
+    let sealed = sealer.finish(&facts);
+    report(&target.path, sealed, began.elapsed(), volatile.as_deref(), &args);
+    Ok(exit_code(status))
+}
+
+fn exit_code(status: ExitStatus) -> ExitCode {
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    ExitCode::from(code as u8)
+}
+
+/// A size as people write it: bytes, or with K, M, G.
+fn size(text: &str) -> Result<u64, String> {
+    let upper = text.trim().to_ascii_uppercase();
+    let digits = upper.trim_end_matches("IB").trim_end_matches('B');
+    let (number, unit) = match digits.char_indices().find(|(_, c)| !c.is_ascii_digit()) {
+        Some((at, _)) => digits.split_at(at),
+        None => (digits, ""),
+    };
+    let shift = match unit {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        _ => return Err("expected a number of bytes, or one with K, M or G, such as 256M".into()),
+    };
+    let number: u64 = number.parse().map_err(|_| "expected a number, such as 256M".to_owned())?;
+    let bytes = number.checked_mul(1 << shift).ok_or("too large")?;
+    if bytes < LEAST_MEMORY {
+        return Err(format!("recording needs at least {}M", LEAST_MEMORY >> 20));
+    }
+    Ok(bytes)
+}
+
+/// The recorder's library: beside this binary, or where IOTRAIL_PRELOAD says.
+fn library() -> Result<PathBuf, Failure> {
+    let beside = std::env::current_exe().ok().and_then(|binary| {
+        let binary = std::fs::canonicalize(binary).ok()?;
+        Some(binary.parent()?.join(LIBRARY))
+    });
+    let named = std::env::var_os("IOTRAIL_PRELOAD").map(PathBuf::from);
+    let tried: Vec<PathBuf> = beside.into_iter().chain(named).collect();
+    let found = tried.iter().find(|path| path.is_file()).and_then(|path| std::fs::canonicalize(path).ok());
+    found.ok_or_else(|| {
+        let places: Vec<_> = tried.iter().map(|path| path.display().to_string()).collect();
+        Failure::new(format!("the recorder's library is missing: looked for {}", places.join(" and ")))
+            .hint("install iotrail anew, or build it (make) and set IOTRAIL_PRELOAD to the library")
+    })
+}
+
+/// The trail's place, taken before the program starts; what was there is put aside until then.
+struct Target {
+    path: PathBuf,
+    aside: Option<PathBuf>,
+}
+
+impl Target {
+    fn claim(args: &Args, program: &Path) -> Result<Self, Failure> {
+        let path = match &args.output {
+            Some(path) => path.clone(),
+            None => default_name(program, args.force)?,
+        };
+        let mut target = Self { path, aside: None };
+        if args.force && target.path.join("snapshots").is_dir() {
+            let mut name = target.path.file_name().unwrap_or_default().to_owned();
+            name.push(format!(".replaced-{}", std::process::id()));
+            let aside = target.path.with_file_name(name);
+            std::fs::rename(&target.path, &aside).map_err(|error| {
+                Failure::new(format!("cannot replace {}: {error}", target.path.display()))
+            })?;
+            target.aside = Some(aside);
+        }
+        Ok(target)
+    }
+
+    /// The program runs: the old trail is replaced.
+    fn settle(&self) {
+        if let Some(aside) = &self.aside {
+            if let Err(error) = std::fs::remove_dir_all(aside) {
+                eprintln!("iotrail: warning: cannot remove the replaced trail {}: {error}", aside.display());
+            }
+        }
+    }
+
+    /// It doesn't: all is as before.
+    fn undo(&self) {
+        if let Some(aside) = &self.aside {
+            if let Err(error) = std::fs::rename(aside, &self.path) {
+                eprintln!("iotrail: warning: the replaced trail is now {}: {error}", aside.display());
+            }
+        }
+    }
+}
+
+/// `ls.trail`, `ls-2.trail`, … in the working directory: the first that is free.
+fn default_name(program: &Path, force: bool) -> Result<PathBuf, Failure> {
+    let stem = program.file_name().unwrap_or(OsStr::new("program"));
+    for number in 1..MOST_NAMES {
+        let mut name = stem.to_owned();
+        if number > 1 {
+            name.push(format!("-{number}"));
+        }
+        name.push(".trail");
+        let path = PathBuf::from(name);
+        if force || std::fs::symlink_metadata(&path).is_err() {
+            return Ok(path);
+        }
+    }
+    Err(Failure::new(format!("too many trails of {} here", stem.display())).hint("name one with -o"))
+}
+
+/// A program being recorded.
+struct Recording {
+    child: Child,
+    sealer: Sealer,
+}
+
+fn start(
+    args: &Args,
+    program: &Path,
+    library: &Path,
+    budget: Budget,
+    target: &Target,
+    host: &Host,
+) -> Result<Recording, Failure> {
+    let writer = TrailWriter::create(&target.path, false)?;
+    let undo = |session: Option<PathBuf>| {
+        // The trail was made here and holds nothing yet.
+        let _ = std::fs::remove_dir_all(&target.path);
+        session.map(std::fs::remove_dir_all);
+    };
+    let session = Session::create(budget.segments).inspect_err(|_| undo(None))?;
+    if let Some(why) = session.slow() {
+        eprintln!("iotrail: warning: {why}; recording will disturb the program more than it should");
+    }
+    let dir = session.dir().to_owned();
+    let mut command = Command::new(program);
+    command
+        .arg0(&args.command[0])
+        .args(&args.command[1..])
+        .env("LD_PRELOAD", preload(library, &dir).inspect_err(|_| undo(Some(dir.clone())))?)
+        .env(SESSION_ENV, &dir);
+    host.restore_in(&mut command);
+    let sealer =
+        Sealer::start(writer, session, budget, &facts(args)).inspect_err(|_| undo(Some(dir.clone())))?;
+    match command.spawn() {
+        Ok(child) => Ok(Recording { child, sealer }),
+        Err(error) => {
+            // Ends its threads; what they wrote goes.
+            let _ = sealer.finish(&[]);
+            undo(Some(dir));
+            Err(Failure::new(format!("cannot run {}: {error}", program.display())))
+        }
+    }
+}
+
+/// LD_PRELOAD for the program: ours first, then what was there. The loader splits it at colons and
+/// spaces, so that a library whose path has one is reached through a link in the session.
+fn preload(library: &Path, session: &Path) -> Result<OsString, Failure> {
+    let odd = library.as_os_str().as_encoded_bytes().iter().any(|byte| matches!(byte, b':' | b' '));
+    let mut value = if odd {
+        let link = session.join(LIBRARY);
+        std::os::unix::fs::symlink(library, &link)
+            .map_err(|error| Failure::new(format!("cannot link {}: {error}", link.display())))?;
+        link.into_os_string()
+    } else {
+        library.as_os_str().to_owned()
+    };
+    if let Some(other) = std::env::var_os("LD_PRELOAD").filter(|other| !other.is_empty()) {
+        value.push(":");
+        value.push(other);
+    }
+    Ok(value)
+}
+
+/// How the trail was made, as far as it is known at the start.
+fn facts(args: &Args) -> Vec<Fact> {
+    let words: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
+    let read = |path: &str| std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
+    let cpu = read("/proc/cpuinfo").and_then(|text| {
+        let line = text.lines().find(|line| line.starts_with("model name"))?;
+        Some(line.split_once(": ")?.1.to_owned())
+    });
+    // SAFETY: calls without pointers.
+    let (user, page) = unsafe { (libc::geteuid(), libc::sysconf(libc::_SC_PAGESIZE)) };
+    [
+        ("command", serde_json::to_string(&words).ok()),
+        ("cwd", std::env::current_dir().ok().map(|dir| dir.display().to_string())),
+        ("version", Some(env!("CARGO_PKG_VERSION").to_owned())),
+        ("node", Some(node())),
+        ("hostname", read("/proc/sys/kernel/hostname")),
+        ("kernel", read("/proc/sys/kernel/osrelease")),
+        ("cpu", cpu),
+        ("cpus", std::thread::available_parallelism().ok().map(|cpus| cpus.to_string())),
+        ("page_size", Some(page.to_string())),
+        ("user", Some(user.to_string())),
+        ("memory", Some(args.memory.to_string())),
+        ("start", Some(humantime::format_rfc3339_nanos(std::time::SystemTime::now()).to_string())),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into()
+}
+
+/// Limits the recorder raises for itself: it may hold a descriptor for each process, and writes
+/// files that are not the program's.
+const RAISED: [libc::__rlimit_resource_t; 2] = [libc::RLIMIT_NOFILE, libc::RLIMIT_FSIZE];
+/// Signals passed on to the program when sent to the recorder alone.
+const PASSED_ON: [i32; 6] =
+    [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
+
+/// What the recorder changes of its own process, and gives back to the program.
+struct Host {
+    mask: libc::sigset_t,
+    awaited: libc::sigset_t,
+    child: libc::sighandler_t,
+    limits: [libc::rlimit; 2],
+}
+
+impl Host {
+    /// Blocks the signals that [`Self::wait`] awaits, in this thread and in all it will start.
+    fn prepare() -> Self {
+        // SAFETY: signal sets and limits are plain memory, zeroed before the calls that fill them;
+        // no other thread runs yet.
+        unsafe {
+            let mut mask = std::mem::zeroed();
+            let mut awaited = std::mem::zeroed();
+            libc::sigemptyset(&mut awaited);
+            for signal in PASSED_ON.into_iter().chain([libc::SIGCHLD]) {
+                libc::sigaddset(&mut awaited, signal);
+            }
+            libc::pthread_sigmask(libc::SIG_BLOCK, &awaited, &mut mask);
+            // If it was ignored, the kernel would reap the program unseen (wait(2)).
+            let child = libc::signal(libc::SIGCHLD, libc::SIG_DFL);
+            // A file limit of the program's must be an error to the recorder, not its end.
+            libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+            let limits = RAISED.map(|resource| {
+                let mut limit = std::mem::zeroed::<libc::rlimit>();
+                if libc::getrlimit(resource, &mut limit) == 0 {
+                    let raised = libc::rlimit { rlim_cur: limit.rlim_max, ..limit };
+                    libc::setrlimit(resource, &raised);
+                }
+                limit
+            });
+            Self { mask, awaited, child, limits }
+        }
+    }
+
+    /// Makes the program start with what was before.
+    fn restore_in(&self, command: &mut Command) {
+        let (mask, child, limits) = (self.mask, self.child, self.limits);
+        let restore = move || {
+            // SAFETY: async-signal-safe calls with values this process had at its start. SIGXFSZ:
+            // Python, which may have started the recorder, ignores it in itself only.
+            unsafe {
+                for (resource, limit) in RAISED.iter().zip(&limits) {
+                    libc::setrlimit(*resource, limit);
+                }
+                libc::signal(libc::SIGCHLD, child);
+                libc::signal(libc::SIGXFSZ, libc::SIG_DFL);
+                libc::pthread_sigmask(libc::SIG_SETMASK, &mask, std::ptr::null_mut());
+            }
+            Ok(())
+        };
+        // SAFETY: the closure only makes async-signal-safe system calls.
+        unsafe { command.pre_exec(restore) };
+    }
+
+    /// Waits for the program to end; passes signals on meanwhile.
+    fn wait(&self, child: &mut Child) -> std::io::Result<ExitStatus> {
+        loop {
+            if let Some(status) = child.try_wait()? {
+                return Ok(status);
+            }
+            // SAFETY: valid set and buffer; the timeout is only against a lost SIGCHLD.
+            let (signal, info) = unsafe {
+                let mut info: libc::siginfo_t = std::mem::zeroed();
+                let timeout = libc::timespec { tv_sec: 1, tv_nsec: 0 };
+                (libc::sigtimedwait(&self.awaited, &mut info, &timeout), info)
+            };
+            // From the terminal (SI_KERNEL) the whole process group has it, the program too.
+            if PASSED_ON.contains(&signal) && info.si_code != libc::SI_KERNEL {
+                // SAFETY: the child was not waited for yet, so the pid is still its.
+                unsafe { libc::kill(child.id() as libc::pid_t, signal) };
+            }
+        }
+    }
+}
+
+/// The closing lines.
+fn report(
+    path: &Path,
+    sealed: Result<Sealed, iotrail_trail::Error>,
+    took: Duration,
+    volatile: Option<&str>,
+    args: &Args,
+) {
+    let shown = path.display();
+    let sealed = match sealed {
+        Ok(sealed) => sealed,
+        Err(error) => {
+            eprintln!("iotrail: error: the end of the recording could not be written: {error}");
+            eprintln!("  hint: free some space, then iotrail trail check {shown} adds what is missing");
+            return;
+        }
+    };
+    let totals = &sealed.totals;
+    eprintln!(
+        "iotrail: {} of {} on {} in {}; read {}, wrote {}",
+        count(totals.calls, "call"),
+        count(totals.processes, "process"),
+        count(totals.files, "file"),
+        humantime::format_duration(Duration::from_millis(took.as_millis() as u64)),
+        bytes(totals.read),
+        bytes(totals.written),
+    );
+    let mut unseen = Vec::new();
+    for (kind, amount) in &totals.unseen {
+        unseen.push(match *kind {
+            "static_program" => count(*amount, "statically linked program"),
+            "setuid_program" => count(*amount, "setuid program"),
+            "foreign_program" => count(*amount, "program of another architecture"),
+            "preload_removed" => count(*amount, "program without the recorder in its environment"),
+            "io_uring_setup" => count(*amount, "ring of io_uring"),
+            "io_uring_enter" => count(*amount, "submission to io_uring"),
+            "native_aio" => count(*amount, "submission of native AIO"),
+            "mapped_file" => format!("page faults of {} of mapped files", bytes(*amount)),
+            other => format!("{other}: {amount}"),
+        });
+    }
+    if totals.lost != 0 {
+        unseen.push(format!("{} that found no room (--memory gives more)", count(totals.lost, "call")));
+    }
+    if sealed.foreign_versions != 0 {
+        unseen.push(count(sealed.foreign_versions, "program recorded by another version of iotrail"));
+    }
+    if !sealed.running.is_empty() {
+        let pids: Vec<_> = sealed.running.iter().take(5).map(u32::to_string).collect();
+        unseen.push(format!(
+            "what {} did after the end (pid {})",
+            count(sealed.running.len() as u64, "process still running"),
+            pids.join(", ")
+        ));
+    }
+    if totals.processes == 0 {
+        unseen.push("anything: the recorder was not loaded into the program".into());
+    }
+    if !unseen.is_empty() {
+        eprintln!("iotrail: not seen: {}", unseen.join("; "));
+    }
+    if let Some(why) = volatile {
+        eprintln!("iotrail: warning: {why}; had the recorder been killed, the last seconds were lost");
+    }
+    let on_disk = size_of_tree(path);
+    let next = if args.summary { "" } else { "; next: iotrail report " };
+    let name = if args.summary { String::new() } else { shown.to_string() };
+    eprintln!("iotrail: {shown}, {}{next}{name}", bytes(on_disk));
+    if let Some(file) = &args.announce {
+        if let Err(error) = std::fs::write(file, path.as_os_str().as_encoded_bytes()) {
+            eprintln!("iotrail: warning: cannot write {}: {error}", file.display());
+        }
+    }
+}
+
+fn size_of_tree(path: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(path) else { return 0 };
+    let size = |entry: std::fs::DirEntry| match entry.metadata() {
+        Ok(meta) if meta.is_dir() => size_of_tree(&entry.path()),
+        Ok(meta) => meta.len(),
+        Err(_) => 0,
+    };
+    entries.filter_map(Result::ok).map(size).sum()
+}
+
+/// A number with its noun, in the plural where that is due.
+fn count(number: u64, noun: &str) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    let (head, tail) = noun.split_once(' ').map_or((noun, ""), |(head, _)| (head, &noun[head.len()..]));
+    // Only "process still running" has its noun in front of the rest.
+    match (number, head) {
+        (1, _) => format!("{grouped} {noun}"),
+        (_, "process") => format!("{grouped} processes{tail}"),
+        (_, "ring" | "submission" | "program") => format!("{grouped} {head}s{tail}"),
+        _ => format!("{grouped} {noun}s"),
+    }
+}
+
+/// A size for people, in binary units.
+fn bytes(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    if bytes < 1024 {
+        return count(bytes, "byte");
+    }
+    let mut value = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    while value >= 1023.95 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_people_write_them() {
+        assert_eq!(size("256M"), Ok(256 << 20));
+        assert_eq!(size("1g"), Ok(1 << 30));
+        assert_eq!(size("64MiB"), Ok(64 << 20));
+        assert_eq!(size("33554432"), Ok(32 << 20));
+        for wrong in ["", "x", "12Q", "1M", "99999999999999999999G", "-5M"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_written_for_people() {
+        assert_eq!(count(1_234_567, "call"), "1,234,567 calls");
+        assert_eq!(count(1, "process"), "1 process");
+        assert_eq!(count(2, "process still running"), "2 processes still running");
+        assert_eq!(count(3, "ring of io_uring"), "3 rings of io_uring");
+        assert_eq!(count(2, "setuid program"), "2 setuid programs");
+        assert_eq!(bytes(0), "0 bytes");
+        assert_eq!(bytes(1536), "1.5 KiB");
+        assert_eq!(bytes(1 << 30), "1.0 GiB");
+    }
 }

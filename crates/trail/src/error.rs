@@ -78,6 +78,14 @@ pub enum Error {
         /// What collided.
         why: String,
     },
+    /// A recorder still writes the trail.
+    #[error("{path} is still being recorded, by process {pid}", path = path.display())]
+    Recording {
+        /// The trail.
+        path: PathBuf,
+        /// The recorder.
+        pid: u32,
+    },
     /// Trails that can't become one.
     #[error("cannot merge {path}: {why}", path = path.display())]
     Merge {
@@ -125,6 +133,9 @@ impl Error {
             Self::BadSnapshot { path, .. } | Self::MissingFile { path, .. } | Self::BadFile { path, .. } => {
                 let trail = trail_of(path)?;
                 Some(format!("iotrail trail check --repair {} keeps what can still be read", trail.display()))
+            }
+            Self::Recording { pid, .. } => {
+                Some(format!("wait until the recorded program ends, or end it (kill -INT {pid})"))
             }
             Self::Conflict { .. } => Some("run it again".into()),
             Self::Io { source, path, .. } => match source.kind() {

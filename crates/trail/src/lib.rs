@@ -11,6 +11,7 @@ mod columns;
 mod error;
 mod file;
 mod ingest;
+pub mod seal;
 mod snapshot;
 mod writer;
 

@@ -103,6 +103,11 @@ impl TrailWriter {
         Ok(())
     }
 
+    /// Path in the trail of the first file that the next publish lists.
+    pub(crate) fn first_added(&self) -> Option<&str> {
+        self.added.first().map(|file| file.entry.path.as_str())
+    }
+
     /// Lists a finished file at the next publish.
     pub(crate) fn add(&mut self, file: Finished) {
         self.added.push(file);

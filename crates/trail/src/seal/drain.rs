@@ -1,0 +1,672 @@
+//! Draining: from the rings of all segments into the journal.
+//!
+//! One thread does nothing else, so that rings stay small. A ring's slots are copied into the
+//! journal and committed there before they are given back to the producer: whenever the sealer is
+//! killed, each posted call is in the journal, in its ring, or (only the last run) in both, and
+//! [`Drain::skip_copied`] tells the two apart.
+//!
+//! A slot that was reserved but not filled (a *hole*) stops its ring. It is passed over only when
+//! nobody can fill it any more, or when a full or closed ring has waited a second for it: then a
+//! signal handler left posting by `longjmp`.
+
+use std::collections::HashSet;
+use std::fs::OpenOptions;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use iotrail_format::segment::{
+    ProcessState, RINGS_START, RingState, SEGMENT_PREFIX, SEGMENT_SPAN, SEGMENT_VERSION,
+};
+
+use super::clock::{self, Pair};
+use super::journal::{Ended, Event, Journal, Loss};
+use super::map::Mapping;
+use super::session::Session;
+use super::view::{self, NotASegment, Ring, Segment};
+
+/// Slots moved at a time: small enough to be still in the cache when they are given back.
+const RUN: u64 = 2048;
+/// How long a hole may block a ring that is full or closed.
+const HOLE_PATIENCE: Duration = Duration::from_secs(1);
+/// How often the session's directory is read for new segments, and processes are asked for life.
+const LOOK_AROUND: Duration = Duration::from_millis(10);
+/// How often threads of quiet rings are looked for in /proc.
+const THREAD_CHECK: Duration = Duration::from_secs(2);
+/// How often a clock pair is taken.
+const CLOCK_PERIOD: Duration = Duration::from_secs(1);
+
+/// Where full journals go and empty ones come from.
+pub trait Turn {
+    /// An empty journal; none if there is none now (`wait` false) or never again.
+    fn spare(&mut self, wait: bool) -> Option<Journal>;
+    /// Takes a journal to be written.
+    fn full(&mut self, journal: Journal);
+}
+
+/// The journal being filled.
+pub struct Output<T> {
+    journal: Option<Journal>,
+    turn: T,
+    sequence: u64,
+    since: Instant,
+}
+
+/// The writer is gone: nothing more can be drained.
+#[derive(Debug)]
+pub struct Stopped;
+
+impl<T: Turn> Output<T> {
+    /// Fills journals from `turn`, the first of which gets number `sequence`.
+    pub fn new(turn: T, sequence: u64) -> Self {
+        Self { journal: None, turn, sequence, since: Instant::now() }
+    }
+
+    /// A journal with room for at least `units` more and the clock event that closes it.
+    fn room(&mut self, units: usize) -> Result<&mut Journal, Stopped> {
+        if self.journal.as_ref().is_some_and(|journal| journal.room() <= units) {
+            let next = self.turn.spare(true);
+            self.turn_over(next);
+        }
+        if self.journal.is_none() {
+            let next = self.turn.spare(true).ok_or(Stopped)?;
+            self.take(next);
+        }
+        self.journal.as_mut().ok_or(Stopped)
+    }
+
+    fn take(&mut self, mut journal: Journal) {
+        journal.begin(self.sequence);
+        self.sequence += 1;
+        self.since = Instant::now();
+        self.journal = Some(journal);
+    }
+
+    fn turn_over(&mut self, next: Option<Journal>) {
+        if let Some(mut journal) = self.journal.take() {
+            // Every slot in it was posted before this pair, so none needs a rate from the future.
+            journal.event(clock_event());
+            self.turn.full(journal);
+        }
+        if let Some(next) = next {
+            self.take(next);
+        }
+    }
+
+    /// Appends an event.
+    pub fn event(&mut self, event: Event) -> Result<(), Stopped> {
+        self.room(1)?.event(event);
+        Ok(())
+    }
+
+    /// Hands over what is pending for longer than `age`, if a spare journal is at hand.
+    pub fn hand_over(&mut self, age: Duration) {
+        let pending = self.journal.as_ref().is_some_and(|journal| !journal.is_empty());
+        if pending && self.since.elapsed() >= age {
+            if let Some(next) = self.turn.spare(false) {
+                self.turn_over(Some(next));
+            }
+        }
+    }
+
+    /// Hands over what is pending; nothing follows.
+    pub fn finish(mut self) -> T {
+        self.turn_over(None);
+        self.turn
+    }
+}
+
+fn clock_event() -> Event {
+    let pair = Pair::now();
+    Event::Clock { pair, wall: clock::clock_ns(libc::CLOCK_REALTIME) }
+}
+
+/// A segment being drained.
+struct Process {
+    path: PathBuf,
+    map: Mapping,
+    id: i64,
+    pid: u32,
+    start_ticks: u64,
+    /// Readable once the process has ended; none if it ended before it could be opened.
+    pidfd: Option<OwnedFd>,
+    rings: Vec<RingNote>,
+}
+
+/// What the sealer remembers of a ring.
+#[derive(Clone, Default)]
+struct RingNote {
+    /// The thread last announced.
+    thread: i64,
+    /// The hole that blocks it and since when.
+    hole: Option<(u64, Instant)>,
+    /// `reserved` at the last look for dead threads.
+    checked: u64,
+    /// End of its thread where the sealer found it dead.
+    found_dead: u64,
+}
+
+/// How full rings were in a pass.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Fill {
+    /// Slots moved.
+    pub slots: u64,
+    /// The fullest ring, in percent of its capacity.
+    pub percent: u64,
+}
+
+/// Who may still post into a segment.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Producer {
+    Alive,
+    Gone,
+}
+
+/// Drains the segments of a session.
+pub struct Drain<T> {
+    session: Session,
+    output: Output<T>,
+    processes: Vec<Process>,
+    /// File names that need no further look.
+    seen: HashSet<std::ffi::OsString>,
+    looked: Option<Instant>,
+    checked_threads: Instant,
+    clocked: Option<Instant>,
+    /// Run that a killed sealer committed and may not have given back: process, ring, first, end.
+    copied: Option<(i64, u32, u64, u64)>,
+    foreign_versions: u64,
+}
+
+impl<T: Turn> Drain<T> {
+    /// Drains `session` into `output`.
+    pub fn new(session: Session, output: Output<T>) -> Self {
+        Self {
+            session,
+            output,
+            processes: Vec::new(),
+            seen: HashSet::new(),
+            looked: None,
+            checked_threads: Instant::now(),
+            clocked: None,
+            copied: None,
+            foreign_versions: 0,
+        }
+    }
+
+    /// Slots `first..end` of a ring are in the journal already, though the ring may not say so.
+    pub fn skip_copied(&mut self, process: i64, ring: u32, first: u64, end: u64) {
+        self.copied = Some((process, ring, first, end));
+    }
+
+    /// Leaves the segments of these processes alone: their end is in the journal already.
+    pub fn skip_ended(&mut self, ended: &HashSet<i64>) {
+        for path in segments(self.session.dir()) {
+            let Ok(Some(process)) = open_segment(&path) else { continue };
+            if ended.contains(&process.id) {
+                let _ = std::fs::remove_file(&path);
+            }
+        }
+    }
+
+    /// One pass over all rings. `hurry` (a producer woke the sealer) looks for new segments too.
+    pub fn pass(&mut self, hurry: bool) -> Result<Fill, Stopped> {
+        if self.clocked.is_none_or(|at| at.elapsed() >= CLOCK_PERIOD) {
+            self.clocked = Some(Instant::now());
+            let event = clock_event();
+            if let Event::Clock { pair, .. } = event {
+                self.session.keep_pair(pair);
+            }
+            self.output.event(event)?;
+        }
+        if hurry || self.looked.is_none_or(|at| at.elapsed() >= LOOK_AROUND) {
+            self.looked = Some(Instant::now());
+            self.find_segments()?;
+            self.end_processes()?;
+        }
+        let mut fill = Fill::default();
+        for process in &mut self.processes {
+            process.drain(&mut self.output, Producer::Alive, &mut self.copied, &mut fill)?;
+        }
+        if self.checked_threads.elapsed() >= THREAD_CHECK {
+            self.checked_threads = Instant::now();
+            for process in &mut self.processes {
+                process.close_rings_of_dead_threads();
+            }
+        }
+        Ok(fill)
+    }
+
+    /// Hands over what is pending for longer than `age`.
+    pub fn hand_over(&mut self, age: Duration) {
+        self.output.hand_over(age);
+    }
+
+    /// The session.
+    #[must_use]
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Whether any process that posts is still there.
+    #[must_use]
+    pub fn any_alive(&self) -> bool {
+        !self.processes.is_empty()
+    }
+
+    /// Segments of another version of iotrail, which were left alone.
+    #[must_use]
+    pub fn foreign_versions(&self) -> u64 {
+        self.foreign_versions
+    }
+
+    /// The last pass: processes that still run are noted as such. Their pids are returned.
+    pub fn finish(mut self) -> Result<(T, Session, Vec<u32>), Stopped> {
+        self.find_segments()?;
+        self.end_processes()?;
+        let mut running = Vec::new();
+        let mut fill = Fill::default();
+        for mut process in std::mem::take(&mut self.processes) {
+            process.drain(&mut self.output, Producer::Alive, &mut self.copied, &mut fill)?;
+            running.push(process.pid);
+            process.end(&mut self.output, &self.session, Ended::Running)?;
+        }
+        Ok((self.output.finish(), self.session, running))
+    }
+
+    /// As [`Self::finish`], where no recorder is left to see processes end: everything posted is
+    /// taken, holes are passed over, and a process that is not `alive` by now was killed.
+    pub fn finish_after_crash(mut self) -> Result<(T, Session, Vec<u32>), Stopped> {
+        self.find_segments()?;
+        let mut running = Vec::new();
+        let mut fill = Fill::default();
+        for mut process in std::mem::take(&mut self.processes) {
+            process.drain(&mut self.output, Producer::Gone, &mut self.copied, &mut fill)?;
+            let mut ended = process.ended_as(false);
+            if ended == Ended::Killed && process.is_alive() {
+                ended = Ended::Running;
+                running.push(process.pid);
+            }
+            process.end(&mut self.output, &self.session, ended)?;
+        }
+        Ok((self.output.finish(), self.session, running))
+    }
+
+    fn find_segments(&mut self) -> Result<(), Stopped> {
+        let mut found = Vec::new();
+        for path in segments(self.session.dir()) {
+            let Some(name) = path.file_name() else { continue };
+            if self.seen.contains(name) {
+                continue;
+            }
+            match open_segment(&path) {
+                // Not complete yet; the next look may find it so.
+                Ok(None) => continue,
+                Ok(Some(process)) => {
+                    if self.processes.iter().chain(&found).any(|known| known.id == process.id) {
+                        continue;
+                    }
+                    self.seen.insert(name.to_owned());
+                    found.push(process);
+                }
+                Err(Skip::Version) => {
+                    self.seen.insert(name.to_owned());
+                    self.foreign_versions += 1;
+                }
+                Err(Skip::Io) => {}
+            }
+        }
+        found.sort_by_key(|process| process.start_ticks);
+        for process in found {
+            let segment = process.segment();
+            let parent = match segment.parent() {
+                // After exec only the pids tell: the image before it, else the parent's.
+                0 => self
+                    .processes
+                    .iter()
+                    .rev()
+                    .find(|other| other.pid == process.pid)
+                    .or_else(|| self.processes.iter().rev().find(|other| other.pid == segment.ppid()))
+                    .map_or(0, |other| other.id),
+                parent => parent,
+            };
+            let (process_id, pid, start_ticks) = (process.id, process.pid, process.start_ticks);
+            self.output.event(Event::Process { process: process_id, parent, pid, start_ticks })?;
+            self.processes.push(process);
+        }
+        Ok(())
+    }
+
+    /// Ends the processes that have ended: death is looked for first, then the rings are drained,
+    /// so that nothing is posted after the last look.
+    fn end_processes(&mut self) -> Result<(), Stopped> {
+        let mut index = 0;
+        while index < self.processes.len() {
+            let process = &self.processes[index];
+            let (pid, start) = (process.pid, process.start_ticks);
+            let dead = !process.is_alive();
+            let replaced =
+                !dead && self.processes.iter().any(|other| other.pid == pid && other.start_ticks > start);
+            if !dead && !replaced {
+                index += 1;
+                continue;
+            }
+            let mut process = self.processes.remove(index);
+            let mut fill = Fill::default();
+            process.drain(&mut self.output, Producer::Gone, &mut self.copied, &mut fill)?;
+            let ended = process.ended_as(replaced);
+            if let Some(name) = process.path.file_name() {
+                self.seen.remove(name);
+            }
+            process.end(&mut self.output, &self.session, ended)?;
+        }
+        Ok(())
+    }
+}
+
+/// Paths of all segment files, in no order.
+fn segments(dir: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
+    entries
+        .filter_map(Result::ok)
+        .filter(|entry| entry.file_name().as_encoded_bytes().starts_with(SEGMENT_PREFIX.as_bytes()))
+        .map(|entry| entry.path())
+        .collect()
+}
+
+enum Skip {
+    Version,
+    Io,
+}
+
+/// Maps a segment file; none if its header isn't complete.
+fn open_segment(path: &Path) -> Result<Option<Process>, Skip> {
+    let file = OpenOptions::new().read(true).write(true).open(path).map_err(|_| Skip::Io)?;
+    let bytes = file.metadata().map_err(|_| Skip::Io)?.len();
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).min(SEGMENT_SPAN);
+    if bytes < RINGS_START {
+        return Ok(None);
+    }
+    let map = Mapping::shared(&file, bytes).map_err(|_| Skip::Io)?;
+    let (id, pid, start_ticks) = match Segment::new(map.words()) {
+        Ok(segment) => (segment.process().0, segment.pid(), segment.start_ticks()),
+        Err(NotASegment::Unfinished) => return Ok(None),
+        Err(NotASegment::Version(version)) => {
+            debug_assert_ne!(version, SEGMENT_VERSION);
+            return Err(Skip::Version);
+        }
+    };
+    let pidfd = open_pidfd(pid).ok();
+    Ok(Some(Process { path: path.to_owned(), map, id, pid, start_ticks, pidfd, rings: Vec::new() }))
+}
+
+fn open_pidfd(pid: u32) -> io::Result<OwnedFd> {
+    // SAFETY: pidfd_open(2) takes two integers.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid as libc::pid_t, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a descriptor just made that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+impl Process {
+    fn segment(&self) -> Segment<'_> {
+        Segment::accepted(self.map.words())
+    }
+
+    fn is_alive(&self) -> bool {
+        let Some(pidfd) = &self.pidfd else {
+            // No descriptor left for a pidfd, or already gone: a signal 0 tells which.
+            // SAFETY: signal 0 only checks.
+            let gone = unsafe { libc::kill(self.pid as libc::pid_t, 0) } != 0
+                && io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH);
+            return !gone;
+        };
+        let mut poll = libc::pollfd { fd: pidfd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one valid pollfd, no wait.
+        let ready = unsafe { libc::poll(&mut poll, 1, 0) };
+        ready <= 0
+    }
+
+    fn ended_as(&self, replaced: bool) -> Ended {
+        match self.segment().state() {
+            state if state == ProcessState::Exited as u32 => Ended::Exit,
+            state if replaced || state == ProcessState::Exec as u32 => Ended::Exec,
+            _ => Ended::Killed,
+        }
+    }
+
+    /// Moves what was posted into the journal.
+    fn drain<T: Turn>(
+        &mut self,
+        output: &mut Output<T>,
+        producer: Producer,
+        copied: &mut Option<(i64, u32, u64, u64)>,
+        fill: &mut Fill,
+    ) -> Result<(), Stopped> {
+        let segment = Segment::accepted(self.map.words());
+        let count = segment.ring_count();
+        if self.rings.len() < count {
+            self.rings.resize(count, RingNote::default());
+        }
+        for (index, local) in self.rings.iter_mut().enumerate() {
+            let Some(ring) = segment.ring(index) else { continue };
+            let state = ring.state();
+            // Free: drained, and its thread's end is noted. Claimed: nothing was posted yet.
+            if state == RingState::Free as u32 || state == RingState::Claimed as u32 {
+                continue;
+            }
+            if let Some((process, number, first, end)) = *copied {
+                if (process, number) == (self.id, index as u32) {
+                    // The one run that was committed last: given back wholly, in part, or not at all.
+                    if (first..end).contains(&ring.tail()) {
+                        ring.advance(end);
+                    }
+                    *copied = None;
+                }
+            }
+            RingDrain { process: self.id, index: index as u32, ring, local, output, producer }
+                .drain(state == RingState::Closed as u32, fill)?;
+        }
+        Ok(())
+    }
+
+    /// Threads killed alone, or ended past the recorder's sight, leave their rings open.
+    fn close_rings_of_dead_threads(&mut self) {
+        let segment = Segment::accepted(self.map.words());
+        for (index, local) in self.rings.iter_mut().enumerate() {
+            let Some(ring) = segment.ring(index) else { continue };
+            let reserved = ring.reserved();
+            if ring.state() == RingState::Live as u32 && local.checked == reserved {
+                let task = format!("/proc/{}/task", self.pid);
+                // Where /proc doesn't show the process at all (hidepid), nothing is known.
+                if Path::new(&task).exists() && !Path::new(&format!("{task}/{}", ring.tid())).exists() {
+                    local.found_dead = clock::ticks();
+                    ring.change_state(RingState::Live, RingState::Closed);
+                }
+            }
+            local.checked = reserved;
+        }
+    }
+
+    /// Notes the end and removes the segment.
+    fn end<T: Turn>(self, output: &mut Output<T>, session: &Session, ended: Ended) -> Result<(), Stopped> {
+        let segment = self.segment();
+        for index in 0..segment.ring_count() {
+            let Some(ring) = segment.ring(index) else { continue };
+            let unfinished = ring.inflight();
+            if !unfinished.is_empty() {
+                let journal = output.room(unfinished.len() + 1)?;
+                for (at, unit) in unfinished.iter().enumerate() {
+                    journal.slot(at, unit);
+                }
+                let head = Event::Run {
+                    process: self.id,
+                    thread: ring.thread(),
+                    ring: index as u32,
+                    tid: ring.tid(),
+                    first: ring.tail(),
+                    count: unfinished.len() as u64,
+                };
+                journal.commit_run(head, unfinished.len());
+            }
+            let dropped = ring.dropped();
+            if dropped != 0 {
+                output.event(Event::Lost { process: self.id, loss: Loss::RingFull, calls: dropped })?;
+            }
+        }
+        let refused = segment.refused_calls();
+        if refused != 0 {
+            output.event(Event::Lost { process: self.id, loss: Loss::NoRing, calls: refused })?;
+        }
+        let end_ticks = match (segment.end_ticks(), ended) {
+            (_, Ended::Running) => 0,
+            // Killed: this is when it was seen, at most one look later.
+            (0, _) if session.is_live() => clock::ticks(),
+            (ticks, _) => ticks,
+        };
+        output.event(Event::ProcessEnd {
+            process: self.id,
+            ended,
+            end_ticks,
+            status: segment.exit_status(),
+            rank: segment.rank(),
+            usage: segment.usage(),
+        })?;
+        session.give_back(segment.populated().min(SEGMENT_SPAN as u64));
+        // Everything in it is in the journal now. If it can't be removed, the session's end does.
+        let _ = std::fs::remove_file(&self.path);
+        Ok(())
+    }
+}
+
+/// One ring in one pass.
+struct RingDrain<'a, 'b, T> {
+    process: i64,
+    index: u32,
+    ring: Ring<'a>,
+    local: &'b mut RingNote,
+    output: &'b mut Output<T>,
+    producer: Producer,
+}
+
+impl<T: Turn> RingDrain<'_, '_, T> {
+    fn drain(mut self, closed: bool, fill: &mut Fill) -> Result<(), Stopped> {
+        let ring = self.ring;
+        let thread = ring.thread();
+        if thread != 0 && thread != self.local.thread {
+            self.local.thread = thread;
+            self.thread_event(0)?;
+        }
+        let pending = ring.pending();
+        fill.percent = fill.percent.max(pending * 100 / ring.capacity());
+        // A producer that is gone may have left nonsense in `reserved`; `pending` bounds the work.
+        let mut left = pending;
+        while left > 0 {
+            let moved = self.run(left.min(RUN))?;
+            fill.slots += moved;
+            left -= moved;
+            if left > 0 && moved < RUN && self.at_hole() {
+                if !self.may_pass(closed, left) {
+                    break;
+                }
+                self.pass_hole()?;
+                left -= 1;
+            }
+        }
+        if closed && ring.pending() == 0 && self.producer == Producer::Alive {
+            let dropped = ring.take_dropped();
+            if dropped != 0 {
+                self.output.event(Event::Lost {
+                    process: self.process,
+                    loss: Loss::RingFull,
+                    calls: dropped,
+                })?;
+            }
+            let end = ring.end_ticks().max(self.local.found_dead);
+            if end != 0 {
+                self.thread_event(end)?;
+            }
+            *self.local = RingNote::default();
+            ring.change_state(RingState::Closed, RingState::Free);
+        } else if self.producer == Producer::Gone && ring.end_ticks() != 0 && thread != 0 {
+            self.thread_event(ring.end_ticks())?;
+        }
+        Ok(())
+    }
+
+    fn thread_event(&mut self, end_ticks: u64) -> Result<(), Stopped> {
+        self.output.event(Event::Thread {
+            process: self.process,
+            thread: self.ring.thread(),
+            tid: self.ring.tid(),
+            start_ticks: self.ring.start_ticks(),
+            end_ticks,
+        })
+    }
+
+    /// Moves up to `limit` filled slots; stops at a hole.
+    fn run(&mut self, limit: u64) -> Result<u64, Stopped> {
+        let ring = self.ring;
+        let first = ring.tail();
+        let journal = self.output.room(2)?;
+        let limit = limit.min(journal.room() as u64 - 2);
+        let mut count = 0;
+        while count < limit {
+            let slot = ring.slot(first.wrapping_add(count));
+            // Acquire on the opcode: the rest of the slot was written before it.
+            if slot[0].load(std::sync::atomic::Ordering::Acquire) as u16 == 0 {
+                break;
+            }
+            journal.slot(count as usize, &view::copy(slot));
+            count += 1;
+        }
+        if count == 0 {
+            return Ok(0);
+        }
+        let head = Event::Run {
+            process: self.process,
+            thread: ring.thread(),
+            ring: self.index,
+            tid: ring.tid(),
+            first,
+            count,
+        };
+        journal.commit_run(head, count as usize);
+        for position in 0..count {
+            ring.slot(first.wrapping_add(position))[0].store(0, std::sync::atomic::Ordering::Relaxed);
+        }
+        ring.advance(first.wrapping_add(count));
+        self.local.hole = None;
+        Ok(count)
+    }
+
+    fn at_hole(&self) -> bool {
+        let slot = self.ring.slot(self.ring.tail());
+        slot[0].load(std::sync::atomic::Ordering::Acquire) as u16 == 0
+    }
+
+    fn may_pass(&mut self, closed: bool, pending: u64) -> bool {
+        if self.producer == Producer::Gone {
+            return true;
+        }
+        let tail = self.ring.tail();
+        match self.local.hole {
+            Some((position, since)) if position == tail => {
+                let pressing = closed || pending * 4 > self.ring.capacity() * 3;
+                pressing && since.elapsed() >= HOLE_PATIENCE
+            }
+            _ => {
+                self.local.hole = Some((tail, Instant::now()));
+                false
+            }
+        }
+    }
+
+    fn pass_hole(&mut self) -> Result<(), Stopped> {
+        self.output.event(Event::Lost { process: self.process, loss: Loss::NeverFilled, calls: 1 })?;
+        self.ring.advance(self.ring.tail().wrapping_add(1));
+        Ok(())
+    }
+}

@@ -1,0 +1,335 @@
+//! The sealer: from the segments of a recorded program to Parquet, beside the program.
+//!
+//! ```text
+//! program ─ posts ─▶ ring (segment) ─ drain thread ─▶ journal ─ writer thread ─▶ Parquet, snapshot
+//!                    tmpfs                            tmpfs                       trail
+//! ```
+//!
+//! - [`session`] is the place on tmpfs where both meet, [`view`] how a segment is read,
+//! - [`drain`] empties the rings into a [`journal`], whose slots [`rows`] turns into tables,
+//! - [`clock`] turns counter ticks into nanoseconds,
+//! - [`recover`] does the same for a session whose recorder was killed.
+//!
+//! Constraints: memory stays within the session's budget, whatever the recording's length; the
+//! program never waits for the sealer (a full ring drops and counts); at any moment each posted call
+//! is in a ring, in a journal or in a published snapshot, so that no SIGKILL loses one.
+
+pub mod clock;
+pub mod drain;
+pub mod journal;
+mod map;
+pub mod recover;
+pub mod rows;
+pub mod session;
+pub mod view;
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, channel, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use iotrail_format::ids::hash63;
+
+use self::drain::{Drain, Output, Stopped, Turn};
+use self::journal::{Carry, Journal};
+use self::rows::{Rows, Totals};
+use self::session::{Budget, Session, SessionFile};
+use crate::error::{Error, IoContext as _};
+use crate::writer::TrailWriter;
+
+/// Shortest and longest pause between two passes over the rings.
+const PAUSE: (Duration, Duration) = (Duration::from_micros(500), Duration::from_millis(40));
+/// Youngest and oldest age at which a pending journal is written, full or not. In between it is a
+/// fiftieth of the recording's length, so that the number of small files grows only with its logarithm.
+const AGE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(60));
+/// How long processes that are just ending may take after the program has ended.
+const GRACE: Duration = Duration::from_millis(200);
+
+/// A fact about a recording: a row of table `recording`.
+pub type Fact = (String, Option<String>);
+
+/// What came of a recording.
+#[derive(Clone, Debug, Default)]
+pub struct Sealed {
+    /// What was recorded.
+    pub totals: Totals,
+    /// Processes that still ran when recording ended.
+    pub running: Vec<u32>,
+    /// Threads and processes that got no memory to record into.
+    pub refused: u64,
+    /// Programs recorded by another version of iotrail, whose segments can't be read.
+    pub foreign_versions: u64,
+    /// Whether everything up to the end is in the trail.
+    pub whole: bool,
+}
+
+/// Writes journals into a trail.
+struct Writer {
+    trail: TrailWriter,
+    rows: Rows,
+    dir: PathBuf,
+}
+
+impl Writer {
+    /// Writes one journal's rows and publishes them.
+    fn write(&mut self, journal: &Journal) -> Result<(), Error> {
+        let trail = &mut self.trail;
+        let sequence = journal.sequence();
+        self.rows.apply(journal.units(), sequence, &mut |table, batch| trail.append(table, &batch))?;
+        // Without room for the carry a crash later on costs names, not calls.
+        let carry = Carry::write(&self.dir, sequence, &self.rows.carry());
+        if let Some(file) = trail.first_added() {
+            journal.publishes(trail.snapshot().snapshot + 1, hash63(file.as_bytes()));
+            trail.publish()?;
+        }
+        if let Ok(carry) = carry {
+            let _ = carry.replace();
+        }
+        Ok(())
+    }
+}
+
+/// The drain thread's end of the two channels to the writer thread.
+struct ToWriter {
+    full: SyncSender<Journal>,
+    empty: Receiver<Journal>,
+}
+
+impl Turn for ToWriter {
+    fn spare(&mut self, wait: bool) -> Option<Journal> {
+        if wait {
+            return self.empty.recv().ok();
+        }
+        match self.empty.try_recv() {
+            Ok(journal) => Some(journal),
+            Err(TryRecvError::Empty | TryRecvError::Disconnected) => None,
+        }
+    }
+
+    fn full(&mut self, journal: Journal) {
+        // A writer that has failed takes nothing; the journal's file stays for a recovery.
+        let _ = self.full.send(journal);
+    }
+}
+
+type Drained = Option<(Session, Vec<u32>, u64)>;
+
+/// A running sealer.
+pub struct Sealer {
+    trail: PathBuf,
+    stop: Arc<AtomicBool>,
+    drainer: JoinHandle<Drained>,
+    writer: JoinHandle<Result<Writer, Error>>,
+    /// Why a crash of the recorder would lose what is pending, if it would.
+    volatile: Option<String>,
+}
+
+impl Sealer {
+    /// Begins to seal what appears in `session` into the trail that `writer` has made, within
+    /// `budget`. `facts` are written at once.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if there is no room for the first rows or no memory for the journals.
+    pub fn start(
+        mut trail: TrailWriter,
+        session: Session,
+        budget: Budget,
+        facts: &[Fact],
+    ) -> Result<Self, Error> {
+        let path = trail.path().to_owned();
+        SessionFile::of(&session).write(&path)?;
+        let rows = Rows::new(session::node(), session.clock(), HashSet::new());
+        let mut sink = |table, batch| trail.append(table, &batch);
+        rows.write_facts(facts, &mut sink)?;
+        let mono = clock::clock_ns(libc::CLOCK_MONOTONIC);
+        rows.write_clock(mono, clock::clock_ns(libc::CLOCK_REALTIME), "start", &mut sink)?;
+        trail.publish()?;
+
+        let (full, to_write) = sync_channel(1);
+        let (give_back, empty) = channel();
+        let mut volatile = None;
+        for index in 0..2 {
+            let journal = Journal::create(session.dir(), index, budget.journal_units).or_else(|error| {
+                volatile = Some(format!("no room for a journal in {}: {error}", session.dir().display()));
+                Journal::volatile(budget.journal_units)
+            });
+            // The receiver is in this very function.
+            let _ = give_back.send(journal.at("make a journal in", session.dir())?);
+        }
+        let mut writer = Writer { trail, rows, dir: session.dir().to_owned() };
+        let writing = move || {
+            for journal in to_write {
+                writer.write(&journal)?;
+                // The drain thread may have ended.
+                let _ = give_back.send(journal);
+            }
+            Ok(writer)
+        };
+        let stop = Arc::new(AtomicBool::new(false));
+        let drain = Drain::new(session, Output::new(ToWriter { full, empty }, 1));
+        let stopped = stop.clone();
+        let spawn = |name: &str| std::thread::Builder::new().name(name.into());
+        Ok(Self {
+            writer: spawn("iotrail-write").spawn(writing).at("start a thread for", &path)?,
+            drainer: spawn("iotrail-drain")
+                .spawn(move || drain_until(drain, &stopped))
+                .at("start a thread for", &path)?,
+            trail: path,
+            stop,
+            volatile,
+        })
+    }
+
+    /// Why a kill of the recorder would lose what is pending; none if it would not.
+    #[must_use]
+    pub fn volatile(&self) -> Option<&str> {
+        self.volatile.as_deref()
+    }
+
+    /// Ends the recording: takes what is left, adds `facts`, publishes and removes the session.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the trail can't be written. What was published stays; what wasn't waits in
+    /// the session for `trail check`.
+    pub fn finish(self, facts: &[Fact]) -> Result<Sealed, Error> {
+        self.stop.store(true, Ordering::Release);
+        let drained = self.drainer.join().unwrap_or(None);
+        let written = self.writer.join().unwrap_or_else(|_| {
+            let source = std::io::Error::other("the writing thread ended unexpectedly");
+            Err(source).at("write", &self.trail)
+        });
+        let (mut writer, (session, running, foreign_versions)) = match (written, drained) {
+            (Ok(writer), Some(drained)) => (writer, drained),
+            (Ok(_), None) => {
+                let source = std::io::Error::other("the draining thread ended unexpectedly");
+                return Err(source).at("write", &self.trail);
+            }
+            // The disk may have room again: the journals and segments are still there.
+            (Err(_), _) => return recover::take_over(&self.trail, facts),
+        };
+        let mut sealed = Sealed {
+            totals: writer.rows.totals(),
+            running,
+            foreign_versions,
+            whole: true,
+            ..Sealed::default()
+        };
+        close_trail(&mut writer.trail, &mut writer.rows, &session, &mut sealed, facts)?;
+        SessionFile::remove(&self.trail)?;
+        session.remove();
+        Ok(sealed)
+    }
+}
+
+/// The last rows of a recording, and its last snapshot.
+fn close_trail(
+    trail: &mut TrailWriter,
+    rows: &mut Rows,
+    session: &Session,
+    sealed: &mut Sealed,
+    facts: &[Fact],
+) -> Result<u64, Error> {
+    let mut sink = |table, batch| trail.append(table, &batch);
+    rows.write_facts(facts, &mut sink)?;
+    let mono = clock::clock_ns(libc::CLOCK_MONOTONIC);
+    rows.write_clock(mono, clock::clock_ns(libc::CLOCK_REALTIME), "end", &mut sink)?;
+    let control = session.control();
+    sealed.refused = control.refused.load(Ordering::Relaxed);
+    let refused_calls = control.refused_calls.load(Ordering::Relaxed);
+    sealed.totals.lost = sealed.totals.lost.saturating_add(refused_calls);
+    let pids: Vec<String> = sealed.running.iter().map(u32::to_string).collect();
+    for (kind, amount, detail) in [
+        (
+            "no_memory",
+            refused_calls,
+            "calls of processes that got no memory to record into; --memory gives more".to_owned(),
+        ),
+        (
+            "still_running",
+            sealed.running.len() as u64,
+            format!("processes that went on after the recording ended: pid {}", pids.join(", ")),
+        ),
+        (
+            "other_version",
+            sealed.foreign_versions,
+            "programs recorded by another version of iotrail, which this one can't read".to_owned(),
+        ),
+    ] {
+        if amount != 0 {
+            rows.write_unseen(kind, i64::try_from(amount).unwrap_or(i64::MAX), &detail, &mut sink)?;
+        }
+    }
+    trail.publish()
+}
+
+/// The drain thread.
+fn drain_until(mut drain: Drain<ToWriter>, stop: &AtomicBool) -> Drained {
+    let began = Instant::now();
+    let mut pause = PAUSE.0;
+    let mut woken = true;
+    let mut ending: Option<Instant> = None;
+    let result = loop {
+        let seen = drain.session().control().wake.load(Ordering::Acquire);
+        let fill = match drain.pass(woken || ending.is_some()) {
+            Ok(fill) => fill,
+            Err(Stopped) => break None,
+        };
+        drain.hand_over((began.elapsed() / 50).clamp(AGE.0, AGE.1));
+        if stop.load(Ordering::Acquire) {
+            let since = *ending.get_or_insert_with(Instant::now);
+            if !drain.any_alive() || since.elapsed() >= GRACE {
+                break Some(());
+            }
+        }
+        // Half full is when a producer begins to look for room; stay well below.
+        pause = match fill.percent {
+            50.. => pause / 4,
+            20.. => pause / 2,
+            0..5 => pause * 2,
+            _ => pause,
+        }
+        .clamp(PAUSE.0, if ending.is_some() { Duration::from_millis(2) } else { PAUSE.1 });
+        woken = sleep(&drain.session().control().wake, seen, pause, stop);
+    };
+    drain.session().close();
+    result?;
+    let foreign_versions = drain.foreign_versions();
+    let (_, session, running) = drain.finish().ok()?;
+    Some((session, running, foreign_versions))
+}
+
+/// Sleeps until the futex is no longer `seen`, at most `pause`. Whether a producer woke it.
+fn sleep(wake: &AtomicU32, seen: u32, pause: Duration, stop: &AtomicBool) -> bool {
+    // `finish` doesn't wake the futex: the longest pause is short enough.
+    if stop.load(Ordering::Acquire) && pause > PAUSE.0 {
+        std::thread::sleep(PAUSE.0);
+        return false;
+    }
+    let timeout = libc::timespec { tv_sec: 0, tv_nsec: i64::from(pause.subsec_nanos()) };
+    // SAFETY: futex(2) on a mapped, aligned word with a valid timeout. Not FUTEX_PRIVATE: the
+    // wakers are other processes.
+    unsafe {
+        libc::syscall(libc::SYS_futex, wake.as_ptr(), libc::FUTEX_WAIT, seen, &raw const timeout);
+    }
+    wake.load(Ordering::Acquire) != seen
+}
+
+/// Whether snapshot `first` of a trail or a later one lists a file whose path hashes to `file`.
+fn is_listed(trail: &Path, first: u64, file: i64) -> Result<bool, Error> {
+    if first == 0 {
+        return Ok(false);
+    }
+    for number in crate::snapshot::Snapshot::numbers(trail)? {
+        if number < first {
+            continue;
+        }
+        let Ok(snapshot) = crate::snapshot::Snapshot::load(trail, number) else { continue };
+        if snapshot.all_files().any(|entry| hash63(entry.path.as_bytes()) == file) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

@@ -1,0 +1,1059 @@
+//! From the journal to rows: the one place that knows which field of a slot becomes which column.
+//!
+//! A journal is read twice. The first reading learns what its rows need (clock pairs, processes),
+//! the second sorts the slots by thread and start and turns them into columns. What a later row
+//! still needs stays as state, and [`Rows::carry`] writes that state down as events.
+//!
+//! Journals also come from crashed sessions, so nothing in them is trusted to make sense: what
+//! doesn't is left out, and no number read from one is the length of a loop or of an allocation.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use arrow_array::types::Int32Type;
+use arrow_array::{ArrayRef, DictionaryArray, Int32Array, Int64Array, RecordBatch, StringArray};
+use arrow_buffer::{NullBuffer, NullBufferBuilder, ScalarBuffer};
+use iotrail_format::call::{Call, CallKind, WaitKind};
+use iotrail_format::ids::{ProcessId, ThreadId};
+use iotrail_format::schema::{
+    CLOCK, ColumnType, FILE, FILE_OP, PROCESS, RECORDING, SYNC_OP, THREAD, Table, UNSEEN,
+};
+use iotrail_format::segment::{
+    NONE, OP_TEXT, OP_UNSEEN, OP_VFORK, TEXT_BYTES, TextKind, UNFINISHED, UnseenKind,
+};
+
+use super::clock::Clock;
+use super::journal::{Ended, Event, Loss, pieces};
+use super::view::Unit;
+use crate::columns::{arrow_schema, conform, sort};
+use crate::error::{ArrowContext as _, Error};
+
+/// A wall clock that moved this far against CLOCK_MONOTONIC between two pairs was set, not slewed.
+const WALL_STEP: i64 = 10_000_000;
+/// Texts of one thread that may be incomplete at a time; a signal handler can interrupt one.
+const OPEN_TEXTS: usize = 16;
+
+/// What a call's `aux` is in `file_op`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Aux {
+    /// Column `flags`.
+    Flags,
+    /// Column `file2`.
+    File2,
+    /// Column `calls`.
+    Calls,
+}
+
+/// The whole mapping of `aux`: in `sync_op` it is `peer`, here what the call makes of it.
+const fn aux_of(call: Call) -> Aux {
+    match call {
+        Call::Rename | Call::Link | Call::Symlink | Call::Sendfile | Call::CopyFileRange | Call::Splice => {
+            Aux::File2
+        }
+        Call::Fread | Call::Fwrite | Call::Fflush | Call::Fclose | Call::Readdir => Aux::Calls,
+        _ => Aux::Flags,
+    }
+}
+
+/// What is known of a call number: its place in [`Call::ALL`], what `aux` is, what it moves.
+#[derive(Clone, Copy)]
+struct Known {
+    name: i32,
+    aux: Aux,
+    kind: CallKind,
+}
+
+/// By opcode; calls are numbered below 256.
+const KNOWN: [Option<Known>; 256] = {
+    let mut known = [None; 256];
+    let mut at = 0;
+    while at < Call::ALL.len() {
+        let call = Call::ALL[at];
+        known[call as usize] = Some(Known { name: at as i32, aux: aux_of(call), kind: call.kind() });
+        at += 1;
+    }
+    known
+};
+
+/// A slot's fields, by the layout in `iotrail_format::segment`.
+#[derive(Clone, Copy)]
+struct Fields<'a>(&'a Unit);
+
+impl Fields<'_> {
+    fn opcode(self) -> u16 {
+        self.0[0] as u16
+    }
+    fn kind(self) -> u8 {
+        (self.0[0] >> 16) as u8
+    }
+    fn errno(self) -> i64 {
+        i64::from((self.0[0] >> 24) as u8)
+    }
+    fn fd(self) -> i32 {
+        (self.0[0] >> 32) as i32
+    }
+    fn start(self) -> u64 {
+        self.0[1]
+    }
+    /// When it returned, or if it never did, began.
+    fn end(self) -> u64 {
+        if self.finished() { self.0[1].saturating_add(self.0[2]) } else { self.0[1] }
+    }
+    fn finished(self) -> bool {
+        self.0[2] != UNFINISHED
+    }
+    fn object(self) -> i64 {
+        self.0[3] as i64
+    }
+    fn pos(self) -> i64 {
+        self.0[4] as i64
+    }
+    fn length(self) -> i64 {
+        self.0[5] as i64
+    }
+    fn result(self) -> i64 {
+        self.0[6] as i64
+    }
+    fn aux(self) -> i64 {
+        self.0[7] as i64
+    }
+    fn known(self) -> Option<Known> {
+        KNOWN.get(usize::from(self.opcode())).copied().flatten()
+    }
+}
+
+/// What was recorded so far, for the closing lines.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Calls on files and calls that wait, each as the program made it.
+    pub calls: u64,
+    /// Rows of `file_op` and `sync_op`.
+    pub rows: u64,
+    /// Bytes that reads moved.
+    pub read: u64,
+    /// Bytes that writes moved.
+    pub written: u64,
+    /// Program images.
+    pub processes: u64,
+    /// Files with a path.
+    pub files: u64,
+    /// Calls that were lost.
+    pub lost: u64,
+    /// What could not be seen, by kind: how many, of mapped files how many bytes.
+    pub unseen: BTreeMap<&'static str, u64>,
+}
+
+/// A text whose parts are arriving.
+struct OpenText {
+    kind: u8,
+    key: u64,
+    length: usize,
+    parts: BTreeMap<u16, Unit>,
+}
+
+#[derive(Default)]
+struct Thread {
+    tid: u32,
+    start_ticks: u64,
+    end_ticks: u64,
+    /// The journal in which its end stood. Its row waits for the next one: destructors of its
+    /// thread-local variables may post after the end.
+    ended_in: u64,
+    name: Option<Vec<u8>>,
+    open: Vec<OpenText>,
+    /// While a vfork child runs on this thread: the child's process and thread.
+    child: Option<(i64, i64)>,
+}
+
+#[derive(Default)]
+struct Process {
+    pid: u32,
+    parent: i64,
+    start_ticks: u64,
+    last_ticks: u64,
+    /// Whether an event said that it exists. What only slots name gets no row.
+    announced: bool,
+    exe: Option<Vec<u8>>,
+    cmd: Option<Vec<u8>>,
+    cwd: Option<Vec<u8>>,
+    threads: BTreeMap<i64, Thread>,
+}
+
+/// A value of a small table.
+#[derive(Clone, Debug)]
+pub enum Value {
+    /// BIGINT.
+    Int(i64),
+    /// VARCHAR.
+    Text(String),
+    /// Null.
+    Null,
+}
+
+impl From<i64> for Value {
+    fn from(value: i64) -> Self {
+        Self::Int(value)
+    }
+}
+impl From<String> for Value {
+    fn from(value: String) -> Self {
+        Self::Text(value)
+    }
+}
+impl From<&str> for Value {
+    fn from(value: &str) -> Self {
+        Self::Text(value.to_owned())
+    }
+}
+impl<T: Into<Value>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
+    }
+}
+
+/// Rows of small tables.
+#[derive(Default)]
+struct Small {
+    process: Vec<Vec<Value>>,
+    thread: Vec<Vec<Value>>,
+    file: Vec<Vec<Value>>,
+    clock: Vec<Vec<Value>>,
+    unseen: BTreeMap<(&'static str, i64, i64), (i64, i64)>,
+}
+
+/// Where rows go.
+pub type Sink<'a> = &'a mut dyn FnMut(&'static Table, RecordBatch) -> Result<(), Error>;
+
+/// Turns journals into rows.
+pub struct Rows {
+    node: String,
+    clock: Clock,
+    /// Wall clock minus CLOCK_MONOTONIC at the last pair that had both.
+    wall: Option<i64>,
+    processes: BTreeMap<i64, Process>,
+    files: HashSet<i64>,
+    /// Paths completed by the journal being read.
+    new_files: Vec<(i64, Vec<u8>)>,
+    totals: Totals,
+}
+
+impl Rows {
+    /// Rows of `node`. `files` are those whose path the trail has.
+    #[must_use]
+    pub fn new(node: String, clock: Clock, files: HashSet<i64>) -> Self {
+        Self {
+            node,
+            clock,
+            wall: None,
+            processes: BTreeMap::new(),
+            files,
+            new_files: Vec::new(),
+            totals: Totals::default(),
+        }
+    }
+
+    /// What was recorded so far.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        self.totals.clone()
+    }
+
+    /// The clock, as far as journals told it.
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Takes in the units of journal `sequence` and gives `sink` their rows, one batch a table.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    pub fn apply(&mut self, units: &[Unit], sequence: u64, sink: Sink<'_>) -> Result<(), Error> {
+        let mut small = Small::default();
+        self.learn(units, &mut small);
+        let mut file_ops: HashMap<i64, Vec<u32>> = HashMap::new();
+        let mut sync_ops: HashMap<i64, Vec<u32>> = HashMap::new();
+        let mut at = 0;
+        for (event, slots) in pieces(units) {
+            at += 1;
+            match event {
+                Event::Run { process, thread, tid, .. } => {
+                    let mut run = Run { process, thread, tid, first: at as u32 };
+                    self.run(&mut run, slots, &mut file_ops, &mut sync_ops, &mut small);
+                }
+                Event::Thread { process, thread, tid, start_ticks, end_ticks } => {
+                    let thread = self.thread(process, thread);
+                    (thread.tid, thread.start_ticks) = (tid, start_ticks);
+                    if end_ticks != 0 {
+                        (thread.end_ticks, thread.ended_in) = (end_ticks, sequence);
+                    }
+                }
+                Event::ProcessEnd { process, ended, end_ticks, status, rank, usage } => {
+                    let end = ProcessEnd { ended, end_ticks, status, rank, usage };
+                    self.end_process(process, &end, &mut small);
+                }
+                Event::Lost { process, loss, calls } => {
+                    let kind = match loss {
+                        Loss::RingFull => "dropped",
+                        Loss::NeverFilled => "interrupted",
+                        Loss::NoRing => "no_memory",
+                    };
+                    small.add(kind, process, 0, calls as i64);
+                    self.totals.lost = self.totals.lost.saturating_add(calls);
+                }
+                Event::Process { .. } | Event::Clock { .. } => {}
+            }
+            at += slots.len();
+        }
+        self.end_threads(sequence, &mut small);
+        self.write_file_ops(units, file_ops, sink)?;
+        self.write_sync_ops(units, sync_ops, sink)?;
+        self.write_small(small, sink)
+    }
+
+    /// The first reading: what rows of this journal may need from later in it.
+    fn learn(&mut self, units: &[Unit], small: &mut Small) {
+        for (event, _) in pieces(units) {
+            match event {
+                Event::Clock { pair, wall } => {
+                    self.clock.push(pair);
+                    if wall == 0 {
+                        continue;
+                    }
+                    let offset = (wall as i64).wrapping_sub(pair.mono as i64);
+                    if self.wall.is_some_and(|last| offset.wrapping_sub(last).saturating_abs() > WALL_STEP) {
+                        small.clock.push(self.clock_row(pair.mono, wall, "step"));
+                    }
+                    self.wall = Some(offset);
+                }
+                Event::Process { process, parent, pid, start_ticks } => {
+                    let entry = self.processes.entry(process).or_default();
+                    if !entry.announced {
+                        self.totals.processes += 1;
+                    }
+                    entry.announced = true;
+                    (entry.pid, entry.parent, entry.start_ticks) = (pid, parent, start_ticks);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn thread(&mut self, process: i64, thread: i64) -> &mut Thread {
+        self.processes.entry(process).or_default().threads.entry(thread).or_default()
+    }
+
+    /// Sorts the slots of a run by what they are.
+    fn run(
+        &mut self,
+        run: &mut Run,
+        slots: &[Unit],
+        file_ops: &mut HashMap<i64, Vec<u32>>,
+        sync_ops: &mut HashMap<i64, Vec<u32>>,
+        small: &mut Small,
+    ) {
+        let entry = self.thread(run.process, run.thread);
+        entry.tid = run.tid;
+        let (mut process, mut thread) = entry.child.unwrap_or((run.process, run.thread));
+        let mut files = std::mem::take(file_ops.entry(thread).or_default());
+        let mut syncs = std::mem::take(sync_ops.entry(thread).or_default());
+        let mut last = 0;
+        for (index, unit) in slots.iter().enumerate() {
+            let slot = Fields(unit);
+            let index = run.first + index as u32;
+            if let Some(known) = slot.known() {
+                last = slot.end();
+                if slot.kind() != 0 {
+                    syncs.push(index);
+                    continue;
+                }
+                files.push(index);
+                let moved =
+                    if slot.errno() == 0 && slot.finished() { slot.result().max(0) as u64 } else { 0 };
+                match known.kind {
+                    CallKind::Read => self.totals.read = self.totals.read.saturating_add(moved),
+                    CallKind::Write => self.totals.written = self.totals.written.saturating_add(moved),
+                    CallKind::Map if slot.opcode() == Call::Mmap as u16 && moved != 0 => {
+                        small.add("mapped_file", process, slot.object(), slot.length().max(0));
+                    }
+                    _ => {}
+                }
+                continue;
+            }
+            match slot.opcode() {
+                OP_TEXT => self.text(run, unit),
+                OP_UNSEEN => {
+                    if let Some(kind) = UnseenKind::from_number(slot.kind()) {
+                        small.add(kind.name(), process, slot.object(), slot.length().max(0));
+                    }
+                }
+                OP_VFORK => {
+                    file_ops.insert(thread, files);
+                    sync_ops.insert(thread, syncs);
+                    (process, thread) = self.vfork(run, slot, small);
+                    files = std::mem::take(file_ops.entry(thread).or_default());
+                    syncs = std::mem::take(sync_ops.entry(thread).or_default());
+                }
+                _ => {}
+            }
+        }
+        file_ops.insert(thread, files);
+        sync_ops.insert(thread, syncs);
+        if let Some(entry) = self.processes.get_mut(&process) {
+            entry.last_ticks = entry.last_ticks.max(last);
+        }
+    }
+
+    /// A part of a text; the last one completes it.
+    fn text(&mut self, run: &Run, unit: &Unit) {
+        let slot = Fields(unit);
+        let Some(kind) = TextKind::from_number(slot.kind()) else { return };
+        let (part, length) = (slot.fd() as u16, (slot.fd() as u32 >> 16) as usize);
+        let key = slot.start();
+        if kind == TextKind::Path && self.files.contains(&(key as i64)) {
+            return;
+        }
+        let parts = length.div_ceil(TEXT_BYTES);
+        if usize::from(part) >= parts {
+            return;
+        }
+        let thread = self.thread(run.process, run.thread);
+        let same = |open: &OpenText| open.kind == kind as u8 && open.key == key && open.length == length;
+        let at = thread.open.iter().position(same).unwrap_or_else(|| {
+            if thread.open.len() == OPEN_TEXTS {
+                // Its parts were dropped; it will never be whole.
+                thread.open.remove(0);
+            }
+            thread.open.push(OpenText { kind: kind as u8, key, length, parts: BTreeMap::new() });
+            thread.open.len() - 1
+        });
+        thread.open[at].parts.insert(part, *unit);
+        if thread.open[at].parts.len() < parts {
+            return;
+        }
+        let mut bytes = Vec::with_capacity(parts * TEXT_BYTES);
+        for unit in thread.open.remove(at).parts.values() {
+            for word in &unit[2..] {
+                bytes.extend_from_slice(&word.to_le_bytes());
+            }
+        }
+        bytes.truncate(length);
+        match kind {
+            TextKind::Path => {
+                self.files.insert(key as i64);
+                self.totals.files += 1;
+                self.new_files.push((key as i64, bytes));
+            }
+            TextKind::ThreadName => thread.name = Some(bytes),
+            TextKind::Exe | TextKind::Command | TextKind::Cwd => {
+                let process = self.processes.entry(run.process).or_default();
+                match kind {
+                    TextKind::Exe => process.exe = Some(bytes),
+                    TextKind::Command => process.cmd = Some(bytes),
+                    _ => process.cwd = Some(bytes),
+                }
+            }
+        }
+    }
+
+    /// A vfork child begins to run on this thread, or is gone. Returns whose the next calls are.
+    fn vfork(&mut self, run: &Run, slot: Fields<'_>, small: &mut Small) -> (i64, i64) {
+        let parent = run.process;
+        if let Some((child, _)) = self.thread(parent, run.thread).child.take() {
+            let known = self.processes.get(&child).map(|entry| (entry.pid, entry.start_ticks));
+            let became = known.is_some_and(|(pid, start)| {
+                self.processes
+                    .iter()
+                    .any(|(id, other)| *id != child && other.pid == pid && other.start_ticks >= start)
+            });
+            let ended = if became { Ended::Exec } else { Ended::Exit };
+            let end = ProcessEnd { ended, end_ticks: slot.start(), status: -1, rank: -1, usage: [-1; 4] };
+            self.end_process(child, &end, small);
+        }
+        let Ok(pid @ 1..) = u32::try_from(slot.fd()) else {
+            return (parent, run.thread);
+        };
+        let id = ProcessId::new(pid, slot.start());
+        let thread = ThreadId::new(id, pid, slot.start()).0;
+        let (exe, cmd, cwd) = self
+            .processes
+            .get(&parent)
+            .map(|entry| (entry.exe.clone(), entry.cmd.clone(), entry.cwd.clone()))
+            .unwrap_or_default();
+        let mut threads = BTreeMap::new();
+        threads.insert(thread, Thread { tid: pid, start_ticks: slot.start(), ..Thread::default() });
+        let child = Process {
+            pid,
+            parent,
+            start_ticks: slot.start(),
+            announced: true,
+            exe,
+            cmd,
+            cwd,
+            threads,
+            ..Process::default()
+        };
+        if self.processes.insert(id.0, child).is_none() {
+            self.totals.processes += 1;
+        }
+        self.thread(parent, run.thread).child = Some((id.0, thread));
+        (id.0, thread)
+    }
+
+    fn end_process(&mut self, id: i64, end: &ProcessEnd, small: &mut Small) {
+        let Some(mut process) = self.processes.remove(&id) else { return };
+        let end_ticks = match end.ended {
+            Ended::Running => None,
+            // Nobody saw it end: it lived at least until its last call.
+            _ if end.end_ticks == 0 => Some(process.last_ticks).filter(|ticks| *ticks != 0),
+            _ => Some(end.end_ticks),
+        };
+        let end_ts = end_ticks.map(|ticks| self.ts(ticks));
+        for (thread_id, thread) in std::mem::take(&mut process.threads) {
+            if let Some((child, _)) = thread.child {
+                let end = ProcessEnd { status: -1, rank: -1, usage: [-1; 4], ..*end };
+                self.end_process(child, &end, small);
+            }
+            self.thread_row(id, process.pid, thread_id, &thread, end_ts, small);
+        }
+        if !process.announced {
+            return;
+        }
+        let known = |value: i64| Some(value).filter(|value| *value >= 0);
+        let text = |bytes: &Option<Vec<u8>>| bytes.as_deref().map(lossy);
+        let rank = known(i64::from(end.rank));
+        let name = process.exe.as_deref().map_or_else(|| "unknown".to_owned(), base_name);
+        let [user, system, minor, major] = end.usage.map(known);
+        let start_ts = self.ts(process.start_ticks);
+        small.process.push(vec![
+            self.node.as_str().into(),
+            id.into(),
+            i64::from(process.pid).into(),
+            name.into(),
+            rank.map(|rank| format!("rank {rank}")).into(),
+            rank.into(),
+            start_ts.into(),
+            end_ts.map(|end| end.max(start_ts)).into(),
+            Some(process.parent).filter(|parent| *parent != 0).into(),
+            text(&process.exe).into(),
+            process.cmd.as_deref().map(command_line).into(),
+            text(&process.cwd).into(),
+            end.ended.name().into(),
+            known(i64::from(end.status)).into(),
+            user.into(),
+            system.into(),
+            minor.into(),
+            major.into(),
+        ]);
+    }
+
+    /// Rows of threads that ended in an earlier journal.
+    fn end_threads(&mut self, sequence: u64, small: &mut Small) {
+        let mut ended = Vec::new();
+        for (process, entry) in &mut self.processes {
+            let gone: Vec<i64> = entry
+                .threads
+                .iter()
+                .filter(|(_, thread)| thread.end_ticks != 0 && thread.ended_in < sequence)
+                .map(|(id, _)| *id)
+                .collect();
+            for id in gone {
+                if let Some(thread) = entry.threads.remove(&id) {
+                    ended.push((*process, entry.pid, id, thread));
+                }
+            }
+        }
+        for (process, pid, id, thread) in ended {
+            self.thread_row(process, pid, id, &thread, None, small);
+        }
+    }
+
+    fn thread_row(
+        &self,
+        process: i64,
+        pid: u32,
+        id: i64,
+        thread: &Thread,
+        process_end: Option<i64>,
+        small: &mut Small,
+    ) {
+        if id == 0 {
+            return;
+        }
+        let start = self.ts(thread.start_ticks);
+        let end = match thread.end_ticks {
+            0 => process_end,
+            ticks => Some(self.ts(ticks)),
+        };
+        small.thread.push(vec![
+            self.node.as_str().into(),
+            id.into(),
+            i64::from(pid).into(),
+            i64::from(thread.tid).into(),
+            process.into(),
+            thread.name.as_deref().map(lossy).into(),
+            start.into(),
+            end.map(|end| end.max(start)).into(),
+        ]);
+    }
+
+    fn ts(&self, ticks: u64) -> i64 {
+        self.clock.ts(ticks, &mut 0)
+    }
+
+    fn clock_row(&self, mono: u64, wall: u64, event: &str) -> Vec<Value> {
+        vec![
+            self.clock.ts_of_mono(mono).into(),
+            self.node.as_str().into(),
+            (wall as i64).into(),
+            event.into(),
+        ]
+    }
+
+    /// Writes a row of `clock`.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    pub fn write_clock(&self, mono: u64, wall: u64, event: &str, sink: Sink<'_>) -> Result<(), Error> {
+        sink(&CLOCK, batch(&CLOCK, vec![self.clock_row(mono, wall, event)])?)
+    }
+
+    /// Writes rows of `recording`.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    pub fn write_facts(&self, facts: &[(String, Option<String>)], sink: Sink<'_>) -> Result<(), Error> {
+        let rows = facts
+            .iter()
+            .map(|(name, value)| vec![self.node.as_str().into(), name.as_str().into(), value.clone().into()]);
+        sink(&RECORDING, batch(&RECORDING, rows.collect())?)
+    }
+
+    /// Writes a row of `unseen` that concerns the whole recording.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    pub fn write_unseen(&self, kind: &str, amount: i64, detail: &str, sink: Sink<'_>) -> Result<(), Error> {
+        let row = vec![
+            self.node.as_str().into(),
+            kind.into(),
+            Value::Null,
+            Value::Null,
+            amount.into(),
+            detail.into(),
+        ];
+        sink(&UNSEEN, batch(&UNSEEN, vec![row])?)
+    }
+
+    fn write_file_ops(
+        &mut self,
+        units: &[Unit],
+        slots: HashMap<i64, Vec<u32>>,
+        sink: Sink<'_>,
+    ) -> Result<(), Error> {
+        let (order, rows) = in_order(units, slots);
+        if rows == 0 {
+            return Ok(());
+        }
+        let mut ts = Vec::with_capacity(rows);
+        let mut thread_ids = Vec::with_capacity(rows);
+        let mut names = Vec::with_capacity(rows);
+        let mut errno = Vec::with_capacity(rows);
+        let mut calls = Vec::with_capacity(rows);
+        let (mut dur, mut file, mut file2, mut fd) =
+            (Nullable::new(rows), Nullable::new(rows), Nullable::new(rows), Nullable::new(rows));
+        let (mut pos, mut length, mut result, mut flags) =
+            (Nullable::new(rows), Nullable::new(rows), Nullable::new(rows), Nullable::new(rows));
+        let (mut piece, mut end_piece) = (0, 0);
+        for (thread, indices) in &order {
+            for index in indices {
+                let slot = Fields(&units[*index as usize]);
+                let Some(known) = slot.known() else { continue };
+                let start = self.clock.ts(slot.start(), &mut piece);
+                ts.push(start);
+                thread_ids.push(*thread);
+                names.push(known.name);
+                errno.push(slot.errno());
+                let finished = slot.finished();
+                let end = self.clock.ts(slot.end(), &mut end_piece);
+                dur.push(end - start, finished);
+                result.push(slot.result(), finished);
+                file.push(slot.object(), slot.object() != 0);
+                fd.push(i64::from(slot.fd()), slot.fd() >= 0);
+                pos.push(slot.pos(), slot.pos() != NONE);
+                length.push(slot.length(), slot.length() != NONE);
+                let aux = slot.aux();
+                let given = aux != NONE;
+                file2.push(aux, given && known.aux == Aux::File2 && aux != 0);
+                flags.push(aux, given && known.aux == Aux::Flags);
+                let stands_for = if given && known.aux == Aux::Calls { aux.max(1) } else { 1 };
+                calls.push(stands_for);
+                self.totals.calls = self.totals.calls.saturating_add(stands_for as u64);
+            }
+        }
+        self.totals.rows += rows as u64;
+        let columns: Vec<ArrayRef> = vec![
+            ints(ts),
+            dur.finish(),
+            repeated(&self.node, rows),
+            ints(thread_ids),
+            ints(vec![0; rows]),
+            named(names, call_names()),
+            file.finish(),
+            file2.finish(),
+            fd.finish(),
+            pos.finish(),
+            length.finish(),
+            result.finish(),
+            ints(errno),
+            flags.finish(),
+            ints(calls),
+        ];
+        let rows = RecordBatch::try_new(arrow_schema(&FILE_OP), columns).when("make rows of file_op")?;
+        sink(&FILE_OP, rows)
+    }
+
+    fn write_sync_ops(
+        &mut self,
+        units: &[Unit],
+        slots: HashMap<i64, Vec<u32>>,
+        sink: Sink<'_>,
+    ) -> Result<(), Error> {
+        let (order, rows) = in_order(units, slots);
+        if rows == 0 {
+            return Ok(());
+        }
+        let mut ts = Vec::with_capacity(rows);
+        let mut thread_ids = Vec::with_capacity(rows);
+        let mut names = Vec::with_capacity(rows);
+        let mut kinds = Vec::with_capacity(rows);
+        let mut errno = Vec::with_capacity(rows);
+        let (mut dur, mut object, mut peer, mut fd) =
+            (Nullable::new(rows), Nullable::new(rows), Nullable::new(rows), Nullable::new(rows));
+        let (mut length, mut result) = (Nullable::new(rows), Nullable::new(rows));
+        let (mut piece, mut end_piece) = (0, 0);
+        for (thread, indices) in &order {
+            for index in indices {
+                let slot = Fields(&units[*index as usize]);
+                let Some(known) = slot.known() else { continue };
+                let start = self.clock.ts(slot.start(), &mut piece);
+                ts.push(start);
+                thread_ids.push(*thread);
+                names.push(known.name);
+                kinds.push(i32::from(slot.kind()).min(WAIT_KINDS - 1));
+                errno.push(slot.errno());
+                let finished = slot.finished();
+                let end = self.clock.ts(slot.end(), &mut end_piece);
+                dur.push(end - start, finished);
+                result.push(slot.result(), finished);
+                object.push(slot.object(), slot.object() != 0);
+                peer.push(slot.aux(), slot.aux() != NONE);
+                fd.push(i64::from(slot.fd()), slot.fd() >= 0);
+                length.push(slot.length(), slot.length() != NONE);
+            }
+        }
+        self.totals.rows += rows as u64;
+        self.totals.calls += rows as u64;
+        let columns: Vec<ArrayRef> = vec![
+            ints(ts),
+            dur.finish(),
+            repeated(&self.node, rows),
+            ints(thread_ids),
+            ints(vec![0; rows]),
+            named(names, call_names()),
+            named(kinds, wait_names()),
+            object.finish(),
+            peer.finish(),
+            fd.finish(),
+            length.finish(),
+            result.finish(),
+            ints(errno),
+        ];
+        let rows = RecordBatch::try_new(arrow_schema(&SYNC_OP), columns).when("make rows of sync_op")?;
+        sink(&SYNC_OP, rows)
+    }
+
+    fn write_small(&mut self, mut small: Small, sink: Sink<'_>) -> Result<(), Error> {
+        for (file, path) in std::mem::take(&mut self.new_files) {
+            small.file.push(vec![self.node.as_str().into(), file.into(), lossy(&path).into()]);
+        }
+        for ((kind, ..), (amount, _)) in &small.unseen {
+            // Lost calls are counted as such.
+            if !matches!(*kind, "dropped" | "interrupted" | "no_memory") {
+                let sum = self.totals.unseen.entry(kind).or_default();
+                *sum = sum.saturating_add(*amount as u64);
+            }
+        }
+        let unseen = small.unseen.iter().map(|((kind, process, file), (amount, times))| {
+            vec![
+                self.node.as_str().into(),
+                (*kind).into(),
+                Some(*process).filter(|id| *id != 0).into(),
+                Some(*file).filter(|id| *id != 0).into(),
+                (*amount).into(),
+                detail(kind, *times).into(),
+            ]
+        });
+        let unseen = unseen.collect();
+        for (table, rows) in [
+            (&PROCESS, small.process),
+            (&THREAD, small.thread),
+            (&FILE, small.file),
+            (&CLOCK, small.clock),
+            (&UNSEEN, unseen),
+        ] {
+            if !rows.is_empty() {
+                sink(table, batch(table, rows)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The state as events: applied to new [`Rows`] they make the same state and no row.
+    #[must_use]
+    pub fn carry(&self) -> Vec<Unit> {
+        let mut units = Vec::new();
+        let pairs = self.clock.pairs();
+        for (index, pair) in pairs.iter().enumerate() {
+            let wall = match self.wall {
+                Some(offset) if index + 1 == pairs.len() => (pair.mono as i64).wrapping_add(offset) as u64,
+                _ => 0,
+            };
+            units.push(Event::Clock { pair: *pair, wall }.encode());
+        }
+        let children: HashSet<i64> = self
+            .processes
+            .values()
+            .flat_map(|process| process.threads.values())
+            .filter_map(|thread| thread.child.map(|(child, _)| child))
+            .collect();
+        for (id, process) in &self.processes {
+            // A vfork child is made again by its marker, on its parent's thread.
+            if children.contains(id) {
+                continue;
+            }
+            if process.announced {
+                let event = Event::Process {
+                    process: *id,
+                    parent: process.parent,
+                    pid: process.pid,
+                    start_ticks: process.start_ticks,
+                };
+                units.push(event.encode());
+            }
+            let texts = [
+                (TextKind::Exe, &process.exe),
+                (TextKind::Command, &process.cmd),
+                (TextKind::Cwd, &process.cwd),
+            ];
+            let slots: Vec<Unit> = texts
+                .into_iter()
+                .filter_map(|(kind, bytes)| bytes.as_ref().map(|bytes| (kind, bytes)))
+                .flat_map(|(kind, bytes)| text_units(kind, bytes))
+                .collect();
+            // They belong to no thread; the one that posted them may be gone.
+            push_run(&mut units, *id, 0, 0, &slots);
+            for (thread_id, thread) in process.threads.iter().filter(|(id, _)| **id != 0) {
+                let Thread { tid, start_ticks, end_ticks, .. } = *thread;
+                let event = Event::Thread { process: *id, thread: *thread_id, tid, start_ticks, end_ticks };
+                units.push(event.encode());
+                let mut slots: Vec<Unit> =
+                    thread.open.iter().flat_map(|open| open.parts.values().copied()).collect();
+                if let Some(name) = &thread.name {
+                    slots.extend(text_units(TextKind::ThreadName, name));
+                }
+                if let Some(child) = thread.child.and_then(|(child, _)| self.processes.get(&child)) {
+                    slots.push([
+                        u64::from(OP_VFORK) | u64::from(child.pid) << 32,
+                        child.start_ticks,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                    ]);
+                }
+                push_run(&mut units, *id, *thread_id, tid, &slots);
+            }
+        }
+        units
+    }
+}
+
+/// Whose slots a run holds, and where the first stands among the journal's units.
+struct Run {
+    process: i64,
+    thread: i64,
+    tid: u32,
+    first: u32,
+}
+
+/// See [`Event::ProcessEnd`].
+struct ProcessEnd {
+    ended: Ended,
+    end_ticks: u64,
+    status: i32,
+    rank: i32,
+    usage: [i64; 4],
+}
+
+impl Small {
+    /// Adds up what of one kind a process could not see of a file.
+    fn add(&mut self, kind: &'static str, process: i64, file: i64, amount: i64) {
+        let sum = self.unseen.entry((kind, process, file)).or_default();
+        sum.0 = sum.0.saturating_add(amount);
+        sum.1 += 1;
+    }
+}
+
+/// A sentence for people about what was not seen.
+fn detail(kind: &str, times: i64) -> String {
+    match kind {
+        "dropped" => "calls that were made faster than they could be written away".into(),
+        "interrupted" => {
+            "calls whose record was begun and never completed (longjmp out of a handler, or killed)".into()
+        }
+        "no_memory" => "calls of threads that got no memory to record into; --memory gives more".into(),
+        "mapped_file" => {
+            format!("mapped {times} times into memory; what the program reads and writes there makes no call")
+        }
+        "static_program" => "statically linked programs load no recorder".into(),
+        "setuid_program" => "programs that gain privileges load no recorder".into(),
+        "io_uring_setup" => "rings of io_uring; what is submitted to them makes no call".into(),
+        "io_uring_enter" => "submissions or waits of io_uring, each for any number of operations".into(),
+        "preload_removed" => "programs started with an environment that lacks the recorder".into(),
+        "foreign_program" => "programs of another architecture load no recorder".into(),
+        "native_aio" => "submissions of Linux native AIO".into(),
+        _ => String::new(),
+    }
+}
+
+/// The slots of each thread by start, threads by id: the order of the table. Also how many.
+fn in_order(units: &[Unit], slots: HashMap<i64, Vec<u32>>) -> (Vec<(i64, Vec<u32>)>, usize) {
+    let mut order: Vec<_> = slots.into_iter().filter(|(_, indices)| !indices.is_empty()).collect();
+    order.sort_unstable_by_key(|(thread, _)| *thread);
+    for (_, indices) in &mut order {
+        // Nearly sorted already: a ring has them by return, and few calls nest.
+        indices.sort_by_key(|index| units[*index as usize][1]);
+    }
+    let rows = order.iter().map(|(_, indices)| indices.len()).sum();
+    (order, rows)
+}
+
+/// A BIGINT column with nulls.
+struct Nullable {
+    values: Vec<i64>,
+    valid: NullBufferBuilder,
+}
+
+impl Nullable {
+    fn new(rows: usize) -> Self {
+        Self { values: Vec::with_capacity(rows), valid: NullBufferBuilder::new(rows) }
+    }
+
+    fn push(&mut self, value: i64, valid: bool) {
+        self.values.push(if valid { value } else { 0 });
+        self.valid.append(valid);
+    }
+
+    fn finish(mut self) -> ArrayRef {
+        let nulls: Option<NullBuffer> = self.valid.finish();
+        Arc::new(Int64Array::new(ScalarBuffer::from(self.values), nulls))
+    }
+}
+
+fn ints(values: Vec<i64>) -> ArrayRef {
+    Arc::new(Int64Array::from(values))
+}
+
+fn named(keys: Vec<i32>, names: StringArray) -> ArrayRef {
+    let keys = Int32Array::from(keys);
+    Arc::new(DictionaryArray::<Int32Type>::new(keys, Arc::new(names)))
+}
+
+fn repeated(text: &str, rows: usize) -> ArrayRef {
+    named(vec![0; rows], StringArray::from(vec![text]))
+}
+
+fn call_names() -> StringArray {
+    Call::ALL.iter().map(|call| Some(call.name())).collect()
+}
+
+/// Wait kinds by number, and one more for what a later recorder may add.
+const WAIT_KINDS: i32 = 32;
+
+fn wait_names() -> StringArray {
+    (0..WAIT_KINDS as u8)
+        .map(|number| Some(WaitKind::from_number(number).map_or("unknown", WaitKind::name)))
+        .collect()
+}
+
+/// Rows of a small table as a batch, in the table's order.
+fn batch(table: &'static Table, rows: Vec<Vec<Value>>) -> Result<RecordBatch, Error> {
+    let columns = table.columns.iter().enumerate().map(|(at, column)| {
+        let values = rows.iter().map(|row| &row[at]);
+        let array: ArrayRef = match column.ty {
+            ColumnType::Text => Arc::new(StringArray::from_iter(values.map(|value| match value {
+                Value::Text(text) => Some(text.as_str()),
+                _ => None,
+            }))),
+            _ => Arc::new(Int64Array::from_iter(values.map(|value| match value {
+                Value::Int(value) => Some(*value),
+                _ => None,
+            }))),
+        };
+        (column.name, array)
+    });
+    let batch = RecordBatch::try_from_iter_with_nullable(
+        columns.map(|(name, array)| (name, array, true)).collect::<Vec<_>>(),
+    )
+    .when("make rows of a table")?;
+    sort(table, &conform(table, &batch)?)
+}
+
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn base_name(path: &[u8]) -> String {
+    lossy(path.rsplit(|byte| *byte == b'/').next().unwrap_or(path))
+}
+
+/// NUL-separated arguments as one would type them.
+fn command_line(bytes: &[u8]) -> String {
+    let arguments = bytes.strip_suffix(b"\0").unwrap_or(bytes).split(|byte| *byte == 0);
+    let quoted = arguments.map(|argument| {
+        let text = lossy(argument);
+        let plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:,+@%".contains(c) || !c.is_ascii();
+        if !text.is_empty() && text.chars().all(plain) {
+            text
+        } else {
+            format!("'{}'", text.replace('\'', "'\\''"))
+        }
+    });
+    quoted.collect::<Vec<_>>().join(" ")
+}
+
+/// A text as the slots that a program would post.
+fn text_units(kind: TextKind, bytes: &[u8]) -> Vec<Unit> {
+    let bytes = &bytes[..bytes.len().min(usize::from(u16::MAX))];
+    let part = |(index, chunk): (usize, &[u8])| {
+        let mut unit = [0; 8];
+        let word = u64::from(OP_TEXT) | u64::from(kind as u8) << 16;
+        unit[0] = word | (index as u64) << 32 | (bytes.len() as u64) << 48;
+        for (at, byte) in chunk.iter().enumerate() {
+            unit[2 + at / 8] |= u64::from(*byte) << (8 * (at % 8));
+        }
+        unit
+    };
+    bytes.chunks(TEXT_BYTES).enumerate().map(part).collect()
+}
+
+fn push_run(units: &mut Vec<Unit>, process: i64, thread: i64, tid: u32, slots: &[Unit]) {
+    if !slots.is_empty() {
+        let count = slots.len() as u64;
+        units.push(Event::Run { process, thread, ring: 0, tid, first: 0, count }.encode());
+        units.extend_from_slice(slots);
+    }
+}
