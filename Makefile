@@ -24,7 +24,7 @@ export PIP_CONSTRAINT := $(CURDIR)/requirements/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 # Tests of crates run optimised, on the dependencies the product is built with, but with the checks of
-# a debug build in iotrail's own code. See docs/decisions/0002-one-profile.md.
+# a debug build in iotrail's own code. See docs/decisions/0002-tests-use-release-dependencies.md.
 CARGO_TEST := cargo test --release --locked --workspace --config .cargo/checked.toml
 
 # What tests, demo, bench and fuzz run that is not a language's package.
