@@ -30,7 +30,7 @@ from iotrail.errors import (
     TrailError,
     UnknownNameError,
 )
-from iotrail.modules import Column, Module, Param
+from iotrail.modules import Column, Param
 from iotrail.schema import CALL_TABLE, Table
 
 _SNAPSHOT_NAME = re.compile(r"\d{8,}\.json")
@@ -144,20 +144,22 @@ class Trail:
 
     def _create_params(self, connection: duckdb.DuckDBPyConnection) -> None:
         columns = [
-            f"CAST({self._values.get(param.name, param.default)} AS {param.type}) AS {_quoted(param.name)}"
+            f"CAST({self._values.get(param.name, param.default)} AS {param.type}) AS {quoted(param.name)}"
             for param in self.params.values()
         ]
         connection.execute(f"CREATE OR REPLACE VIEW params AS SELECT {', '.join(columns) or '0 AS none'}")
         for param in self.params.values():
             comment = f"{param.meaning} [{param.unit}]" if param.unit else param.meaning
-            connection.execute(f"COMMENT ON COLUMN params.{_quoted(param.name)} IS {_text(comment)}")
+            connection.execute(f"COMMENT ON COLUMN params.{quoted(param.name)} IS {_text(comment)}")
 
     def _create(
         self, connection: duckdb.DuckDBPyConnection, made: set[str], name: str, materialize: bool = False
     ) -> None:
         if table := self.tables.get(name):
             if name not in made:
-                self._create_view(connection, name, self._scan(connection, table), table.meaning, table.columns)
+                self._create_view(
+                    connection, name, self._scan(connection, table), table.meaning, table.columns
+                )
                 made.add(name)
             return
         for module in sql_modules.closure([name], self.modules):
@@ -179,10 +181,10 @@ class Trail:
         kind: str = "VIEW",
     ) -> None:
         with self.errors(sql):
-            connection.execute(f"CREATE OR REPLACE {kind} {_quoted(name)} AS {sql}")
-            comments = [f"COMMENT ON {kind} {_quoted(name)} IS {_text(meaning)}"]
+            connection.execute(f"CREATE OR REPLACE {kind} {quoted(name)} AS {sql}")
+            comments = [f"COMMENT ON {kind} {quoted(name)} IS {_text(meaning)}"]
             comments += [
-                f"COMMENT ON COLUMN {_quoted(name)}.{_quoted(column.name)} IS {_text(column.comment)}"
+                f"COMMENT ON COLUMN {quoted(name)}.{quoted(column.name)} IS {_text(column.comment)}"
                 for column in columns
             ]
             connection.execute(";".join(comments))
@@ -197,7 +199,7 @@ class Trail:
             return f"SELECT * FROM (VALUES {calls}) AS t(call, kind, meaning)"
         files = self._files[table.name]
         if not files:
-            columns = [f"CAST(NULL AS {c.type}) AS {_quoted(c.name)}" for c in table.columns]
+            columns = [f"CAST(NULL AS {c.type}) AS {quoted(c.name)}" for c in table.columns]
             return f"SELECT {', '.join(columns)} LIMIT 0"
         paths = ", ".join(_text(str(file.path.absolute())) for file in files)
         # by name: a file written by an older version may lack columns that another has
@@ -208,9 +210,9 @@ class Trail:
         columns = []
         for column in table.columns:
             if column.name not in found:
-                columns.append(f"CAST(NULL AS {column.type}) AS {_quoted(column.name)}")
+                columns.append(f"CAST(NULL AS {column.type}) AS {quoted(column.name)}")
             elif found[column.name] == column.type:
-                columns.append(_quoted(column.name))
+                columns.append(quoted(column.name))
             else:
                 raise DamagedTrailError(
                     f"{self.path}: column {table.name}.{column.name}: expected {column.type}, "
@@ -280,9 +282,11 @@ class _Errors:
         pass
 
     def __exit__(self, kind: type | None, error: BaseException | None, traceback: object) -> None:
-        if isinstance(error, duckdb.InterruptException | KeyboardInterrupt):
+        # DuckDB's Python module raises a plain RuntimeError for Ctrl-C
+        stopped = isinstance(error, RuntimeError) and "interrupt" in str(error).lower()
+        if stopped or isinstance(error, duckdb.InterruptException | KeyboardInterrupt):
             raise QueryInterrupted("interrupted") from None
-        if not isinstance(error, duckdb.Error | RuntimeError):
+        if not isinstance(error, duckdb.Error):
             return
         text = re.sub(r"^[\w ]+ Error: ", "", str(error)).strip()
         trail = self._trail
@@ -382,7 +386,8 @@ def _open_duckdb() -> duckdb.DuckDBPyConnection:
     )
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A name as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 

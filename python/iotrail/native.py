@@ -1,0 +1,136 @@
+"""Run the verbs of the native binary, `iotrail-native`. Imports next to nothing, so that recording starts fast."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NoReturn
+
+from iotrail.errors import IotrailError, NativeError
+
+# Verb of the binary -> its line in `iotrail --help`.
+VERBS = {
+    "record": "Run a program and record its I/O as a trail (--summary prints where the time went).",
+    "trail": "Look at trails, check, compact and merge them.",
+    "ingest": "Make a trail from Arrow streams.",
+    "schema": "Print the tables of a trail and the calls iotrail knows, as JSON.",
+}
+
+# Options of `record` that take the next word as their value.
+_WITH_VALUE = ("-o", "--output", "--memory", "--announce")
+
+_PACKAGED = Path(__file__).parent / "_native" / "iotrail-native"
+
+
+def binary() -> Path:
+    """The binary: that of `IOTRAIL_NATIVE` if set, else the one in the package."""
+    override = os.environ.get("IOTRAIL_NATIVE")
+    path = Path(override) if override else _PACKAGED
+    if not path.is_file():
+        raise NativeError(
+            f"{path}: no iotrail-native there" + (", but IOTRAIL_NATIVE says so" if override else ""),
+            "unset IOTRAIL_NATIVE, or let it name the binary"
+            if override
+            else "in a checkout `make` builds it; an installed iotrail without it is incomplete: install again",
+        )
+    if not os.access(path, os.X_OK):
+        raise NativeError(f"{path}: no permission to run it")
+    return path
+
+
+def package_version() -> str | None:
+    """The version of this package; None when it runs without being installed."""
+    from importlib import metadata
+
+    try:
+        return metadata.version("iotrail")
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def native_version(path: Path) -> str:
+    """The version the binary reports."""
+    try:
+        done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise NativeError(f"{path}: doesn't run: {error}") from error
+    return done.stdout.split()[-1] if done.stdout.split() else "unknown"
+
+
+def check_version(path: Path) -> None:
+    """Say on stderr if the binary is of another version than this package."""
+    ours = package_version()
+    theirs = native_version(path)
+    if ours is not None and ours != theirs:
+        print(
+            f"iotrail: warning: {path} is version {theirs}, the Python package {ours}\n"
+            "  hint: in a checkout run `make`, else install iotrail again",
+            file=sys.stderr,
+        )
+
+
+def run(arguments: list[str]) -> NoReturn:
+    """Run a native verb and end the process: exec the binary, or with `record --summary` print after it."""
+    path = binary()
+    check_version(path)
+    if wants_summary(arguments):
+        _record_and_summarise(path, arguments)
+    try:
+        # as iotrail, so that its usage lines say what the user typed
+        os.execv(path, ["iotrail", *arguments])
+    except OSError as error:
+        raise NativeError(f"{path}: {error.strerror}") from error
+
+
+def _record_and_summarise(path: Path, arguments: list[str]) -> NoReturn:
+    """Record, then print the summary of the trail that the recorder says it wrote."""
+    with tempfile.NamedTemporaryFile(prefix="iotrail-announce-") as announced:
+        status = _wait_for(path, ["iotrail", "record", "--announce", announced.name, *arguments[1:]])
+        trail = os.fsdecode(Path(announced.name).read_bytes()).rstrip("\n")
+    if trail:
+        from iotrail import summary
+
+        summary.show(trail)
+    sys.exit(status)
+
+
+def _wait_for(path: Path, argv: list[str]) -> int:
+    """Run the binary and return its exit status.
+
+    Signals are the recorder's business: Ctrl-C reaches it by the terminal, SIGTERM is passed on. A
+    handler, unlike SIG_IGN, isn't inherited through exec.
+    """
+    child: subprocess.Popen[bytes] | None = None
+
+    def pass_on(number: int, _: object) -> None:
+        if child is not None:
+            child.send_signal(number)
+
+    signal.signal(signal.SIGINT, lambda *_: None)
+    signal.signal(signal.SIGQUIT, lambda *_: None)
+    signal.signal(signal.SIGTERM, pass_on)
+    child = subprocess.Popen(argv, executable=path)
+    status = child.wait()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    return 128 - status if status < 0 else status
+
+
+def wants_summary(arguments: list[str]) -> bool:
+    """Whether these are arguments of `record` with its own --summary: what follows `--` or the first word
+    that is neither an option nor the value of one belongs to the recorded program."""
+    if arguments[0] != "record":
+        return False
+    words = iter(arguments[1:])
+    for word in words:
+        if word == "--" or not word.startswith("-"):
+            return False
+        if word == "--summary":
+            return True
+        if word in _WITH_VALUE:
+            next(words, None)
+    return False
+
+
+__all__ = ["VERBS", "IotrailError", "binary", "check_version", "run"]
