@@ -94,7 +94,7 @@ def web() -> None:
     newest = max(path.stat().st_mtime for path in web_sources())
     built = [path.stat().st_mtime for path in WEB.rglob("*") if path.is_file()] if WEB.is_dir() else []
     if not built or min(built) < newest:
-        run(["npm", "run", "--silent", "build"], cwd=WEB_SOURCE)
+        run(["npm", "run", "--silent", "build", "--", "--logLevel=warn"], cwd=WEB_SOURCE)
     if not any(WEB.rglob("*.html")):
         raise BuildError(f"`npm run build` in web/ left no page in {WEB.relative_to(ROOT)}")
 
