@@ -32,8 +32,13 @@ MOST_BUCKETS = 500
 MOST_CELLS = 1_500_000
 # The file map holds this many cells, over the files of most operations.
 MOST_HEAT_CELLS = 400_000
+# The largest queue depth needs all starts and ends in order: 6 s of CPU time a million operations.
+MOST_SORTED = 1_000_000
 # Rows an offset axis is cut into.
 HEAT_ROWS = 96
+
+# What DuckDB may take before it spills to the disk; Python's part comes on top.
+MEMORY = "1200MB"
 
 PAGE = Path(__file__).parent / "_web" / "report.html"
 MARKER = b"@@IOTRAIL_DATA@@"
@@ -135,6 +140,7 @@ class _Collector:
         self.trail = trail
         # DuckDB would draw it over stdout after two seconds.
         trail.connection.execute("SET enable_progress_bar = false")
+        trail.connection.execute(f"SET memory_limit = '{MEMORY}'")
         span = self.one("SELECT start_ts, end_ts FROM trail_span")
         self.start: int = span["start_ts"] or 0
         self.duration: int = (span["end_ts"] or 0) - self.start
@@ -161,7 +167,6 @@ class _Collector:
                 "bucket": self.width,
                 "buckets": self.buckets,
             },
-            "overview": self.one("SELECT * FROM overview"),
             "recording": trail.rows_of("SELECT node, name, value FROM recording ORDER BY node, name, value"),
             "unseen": trail.rows_of("""
                 SELECT u.kind, p.i AS process, f.i AS file, u.amount, u.detail
@@ -285,12 +290,14 @@ class _Collector:
             SELECT t AS thread, compute_ns AS compute, io_ns AS io, sync_ns AS sync FROM _report_split ORDER BY b, t""")
         return {"first": self.first("_report_split"), **columns}
 
-    def depth(self) -> dict[str, list[float]]:
-        """Operations under way in each time bucket."""
+    def depth(self) -> dict[str, list[int] | None]:
+        """The most operations under way at once in each time bucket; the mean follows from `split`."""
+        if self.trail.rows["file_op"] > MOST_SORTED:
+            return {"most": None}
         return self.columns(f"""
-            SELECT COALESCE(ROUND(q.mean, 4), 0) AS mean, COALESCE(q.most, 0) AS max
+            SELECT COALESCE(q.most, 0) AS most
             FROM range({self.buckets}) AS r(b)
-            LEFT JOIN (SELECT {self.bucket_of("ts")} AS b, * FROM queue_depth) AS q ON q.b = r.b
+            LEFT JOIN (SELECT {self.bucket_of("ts")} AS b, most FROM queue_depth) AS q ON q.b = r.b
             ORDER BY r.b""")
 
     def heat(self) -> dict[str, Any]:

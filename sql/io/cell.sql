@@ -3,6 +3,7 @@
 -- call; sums of n by bucket give the latency histogram of the same. The report draws itself from these. As
 -- in module throughput, an operation counts in the time bucket in which it returned.
 --
+-- @materialize
 -- @requires op, time_bucket
 -- @dimension node, process, thread, file, call, kind, bucket
 -- @measure n = sum(n); errors = sum(errors); bytes = sum(bytes); time_ns = sum(time_ns); max_ns = max(max_ns)

@@ -2,7 +2,7 @@
 -- Histograms merge by adding n. Calls that never returned aren't in it.
 --
 -- @materialize
--- @requires op
+-- @requires cell, process
 -- @dimension call, kind, process, process_name, bucket, latency
 -- @measure n = sum(n); time_ns = sum(time_ns); max_ns = max(max_ns); bytes = sum(bytes)
 -- @column call VARCHAR: name of the call
@@ -16,19 +16,24 @@
 -- @column max_ns BIGINT ns: the longest of them
 -- @column bytes BIGINT bytes: bytes they moved
 SELECT
-    call,
-    kind,
-    process,
-    process_name,
-    bucket,
+    c.call,
+    MAX(c.kind) AS kind,
+    c.process,
+    MAX(p.process_name) AS process_name,
+    c.bucket,
     CASE
-        WHEN bucket < 64 THEN bucket
-        ELSE (32 + bucket % 32) * CAST(POWER(2, (bucket - bucket % 32) / 32 - 1) AS BIGINT)
+        WHEN c.bucket < 64 THEN c.bucket
+        ELSE (32 + c.bucket % 32) * CAST(POWER(2, (c.bucket - c.bucket % 32) / 32 - 1) AS BIGINT)
     END AS latency,
-    COUNT(*) AS n,
-    CAST(SUM(dur) AS BIGINT) AS time_ns,
-    MAX(dur) AS max_ns,
-    CAST(SUM(moved) AS BIGINT) AS bytes
-FROM op
-WHERE bucket IS NOT NULL
-GROUP BY call, kind, process, process_name, bucket
+    CAST(SUM(c.n) AS BIGINT) AS n,
+    CAST(SUM(c.time_ns) AS BIGINT) AS time_ns,
+    MAX(c.max_ns) AS max_ns,
+    CAST(SUM(c.bytes) AS BIGINT) AS bytes
+FROM cell AS c
+LEFT JOIN (
+    SELECT node, process, MAX(name) AS process_name
+    FROM process
+    GROUP BY node, process
+) AS p ON p.node = c.node AND p.process = c.process
+WHERE c.bucket IS NOT NULL
+GROUP BY c.call, c.process, c.bucket

@@ -4,7 +4,7 @@
 -- in it. An unfinished call lasts until its thread ends.
 --
 -- @materialize
--- @requires busy, thread_life
+-- @requires busy_bucket, thread_life
 -- @dimension node, process, process_name, rank
 -- @measure life_ns = sum(life_ns); compute_ns = sum(compute_ns); io_ns = sum(io_ns);
 --     sync_ns = sum(sync_ns); read_ns = sum(read_ns); write_ns = sum(write_ns); flush_ns = sum(flush_ns);
@@ -51,12 +51,12 @@ FROM thread_life AS t
 LEFT JOIN (
     SELECT
         thread,
-        CAST(SUM(until_ts - since_ts) FILTER (WHERE kind <> 'wait') AS BIGINT) AS io_ns,
-        CAST(SUM(until_ts - since_ts) FILTER (WHERE kind = 'wait') AS BIGINT) AS sync_ns,
-        CAST(SUM(until_ts - since_ts) FILTER (WHERE kind = 'read') AS BIGINT) AS read_ns,
-        CAST(SUM(until_ts - since_ts) FILTER (WHERE kind = 'write') AS BIGINT) AS write_ns,
-        CAST(SUM(until_ts - since_ts) FILTER (WHERE kind = 'flush') AS BIGINT) AS flush_ns,
-        CAST(SUM(until_ts - since_ts) FILTER (WHERE kind IN ('meta', 'map')) AS BIGINT) AS meta_ns
-    FROM busy
+        CAST(SUM(time_ns) FILTER (WHERE kind <> 'wait') AS BIGINT) AS io_ns,
+        CAST(SUM(time_ns) FILTER (WHERE kind = 'wait') AS BIGINT) AS sync_ns,
+        CAST(SUM(time_ns) FILTER (WHERE kind = 'read') AS BIGINT) AS read_ns,
+        CAST(SUM(time_ns) FILTER (WHERE kind = 'write') AS BIGINT) AS write_ns,
+        CAST(SUM(time_ns) FILTER (WHERE kind = 'flush') AS BIGINT) AS flush_ns,
+        CAST(SUM(time_ns) FILTER (WHERE kind IN ('meta', 'map')) AS BIGINT) AS meta_ns
+    FROM busy_bucket
     GROUP BY thread
 ) AS b ON b.thread = t.thread

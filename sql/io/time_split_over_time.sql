@@ -2,7 +2,7 @@
 -- Idle buckets included. A call over several buckets counts in each with the part that lies in it.
 --
 -- @materialize
--- @requires busy, thread_life, time_bucket
+-- @requires busy_bucket, thread_life, time_bucket
 -- @order thread, ts
 -- @dimension node, process, process_name, thread
 -- @measure life_ns = sum(life_ns); compute_ns = sum(compute_ns); io_ns = sum(io_ns); sync_ns = sum(sync_ns);
@@ -19,30 +19,38 @@
 -- @column read_ns BIGINT ns: of it reading
 -- @column write_ns BIGINT ns: of it writing
 -- @column flush_ns BIGINT ns: of it making data durable
-WITH edge AS (
-    SELECT thread, kind, since_ts AS ts, 1 AS step FROM busy
+WITH change AS (
+    SELECT thread, kind, ts, 0 AS step, begun_ns AS area FROM busy_bucket
     UNION ALL
-    SELECT thread, kind, until_ts, -1 FROM busy
+    -- calls that reach further are an edge up at their bucket's end and one down at theirs; an edge counts
+    -- from its instant to the end of its bucket, and for the whole width of all later buckets
+    SELECT b.thread, b.kind, b.ts + w.every_ns, b.n, b.n * w.every_ns
+    FROM busy_bucket AS b
+    CROSS JOIN (SELECT MAX(every_ns) AS every_ns FROM time_bucket) AS w
+    WHERE b.until_ts IS NOT NULL
+    UNION ALL
+    SELECT b.thread, b.kind, b.until_ts - b.until_ts % w.every_ns, -b.n, -b.n * (w.every_ns - b.until_ts % w.every_ns)
+    FROM busy_bucket AS b
+    CROSS JOIN (SELECT MAX(every_ns) AS every_ns FROM time_bucket) AS w
+    WHERE b.until_ts IS NOT NULL
 ),
 
--- an edge counts from its instant to the bucket's end, and for the whole width of all later buckets
 changed AS (
     SELECT
-        e.thread,
-        e.ts - e.ts % b.every_ns AS bucket_ts,
-        SUM(e.step) FILTER (WHERE e.kind = 'wait') AS sync_step,
-        SUM(e.step) FILTER (WHERE e.kind = 'read') AS read_step,
-        SUM(e.step) FILTER (WHERE e.kind = 'write') AS write_step,
-        SUM(e.step) FILTER (WHERE e.kind = 'flush') AS flush_step,
-        SUM(e.step) FILTER (WHERE e.kind IN ('meta', 'map')) AS meta_step,
-        SUM(e.step * (b.every_ns - e.ts % b.every_ns)) FILTER (WHERE e.kind = 'wait') AS sync_area,
-        SUM(e.step * (b.every_ns - e.ts % b.every_ns)) FILTER (WHERE e.kind = 'read') AS read_area,
-        SUM(e.step * (b.every_ns - e.ts % b.every_ns)) FILTER (WHERE e.kind = 'write') AS write_area,
-        SUM(e.step * (b.every_ns - e.ts % b.every_ns)) FILTER (WHERE e.kind = 'flush') AS flush_area,
-        SUM(e.step * (b.every_ns - e.ts % b.every_ns)) FILTER (WHERE e.kind IN ('meta', 'map')) AS meta_area
-    FROM edge AS e
-    CROSS JOIN (SELECT MAX(every_ns) AS every_ns FROM time_bucket) AS b
-    GROUP BY e.thread, e.ts - e.ts % b.every_ns
+        thread,
+        ts AS bucket_ts,
+        SUM(step) FILTER (WHERE kind = 'wait') AS sync_step,
+        SUM(step) FILTER (WHERE kind = 'read') AS read_step,
+        SUM(step) FILTER (WHERE kind = 'write') AS write_step,
+        SUM(step) FILTER (WHERE kind = 'flush') AS flush_step,
+        SUM(step) FILTER (WHERE kind IN ('meta', 'map')) AS meta_step,
+        SUM(area) FILTER (WHERE kind = 'wait') AS sync_area,
+        SUM(area) FILTER (WHERE kind = 'read') AS read_area,
+        SUM(area) FILTER (WHERE kind = 'write') AS write_area,
+        SUM(area) FILTER (WHERE kind = 'flush') AS flush_area,
+        SUM(area) FILTER (WHERE kind IN ('meta', 'map')) AS meta_area
+    FROM change
+    GROUP BY thread, ts
 ),
 
 spent AS (

@@ -124,9 +124,8 @@ export function BrushStrip({ axis, up, down, span, theme, onBrush }: Props) {
   );
 
   return (
-    // biome-ignore lint/a11y/noStaticElementInteractions: the handles inside are the keyboard's way to it
     <div class="brush-strip" ref={box} onPointerDown={press} style={{ height: `${HEIGHT}px` }}>
-      <canvas ref={canvas} aria-hidden="true" />
+      <canvas ref={canvas} />
       {span && (
         <>
           <div class="brush-outside" style={{ left: 0, width: percent(from) }} />

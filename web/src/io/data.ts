@@ -17,8 +17,6 @@ export interface IoData {
   made: { by: string; at: string };
   trail: { name: string; path: string; snapshot: number };
   run: Run;
-  /** The one row of module `overview`. */
-  overview: Record<string, number | string | null>;
   recording: { node: string; name: string; value: string | null }[];
   unseen: {
     kind: string;
@@ -34,7 +32,8 @@ export interface IoData {
   threads: Threads;
   cells: Cells;
   split: Split;
-  depth: { mean: number[]; max: number[] };
+  /** The most operations under way at once, by bucket; null in trails where sorting all of them takes too long. */
+  depth: { most: number[] | null };
   heat: { files: HeatFile[]; omitted: number };
   /** What was folded to keep the page small: the last row of `files` then stands for `files` others. */
   folded: { files: number };

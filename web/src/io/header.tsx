@@ -2,6 +2,7 @@
 
 import { bytes, count, exact, plural, time } from "../format/units";
 import type { Theme } from "../theme/theme";
+import type { Sums } from "./cube";
 import type { IoData } from "./data";
 
 function fact(data: IoData, name: string): string | null {
@@ -14,30 +15,31 @@ export function when(ns: string): string {
   return `${date.toISOString().slice(0, 19).replace("T", " ")} UTC`;
 }
 
-export function Header({
-  data,
-  theme,
-  onToggleTheme,
-}: {
+interface Props {
   data: IoData;
+  /** Sums over the whole run. */
+  whole: Sums;
   theme: Theme;
   onToggleTheme: () => void;
-}) {
+}
+
+export function Header({ data, whole, theme, onToggleTheme }: Props) {
   const command = fact(data, "command") ?? data.processes.cmd.find((cmd) => cmd !== null) ?? null;
   const machine = fact(data, "host") ?? fact(data, "hostname") ?? data.processes.node[0] ?? null;
-  const total = (name: string) => Number(data.overview[name] ?? 0);
+  const { total, files } = whole;
+  const used = files.ops.filter((n) => n > 0).length + Math.max(0, data.folded.files - 1);
   const tiles: [string, string, string][] = [
     ["Run time", time(data.run.duration), `${exact(data.run.duration)} ns`],
     ["Processes", exact(data.processes.id.length), plural(data.threads.id.length, "thread")],
-    ["Operations", count(total("ops")), `${exact(total("ops"))} file operations`],
-    ["Read", bytes(total("bytes_read")), `${exact(total("bytes_read"))} bytes`],
-    ["Written", bytes(total("bytes_written")), `${exact(total("bytes_written"))} bytes`],
-    ["Files", exact(total("files")), "files that an operation touched"],
+    ["Operations", count(total.ops[0]), `${exact(total.ops[0])} file operations`],
+    ["Read", bytes(total.read[0]), `${exact(total.read[0])} bytes`],
+    ["Written", bytes(total.written[0]), `${exact(total.written[0])} bytes`],
+    ["Files", exact(used), "files that an operation touched"],
   ];
   return (
     <header class="page-header">
       <div class="brand-row">
-        <span class="brand" aria-label="iotrail">
+        <span class="brand">
           <svg viewBox="0 0 24 24" width="22" height="22" aria-hidden="true">
             <path
               d="M3 17h3l2.5-9 3.5 12 3-15 2.5 12H21"

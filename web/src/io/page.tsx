@@ -11,7 +11,7 @@ import { Header } from "./header";
 import { Heat } from "./heat";
 import { Latency } from "./latency";
 import { Provenance } from "./provenance";
-import { clampSpan, type Dimension, fromHash, type Selection, toHash } from "./selection";
+import { clampSpan, type Dimension, fromHash, type Selection, toHash, WHOLE } from "./selection";
 import { SelectionBar } from "./selection-bar";
 import { Tables } from "./tables";
 import { Throughput } from "./throughput";
@@ -31,6 +31,7 @@ export function IoPage({ data }: { data: IoData }) {
   const [theme, toggleTheme] = useTheme();
   const [selection, setSelection] = useState<Selection>(() => fromHash(location.hash, data));
   const cube = useMemo(() => new Cube(data), [data]);
+  const whole = useMemo(() => cube.sum(WHOLE), [cube]);
   const sums = useMemo(() => cube.sum(selection), [cube, selection]);
   const axis = useMemo<TimeAxis>(() => ({ ...data.run }), [data]);
   const span = useMemo<[number, number]>(() => [sums.from, sums.to], [sums.from, sums.to]);
@@ -65,7 +66,7 @@ export function IoPage({ data }: { data: IoData }) {
       <a class="skip" href="#findings-title">
         Skip to the findings
       </a>
-      <Header data={data} theme={theme} onToggleTheme={toggleTheme} />
+      <Header data={data} whole={whole} theme={theme} onToggleTheme={toggleTheme} />
       <SelectionBar {...view} series={sums.series} theme={theme} onSelect={setSelection} />
       <main>
         <Findings {...view} onSelect={setSelection} />

@@ -28,20 +28,13 @@ export function Throughput({ data, axis, selection, sums, span, theme, onBrush }
         { name: "Writes", color: "kind-write", values: perSec(series.writeOps) },
         { name: "Other calls", color: "kind-meta", values: perSec(series.otherOps) },
       ],
-      depth: narrowedTo
-        ? // One thread has at most one operation under way, so its I/O time is its queue depth.
-          [
-            {
-              name: "Mean",
-              color: "split-io",
-              values: bucketTime.io.map((ns) => ns / axis.bucket),
-              fill: true,
-            },
-          ]
-        : [
-            { name: "Mean", color: "split-io", values: data.depth.mean, fill: true },
-            { name: "Largest", color: "muted", values: data.depth.max },
-          ],
+      depth: [
+        // A thread has one operation under way at most, so that I/O time over time is the mean depth.
+        { name: "Mean", color: "split-io", values: bucketTime.io.map((ns) => ns / axis.bucket), fill: true },
+        ...(narrowedTo || data.depth.most === null
+          ? []
+          : [{ name: "Largest", color: "muted", values: data.depth.most }]),
+      ],
     };
   }, [series, bucketTime, scale, narrowedTo, data, axis]);
   const all =
@@ -51,7 +44,7 @@ export function Throughput({ data, axis, selection, sums, span, theme, onBrush }
     <Section
       id="throughput"
       title="Throughput and queue depth"
-      note="Operations and bytes count where they start. Drag to brush."
+      note="Operations and bytes count when the call returned."
     >
       <div class="panel charts">
         <div class="chart-head">

@@ -369,7 +369,7 @@ function Strip({ data, axis, threads, index, span, theme }: StripProps) {
   };
   return (
     <div class="strip" ref={box} onPointerMove={move} onPointerLeave={() => setTooltip(null)}>
-      <canvas ref={canvas} aria-hidden="true" />
+      <canvas ref={canvas} />
       <Tooltip at={tooltip} />
     </div>
   );
