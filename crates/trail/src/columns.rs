@@ -43,6 +43,14 @@ pub fn time_column(table: &Table) -> Option<usize> {
     ["ts", "start_ts"].iter().find_map(|name| position(table, name))
 }
 
+/// Earliest and latest time in a batch.
+pub(crate) fn time_range(table: &Table, batch: &RecordBatch) -> Option<(i64, i64)> {
+    let times = batch.column(time_column(table)?).as_primitive::<Int64Type>().values();
+    let min = times.iter().min()?;
+    let max = times.iter().max()?;
+    Some((*min, *max))
+}
+
 /// Position of a column.
 pub(crate) fn position(table: &Table, name: &str) -> Option<usize> {
     table.columns.iter().position(|c| c.name == name)

@@ -9,13 +9,14 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, BufReader, ErrorKind, Read as _, Seek as _, SeekFrom, Write};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_array::cast::AsArray as _;
-use arrow_array::types::{Int32Type, Int64Type};
+use arrow_array::types::Int32Type;
 use arrow_array::{Array as _, RecordBatch};
 use arrow_schema::{Field, Schema};
 use bytes::Bytes;
@@ -30,9 +31,11 @@ use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{KeyValue, SortingColumn};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::reader::{ChunkReader, Length};
 use parquet::schema::types::ColumnPath;
+use serde::Serialize;
 
-use crate::columns::{arrow_schema, conform, first_out_of_order, position, time_column};
+use crate::columns::{arrow_schema, conform, first_out_of_order, position, time_column, time_range};
 use crate::error::{Error, IoContext as _};
 use crate::snapshot::FileEntry;
 
@@ -57,6 +60,16 @@ pub(crate) struct DataFile {
     rows: u64,
     times: Option<(i64, i64)>,
     nodes: BTreeSet<String>,
+    finished: bool,
+}
+
+impl Drop for DataFile {
+    /// A file that was not finished is of no use: nothing lists it.
+    fn drop(&mut self) {
+        if !self.finished {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
 }
 
 /// What a finished data file adds to a snapshot.
@@ -87,6 +100,7 @@ impl DataFile {
             rows: 0,
             times: None,
             nodes: BTreeSet::new(),
+            finished: false,
         };
         // What precedes the first row group (Parquet's magic number) is not part of its sum.
         file.end_sum()?;
@@ -127,7 +141,10 @@ impl DataFile {
 
     fn end_sum(&mut self) -> Result<u32, Error> {
         self.writer.sync().at("write", &self.path)?;
-        Ok(std::mem::take(&mut self.writer.inner_mut().sum).finalize())
+        let summed = self.writer.inner_mut();
+        let part = std::mem::take(&mut summed.part);
+        summed.whole.combine(&part);
+        Ok(part.finalize())
     }
 
     /// Completes the file; with `durable`, waits until the storage has it.
@@ -139,12 +156,16 @@ impl DataFile {
         self.writer.append_key_value_metadata(KeyValue::new(KEY_CRC.to_owned(), sums.join(",")));
         self.writer.finish().map_err(|e| write_error(&self.path, e))?;
         let bytes = self.writer.bytes_written() as u64;
+        self.end_sum()?;
+        let crc32 = self.writer.inner().whole.clone().finalize();
         if durable {
             self.writer.inner().file.sync_data().at("make durable", &self.path)?;
         }
+        self.finished = true;
         let (min_ts, max_ts) = self.times.unzip();
-        let entry = FileEntry { path: self.relative, rows: self.rows, bytes, min_ts, max_ts };
-        Ok(Finished { table: self.table, entry, nodes: self.nodes })
+        let relative = std::mem::take(&mut self.relative);
+        let entry = FileEntry { path: relative, rows: self.rows, bytes, min_ts, max_ts, crc32 };
+        Ok(Finished { table: self.table, entry, nodes: std::mem::take(&mut self.nodes) })
     }
 }
 
@@ -167,19 +188,22 @@ fn new_file(folder: &Path) -> Result<(String, File), Error> {
 /// A file that sums what passes.
 struct Summed {
     file: File,
-    sum: crc32fast::Hasher,
+    /// Sum of all that came before `part`.
+    whole: crc32fast::Hasher,
+    /// Sum since it was last taken.
+    part: crc32fast::Hasher,
 }
 
 impl Summed {
     fn new(file: File) -> Self {
-        Self { file, sum: crc32fast::Hasher::new() }
+        Self { file, whole: crc32fast::Hasher::new(), part: crc32fast::Hasher::new() }
     }
 }
 
 impl Write for Summed {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         let written = self.file.write(buffer)?;
-        self.sum.update(&buffer[..written]);
+        self.part.update(&buffer[..written]);
         Ok(written)
     }
 
@@ -208,7 +232,7 @@ fn properties(table: &Table) -> WriterProperties {
         ]));
     for column in table.columns {
         let path = ColumnPath::from(column.name);
-        let dictionary = is_dictionary(column);
+        let dictionary = is_dictionary(table, column);
         properties = properties.set_column_dictionary_enabled(path.clone(), dictionary);
         if !dictionary && column.ty == ColumnType::BigInt {
             properties = properties.set_column_encoding(path.clone(), Encoding::DELTA_BINARY_PACKED);
@@ -220,22 +244,15 @@ fn properties(table: &Table) -> WriterProperties {
     properties.build()
 }
 
-/// Text, and ids: hashes, whose differences are as random as they are, but few in number.
-fn is_dictionary(column: &Column) -> bool {
-    column.ty == ColumnType::Text || matches!(column.name, "file2")
+/// Text, and ids: few values in no order, whose differences are as random as they are.
+fn is_dictionary(table: &Table, column: &Column) -> bool {
+    let id = matches!(column.name, "file" | "file2" | "fd" | "object" | "process" | "parent");
+    column.ty == ColumnType::Text || (id && !table.order.contains(&column.name))
 }
 
 /// Columns by which queries skip row groups: the order, the time, the file.
 fn is_pruned_by(table: &Table, column: &Column) -> bool {
     table.order.contains(&column.name) || matches!(column.name, "ts" | "file")
-}
-
-/// Earliest and latest time in a batch.
-fn time_range(table: &Table, batch: &RecordBatch) -> Option<(i64, i64)> {
-    let times = batch.column(time_column(table)?).as_primitive::<Int64Type>().values();
-    let min = times.iter().min()?;
-    let max = times.iter().max()?;
-    Some((*min, *max))
 }
 
 /// Adds the nodes that occur in a batch.
@@ -266,26 +283,83 @@ fn write_error(path: &Path, error: ParquetError) -> Error {
     Error::Io { action: "write", path: path.to_owned(), source }
 }
 
+/// Copies a data file as it is into another trail, verified, where the writer's next publish lists it.
+pub(crate) fn copy(
+    from: &Path,
+    table: &'static Table,
+    entry: &FileEntry,
+    to: &Path,
+) -> Result<Finished, Error> {
+    let old = OpenFile::open(from, table, entry)?;
+    old.verify_whole(entry)?;
+    let folder = to.join("data").join(table.name);
+    fs::create_dir_all(&folder).at("make directory", &folder)?;
+    let (name, mut file) = new_file(&folder)?;
+    let path = folder.join(&name);
+    let copied = File::open(&old.path)
+        .and_then(|mut old| io::copy(&mut old, &mut file))
+        .and_then(|_| file.sync_data())
+        .at("write", &path);
+    if copied.is_err() {
+        let _ = fs::remove_file(&path);
+    }
+    copied?;
+    let entry = FileEntry { path: format!("data/{}/{name}", table.name), ..entry.clone() };
+    Ok(Finished { table, entry, nodes: BTreeSet::new() })
+}
+
+/// Where a data file's bytes are. Each read opens the file anew, so that merging thousands of files
+/// needs neither as many descriptors nor their contents in memory.
+#[derive(Clone)]
+struct Stored {
+    path: Arc<Path>,
+    length: u64,
+}
+
+impl Length for Stored {
+    fn len(&self) -> u64 {
+        self.length
+    }
+}
+
+impl ChunkReader for Stored {
+    type T = BufReader<File>;
+
+    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
+        let mut file = File::open(&self.path)?;
+        file.seek(SeekFrom::Start(start))?;
+        Ok(BufReader::new(file))
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
+        let mut buffer = vec![0; length];
+        File::open(&self.path)?.read_exact_at(&mut buffer, start)?;
+        Ok(buffer.into())
+    }
+}
+
 /// A data file of a snapshot, opened: footer read and compared with what the snapshot says.
 pub(crate) struct OpenFile {
     table: &'static Table,
     path: PathBuf,
-    bytes: Bytes,
+    stored: Stored,
     metadata: ArrowReaderMetadata,
     sums: Vec<u32>,
 }
 
 /// A row group that can't be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Damage {
-    pub(crate) row_group: usize,
-    pub(crate) rows: u64,
-    pub(crate) why: String,
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Damage {
+    /// Its number in the file, from 0.
+    pub row_group: usize,
+    /// Its rows.
+    pub rows: u64,
+    /// What is wrong.
+    pub why: String,
 }
 
 impl OpenFile {
-    /// Reads a data file into memory (a few MiB: [`FILE_ROWS`] bounds it) and compares its footer with
-    /// the table and the snapshot's entry.
+    /// Reads a data file's footer and compares it with the table and the snapshot's entry.
     pub(crate) fn open(trail: &Path, table: &'static Table, entry: &FileEntry) -> Result<Self, Error> {
         let file = Self::open_any(trail, table, &entry.path).map_err(|e| match e {
             Error::Io { source, path, .. } if source.kind() == ErrorKind::NotFound => {
@@ -300,16 +374,35 @@ impl OpenFile {
         Ok(file)
     }
 
+    /// Compares the whole file with the snapshot's checksum: row groups have their own, this one covers
+    /// the footer too.
+    pub(crate) fn verify_whole(&self, entry: &FileEntry) -> Result<(), Error> {
+        let mut sum = crc32fast::Hasher::new();
+        let mut file = File::open(&self.path).at("read", &self.path)?;
+        let mut buffer = vec![0; 1 << 20];
+        loop {
+            match file.read(&mut buffer).at("read", &self.path)? {
+                0 => break,
+                length => sum.update(&buffer[..length]),
+            }
+        }
+        let found = sum.finalize();
+        if found != entry.crc32 {
+            return Err(self.bad(format!("expected checksum {:08x}, found {found:08x}", entry.crc32)));
+        }
+        Ok(())
+    }
+
     /// As [`OpenFile::open`], for a file that no snapshot lists.
     pub(crate) fn open_any(trail: &Path, table: &'static Table, relative: &str) -> Result<Self, Error> {
         let path = trail.join(relative);
-        let bytes = Bytes::from(fs::read(&path).at("read", &path)?);
+        let length = fs::metadata(&path).at("read", &path)?.len();
+        let stored = Stored { path: Arc::from(path.as_path()), length };
         let bad = |why: String| Error::BadFile { path: path.clone(), why };
-        let damaged = |e: ParquetError| {
-            bad(format!("not a whole Parquet file of {} bytes: {}", bytes.len(), plain(&e)))
-        };
+        let damaged =
+            |e: ParquetError| bad(format!("not a whole Parquet file ({length} bytes): {}", plain(&e)));
         let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-        let inferred = ArrowReaderMetadata::load(&bytes, options.clone()).map_err(damaged)?;
+        let inferred = ArrowReaderMetadata::load(&stored, options.clone()).map_err(damaged)?;
         let footer = inferred.metadata().file_metadata();
         let value = |key: &str| {
             let pairs = footer.key_value_metadata()?;
@@ -347,7 +440,7 @@ impl OpenFile {
             .collect();
         let options = options.with_schema(Arc::new(Schema::new(fields)));
         let metadata = ArrowReaderMetadata::try_new(inferred.metadata().clone(), options).map_err(damaged)?;
-        let file = Self { table, path, bytes: bytes.clone(), metadata, sums };
+        let file = Self { table, path, stored, metadata, sums };
         file.check_schema()?;
         Ok(file)
     }
@@ -410,10 +503,15 @@ impl OpenFile {
         });
         let (start, end) =
             ranges.fold((i64::MAX, 0), |(low, high), (start, end)| (low.min(start), high.max(end)));
-        let range = usize::try_from(start).ok().zip(usize::try_from(end).ok());
-        let bytes = range.and_then(|(start, end)| self.bytes.get(start..end));
-        let bytes = bytes.ok_or_else(|| damage(format!("bytes {start}..{end} lie outside the file")))?;
-        let (found, expected) = (crc32fast::hash(bytes), self.sums[row_group]);
+        if start < 0 || start > end || end as u64 > self.stored.length {
+            return Err(damage(format!(
+                "bytes {start}..{end} lie outside the file of {} bytes",
+                self.stored.length
+            )));
+        }
+        let bytes = self.stored.get_bytes(start as u64, (end - start) as usize);
+        let bytes = bytes.map_err(|e| damage(format!("cannot read bytes {start}..{end}: {}", plain(&e))))?;
+        let (found, expected) = (crc32fast::hash(&bytes), self.sums[row_group]);
         if found != expected {
             return Err(damage(format!(
                 "bytes {start}..{end} changed: expected checksum {expected:08x}, found {found:08x}"
@@ -422,27 +520,26 @@ impl OpenFile {
         Ok(())
     }
 
-    /// The rows of some row groups, of all or of the named columns, in batches of at most `batch_rows`
-    /// rows. The row groups must have been verified.
-    pub(crate) fn read(
-        &self,
-        row_groups: Vec<usize>,
-        columns: Option<&[&str]>,
-        batch_rows: usize,
-    ) -> Result<Batches, Error> {
-        let known: Vec<&str> = match columns {
-            Some(columns) => columns.to_vec(),
-            None => self.table.columns.iter().map(|c| c.name).collect(),
-        };
-        let mask = ProjectionMask::columns(self.metadata.parquet_schema(), known.iter().copied());
+    /// The rows of some row groups in batches of at most `batch_rows` rows. The row groups must have
+    /// been verified.
+    fn read(&self, row_groups: Vec<usize>, batch_rows: usize) -> Result<Batches, Error> {
+        // Columns that a later iotrail added are left out.
+        let known = self.table.columns.iter().map(|c| c.name);
+        let mask = ProjectionMask::columns(self.metadata.parquet_schema(), known);
         let reader =
-            ParquetRecordBatchReaderBuilder::new_with_metadata(self.bytes.clone(), self.metadata.clone())
+            ParquetRecordBatchReaderBuilder::new_with_metadata(self.stored.clone(), self.metadata.clone())
                 .with_row_groups(row_groups)
                 .with_projection(mask)
                 .with_batch_size(batch_rows)
                 .build()
                 .map_err(|e| self.bad(plain(&e)))?;
-        Ok(Batches { table: self.table, path: self.path.clone(), whole: columns.is_none(), reader })
+        Ok(Batches { table: self.table, path: self.path.clone(), reader })
+    }
+
+    /// Verifies a row group, then reads it in one batch.
+    pub(crate) fn read_row_group(&self, row_group: usize) -> Result<Option<RecordBatch>, Error> {
+        self.verify(row_group).map_err(|d| self.bad(format!("row group {row_group}: {}", d.why)))?;
+        self.read(vec![row_group], ROW_GROUP_ROWS)?.next().transpose()
     }
 
     /// Verifies all row groups, then reads all rows.
@@ -451,7 +548,7 @@ impl OpenFile {
         for &group in &all {
             self.verify(group).map_err(|d| self.bad(format!("row group {}: {}", d.row_group, d.why)))?;
         }
-        self.read(all, None, batch_rows)
+        self.read(all, batch_rows)
     }
 
     /// Verifies and decodes a row group, and looks at the order of its rows.
@@ -459,8 +556,7 @@ impl OpenFile {
         self.verify(row_group)?;
         let rows = self.metadata.metadata().row_group(row_group).num_rows().max(0) as u64;
         let damage = |why: String| Damage { row_group, rows, why };
-        let mut batches =
-            self.read(vec![row_group], None, ROW_GROUP_ROWS).map_err(|e| damage(e.to_string()))?;
+        let mut batches = self.read(vec![row_group], ROW_GROUP_ROWS).map_err(|e| damage(e.to_string()))?;
         let batch = match batches.next() {
             Some(batch) => batch.map_err(|e| damage(e.to_string()))?,
             None => RecordBatch::new_empty(arrow_schema(self.table)),
@@ -479,7 +575,6 @@ impl OpenFile {
 pub(crate) struct Batches {
     table: &'static Table,
     path: PathBuf,
-    whole: bool,
     reader: ParquetRecordBatchReader,
 }
 
@@ -490,8 +585,7 @@ impl Iterator for Batches {
         let batch = self.reader.next()?;
         Some(match batch {
             // An older file may lack columns that were added later.
-            Ok(batch) if self.whole => conform(self.table, &batch),
-            Ok(batch) => Ok(batch),
+            Ok(batch) => conform(self.table, &batch),
             Err(e) => Err(Error::BadFile { path: self.path.clone(), why: e.to_string() }),
         })
     }
@@ -500,6 +594,7 @@ impl Iterator for Batches {
 /// Parquet's message without its prefix.
 fn plain(error: &ParquetError) -> String {
     match error {
+        ParquetError::External(source) => source.to_string(),
         ParquetError::General(text) | ParquetError::EOF(text) | ParquetError::NYI(text) => text.clone(),
         other => other.to_string(),
     }

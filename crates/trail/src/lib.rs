@@ -7,17 +7,28 @@
 //! Constraints: rows of a file are in their table's declared order; a published snapshot is never
 //! changed; nothing outside `snapshots/`, `data/` and `session.json` is touched.
 
+mod check;
 mod columns;
+mod compact;
 mod error;
 mod file;
+mod info;
 mod ingest;
+mod kway;
+mod merge;
+mod rows;
 pub mod seal;
 mod snapshot;
 mod writer;
 
+pub use check::{Check, DamagedFile, check};
 pub use columns::{arrow_schema, arrow_type, conform, first_out_of_order, sort, time_column};
+pub use compact::{Compacted, compact};
 pub use error::Error;
-pub use file::{FILE_ROWS, ROW_GROUP_ROWS};
+pub use file::{Damage, FILE_ROWS, ROW_GROUP_ROWS};
+pub use info::{Info, TableInfo};
 pub use ingest::Ingest;
-pub use snapshot::{ColumnEntry, FileEntry, Snapshot, TableFiles};
-pub use writer::TrailWriter;
+pub use merge::merge;
+pub use rows::{Columns, FileOp, FileOpColumns, Order, Rows, SyncOp, SyncOpColumns, TrailReader};
+pub use snapshot::{ColumnEntry, DeadFile, FileEntry, Snapshot, TableFiles};
+pub use writer::{GRACE, TrailWriter};

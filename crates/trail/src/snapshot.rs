@@ -38,6 +38,18 @@ pub struct Snapshot {
     pub writer: String,
     /// The tables by name: those of this version, also empty ones, and any that a later iotrail added.
     pub tables: BTreeMap<String, TableFiles>,
+    /// Files that are no longer live and not yet deleted, because a reader may keep to an older snapshot.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dead: Vec<DeadFile>,
+}
+
+/// A file that an older snapshot listed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeadFile {
+    /// Path in the trail, as [`FileEntry::path`].
+    pub path: String,
+    /// When it was taken off the list: ns since the epoch.
+    pub since: i64,
 }
 
 /// A table in a snapshot.
@@ -81,6 +93,8 @@ pub struct FileEntry {
     pub min_ts: Option<i64>,
     /// Latest `ts` (or `start_ts`); see `min_ts`.
     pub max_ts: Option<i64>,
+    /// CRC-32 of the whole file.
+    pub crc32: u32,
 }
 
 impl Snapshot {
@@ -96,6 +110,7 @@ impl Snapshot {
             node: BTreeSet::new(),
             writer: concat!("iotrail ", env!("CARGO_PKG_VERSION")).to_owned(),
             tables,
+            dead: Vec::new(),
         }
     }
 
@@ -170,6 +185,13 @@ impl Snapshot {
                     return Err(format!("file {:?} is listed twice", file.path));
                 }
                 rows = rows.checked_add(file.rows).ok_or("more rows than can be counted")?;
+            }
+        }
+        for dead in &self.dead {
+            let table = dead.path.split('/').nth(1).unwrap_or_default();
+            is_data_path(&dead.path, table).map_err(|why| format!("dead file {:?}: {why}", dead.path))?;
+            if !seen.insert(&dead.path) {
+                return Err(format!("file {:?} is listed twice", dead.path));
             }
         }
         Ok(())
@@ -321,23 +343,25 @@ impl TableFiles {
 
 impl FileEntry {
     fn verify(&self, table: &str) -> Result<(), String> {
-        let path = Path::new(&self.path);
-        let mut parts = path.components();
-        let inside = parts.next() == Some(Component::Normal("data".as_ref()))
-            && parts.next() == Some(Component::Normal(table.as_ref()))
-            && matches!(parts.next(), Some(Component::Normal(_)))
-            && parts.next().is_none()
-            && self.path.ends_with(".parquet")
-            && !self.path.contains('\0');
-        if !inside {
-            return Err(format!("expected a path data/{table}/NAME.parquet"));
-        }
+        is_data_path(&self.path, table)?;
         match (self.min_ts, self.max_ts) {
             (Some(min), Some(max)) if min > max => Err(format!("min_ts {min} is after max_ts {max}")),
             (Some(_), None) | (None, Some(_)) => Err("min_ts and max_ts come together".into()),
             _ => Ok(()),
         }
     }
+}
+
+/// Whether a path is one of a data file of the table, and so inside the trail.
+fn is_data_path(text: &str, table: &str) -> Result<(), String> {
+    let mut parts = Path::new(text).components();
+    let inside = parts.next() == Some(Component::Normal("data".as_ref()))
+        && parts.next() == Some(Component::Normal(table.as_ref()))
+        && matches!(parts.next(), Some(Component::Normal(_)))
+        && parts.next().is_none()
+        && text.ends_with(".parquet")
+        && !text.contains('\0');
+    if inside { Ok(()) } else { Err(format!("expected a path data/{table}/NAME.parquet")) }
 }
 
 /// Why a path without `snapshots/` is not a trail.
@@ -352,6 +376,11 @@ fn not_a_trail(path: &Path) -> Error {
         },
     };
     Error::NotATrail { path: path.to_owned(), why: why.to_owned() }
+}
+
+/// The time now, ns since the epoch.
+pub(crate) fn now_ns() -> i64 {
+    SystemTime::UNIX_EPOCH.elapsed().map_or(0, |t| i64::try_from(t.as_nanos()).unwrap_or(i64::MAX))
 }
 
 /// The time now, as snapshots write it.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use iotrail_format::schema::{TABLES, Table};
@@ -11,7 +12,10 @@ use iotrail_format::schema::{TABLES, Table};
 use crate::columns::{conform, first_out_of_order};
 use crate::error::{Error, IoContext as _};
 use crate::file::{DataFile, Finished};
-use crate::snapshot::{Snapshot, TableFiles};
+use crate::snapshot::{DeadFile, Snapshot, TableFiles, now_ns};
+
+/// How long a reader may keep to a snapshot that is no longer the newest, unless a caller says otherwise.
+pub const GRACE: Duration = Duration::from_secs(60);
 
 /// Writes one trail. Several may be open on the same trail (a recorder and a compaction): each
 /// publishes its own changes on top of whatever is newest.
@@ -20,6 +24,7 @@ pub struct TrailWriter {
     newest: Snapshot,
     added: Vec<Finished>,
     removed: BTreeSet<String>,
+    nodes: BTreeSet<String>,
     durable: bool,
 }
 
@@ -50,6 +55,14 @@ impl TrailWriter {
         Ok(writer)
     }
 
+    /// Begins anew in a trail none of whose snapshots can be read.
+    pub(crate) fn rebuild(path: &Path) -> Result<Self, Error> {
+        let folder = path.join("data");
+        fs::create_dir_all(&folder).at("make directory", &folder)?;
+        let taken = Snapshot::numbers(path)?.last().copied().unwrap_or(0);
+        Ok(Self::on(path, Snapshot { snapshot: taken, ..Snapshot::empty() }).durable())
+    }
+
     /// Goes on with a trail that exists.
     ///
     /// # Errors
@@ -59,7 +72,15 @@ impl TrailWriter {
     }
 
     fn on(path: &Path, newest: Snapshot) -> Self {
-        Self { path: path.to_owned(), newest, added: Vec::new(), removed: BTreeSet::new(), durable: false }
+        Self {
+            path: path.to_owned(),
+            newest,
+            added: Vec::new(),
+            removed: BTreeSet::new(),
+            nodes: BTreeSet::new(),
+
+            durable: false,
+        }
     }
 
     /// Makes files durable before they are listed. A recorder doesn't want that: it would wait for the
@@ -113,6 +134,11 @@ impl TrailWriter {
         self.added.push(file);
     }
 
+    /// Says that rows of these nodes were added.
+    pub(crate) fn add_nodes(&mut self, nodes: &BTreeSet<String>) {
+        self.nodes.extend(nodes.iter().cloned());
+    }
+
     /// Takes a live file off the list at the next publish.
     pub(crate) fn remove(&mut self, path: &str) {
         self.removed.insert(path.to_owned());
@@ -126,27 +152,32 @@ impl TrailWriter {
     /// [`Error::Io`]. After an error nothing has changed, and it may be tried again.
     pub fn publish(&mut self) -> Result<u64, Error> {
         loop {
-            let next = self.next()?;
+            let taken = Snapshot::numbers(&self.path)?.last().copied().unwrap_or(0);
+            if taken > self.newest.snapshot {
+                // Another writer published meanwhile: build on that.
+                self.newest = Snapshot::newest(&self.path)?;
+            }
+            // Above all numbers there are, also those of snapshots that can't be read.
+            let next = self.next(taken.max(self.newest.snapshot) + 1)?;
             if next.publish(&self.path)? {
                 self.newest = next;
                 self.added.clear();
                 self.removed.clear();
+                self.drop_old_snapshots(GRACE);
                 return Ok(self.newest.snapshot);
             }
-            // Another writer was first: build on its snapshot.
-            self.newest = Snapshot::newest(&self.path)?;
         }
     }
 
     /// The newest snapshot with this writer's changes.
-    fn next(&self) -> Result<Snapshot, Error> {
+    fn next(&self, number: u64) -> Result<Snapshot, Error> {
         let mut next = Snapshot {
-            // Numbers of snapshots that can't be read are taken too.
-            snapshot: Snapshot::numbers(&self.path)?.last().copied().unwrap_or(0).max(self.newest.snapshot)
-                + 1,
+            snapshot: number,
             parent: (self.newest.snapshot > 0).then_some(self.newest.snapshot),
             tables: self.newest.tables.clone(),
             node: self.newest.node.clone(),
+            // What was deleted meanwhile needn't be remembered.
+            dead: self.newest.dead.iter().filter(|d| self.path.join(&d.path).exists()).cloned().collect(),
             ..Snapshot::empty()
         };
         for table in TABLES {
@@ -167,12 +198,75 @@ impl TrailWriter {
             let why = "files to be replaced are no longer live".to_owned();
             return Err(Error::Conflict { path: self.path.clone(), why });
         }
+        let since = now_ns();
+        next.dead.extend(self.removed.iter().map(|path| DeadFile { path: path.clone(), since }));
+        next.node.extend(self.nodes.iter().cloned());
         for added in &self.added {
             let table = next.tables.get_mut(added.table.name).expect("all known tables were entered above");
             table.files.push(added.entry.clone());
             next.node.extend(added.nodes.iter().cloned());
         }
         Ok(next)
+    }
+}
+
+impl Drop for TrailWriter {
+    /// Files that no snapshot came to list are of no use.
+    fn drop(&mut self) {
+        for file in &self.added {
+            let _ = fs::remove_file(self.path.join(&file.entry.path));
+        }
+    }
+}
+
+impl TrailWriter {
+    /// Removes the trail: for one that [`TrailWriter::create`] made and that could not be filled.
+    /// What can't be removed stays.
+    pub fn abandon(self) {
+        if remove_trail(&self.path).is_ok() {
+            // Only if nothing foreign is in it.
+            let _ = fs::remove_dir(&self.path);
+        }
+    }
+
+    /// Deletes files that have been dead for `grace`, and snapshots that have been superseded as long.
+    /// Returns how many data files it deleted.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; what is left is tried again next time.
+    pub fn sweep(&mut self, grace: Duration) -> Result<usize, Error> {
+        self.newest = Snapshot::newest(&self.path)?;
+        if self.path.join("session.json").exists() {
+            // Recovery after a crash looks here for what was published: see `seal::recover`.
+            return Ok(0);
+        }
+        // A snapshot goes before the files that only it lists.
+        self.drop_old_snapshots(grace);
+        let limit = now_ns().saturating_sub(i64::try_from(grace.as_nanos()).unwrap_or(i64::MAX));
+        let mut deleted = 0;
+        for dead in self.newest.dead.iter().filter(|dead| dead.since <= limit) {
+            let path = self.path.join(&dead.path);
+            match fs::remove_file(&path) {
+                Ok(()) => deleted += 1,
+                Err(e) if e.kind() == ErrorKind::NotFound => {}
+                Err(source) => return Err(Error::Io { action: "delete", path, source }),
+            }
+        }
+        Ok(deleted)
+    }
+
+    /// Deletes snapshots whose successor is older than `grace`. One that can't be deleted stays, which
+    /// costs only its space.
+    fn drop_old_snapshots(&self, grace: Duration) {
+        let Ok(numbers) = Snapshot::numbers(&self.path) else { return };
+        for pair in numbers.windows(2).filter(|pair| pair[1] <= self.newest.snapshot) {
+            let successor = fs::metadata(Snapshot::path(&self.path, pair[1])).and_then(|m| m.modified());
+            let superseded = successor.ok().and_then(|at| at.elapsed().ok());
+            if superseded.is_none_or(|age| age < grace) {
+                break;
+            }
+            let _ = fs::remove_file(Snapshot::path(&self.path, pair[0]));
+        }
     }
 }
 

@@ -317,7 +317,8 @@ fn sleep(wake: &AtomicU32, seen: u32, pause: Duration, stop: &AtomicBool) -> boo
     wake.load(Ordering::Acquire) != seen
 }
 
-/// Whether snapshot `first` of a trail or a later one lists a file whose path hashes to `file`.
+/// Whether snapshot `first` of a trail or a later one lists, or once listed, a file whose path hashes to
+/// `file`.
 fn is_listed(trail: &Path, first: u64, file: i64) -> Result<bool, Error> {
     if first == 0 {
         return Ok(false);
@@ -327,7 +328,10 @@ fn is_listed(trail: &Path, first: u64, file: i64) -> Result<bool, Error> {
             continue;
         }
         let Ok(snapshot) = crate::snapshot::Snapshot::load(trail, number) else { continue };
-        if snapshot.all_files().any(|entry| hash63(entry.path.as_bytes()) == file) {
+        // A compaction may have replaced it since; it is then remembered as long as the session is.
+        let live = snapshot.all_files().map(|entry| &entry.path);
+        if live.chain(snapshot.dead.iter().map(|dead| &dead.path)).any(|path| hash63(path.as_bytes()) == file)
+        {
             return Ok(true);
         }
     }
