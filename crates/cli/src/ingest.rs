@@ -48,16 +48,26 @@ fn stream(argument: &str) -> Result<(&'static Table, PathBuf), String> {
 /// Makes the trail.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let mut writer = TrailWriter::create(&args.output, args.force)?.durable();
+    match fill(&mut writer, args) {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(e) => {
+            writer.abandon();
+            Err(e)
+        }
+    }
+}
+
+fn fill(writer: &mut TrailWriter, args: Args) -> Result<(), Failure> {
     if let Some(table) = args.table {
-        read(&mut writer, table, "stdin", std::io::stdin().lock())?;
+        read(writer, table, "stdin", std::io::stdin().lock())?;
     }
     for (table, path) in args.streams {
         let name = path.display().to_string();
         let file = File::open(&path).map_err(|e| Failure::new(format!("cannot open {name}: {e}")))?;
-        read(&mut writer, table, &name, BufReader::new(file))?;
+        read(writer, table, &name, BufReader::new(file))?;
     }
     writer.publish()?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Adds the rows of one stream.

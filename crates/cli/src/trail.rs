@@ -1,6 +1,12 @@
 //! `iotrail trail`: look at trails, check, compact and merge them.
 
+use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
+
+use iotrail_trail::{Check, Info, check, compact, merge};
+use serde_json::{Map, Value};
 
 use crate::failure::Failure;
 
@@ -12,9 +18,243 @@ pub struct Args {
 }
 
 #[derive(clap::Subcommand)]
-enum Verb {}
+enum Verb {
+    /// Say what a trail holds and how it was made
+    Info {
+        /// The trail
+        #[arg(value_name = "X.trail")]
+        trail: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Verify every file, name what is damaged, recover what a killed recorder left
+    Check {
+        /// The trail
+        #[arg(value_name = "X.trail")]
+        trail: PathBuf,
+        /// Drop what is damaged and keep the rest
+        #[arg(long)]
+        repair: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make few sorted files of many small ones
+    Compact {
+        /// The trail
+        #[arg(value_name = "X.trail")]
+        trail: PathBuf,
+        /// Keep replaced files so long for readers that still use them; 0s deletes them now
+        #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
+        grace: Duration,
+    },
+    /// Make one trail of several machines' or ranks' trails
+    Merge {
+        /// The trails
+        #[arg(value_name = "X.trail", required = true)]
+        trails: Vec<PathBuf>,
+        /// The trail to make
+        #[arg(short, long, value_name = "ALL.trail")]
+        output: PathBuf,
+        /// Replace the trail if it exists
+        #[arg(long)]
+        force: bool,
+    },
+}
 
 /// Runs the chosen verb.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
-    match args.verb {}
+    let mut out = io::stdout().lock();
+    match args.verb {
+        Verb::Info { trail, json } => {
+            let info = Info::of(&trail)?;
+            if json { print_json(&mut out, &info) } else { print_info(&mut out, &info).map_err(to_stdout) }?;
+        }
+        Verb::Check { trail, repair, json } => {
+            let found = check(&trail, repair)?;
+            if json {
+                print_json(&mut out, &found)
+            } else {
+                print_check(&mut out, &found).map_err(to_stdout)
+            }?;
+            drop(out);
+            if found.repaired.is_none() && !found.is_sound() {
+                let what = match found.snapshot {
+                    0 => "none of its snapshots can be read".to_owned(),
+                    _ => format!("{} of {} rows can't be read", count(found.lost), count(found.rows)),
+                };
+                return Err(Failure::new(format!("{} is damaged: {what}", trail.display()))
+                    .hint(format!("iotrail trail check --repair {} keeps the rest", trail.display())));
+            }
+        }
+        Verb::Compact { trail, grace } => {
+            let done = compact(&trail, grace)?;
+            writeln!(
+                out,
+                "{} files, {} -> {} files, {} (snapshot {})",
+                done.files_before,
+                bytes(done.bytes_before),
+                done.files_after,
+                bytes(done.bytes_after),
+                done.snapshot
+            )
+            .map_err(to_stdout)?;
+        }
+        Verb::Merge { trails, output, force } => {
+            for trail in trails.iter().filter(|trail| trail.join("session.json").exists()) {
+                eprintln!(
+                    "iotrail: note: {0} is being recorded, or its recorder was killed (iotrail trail check {0}); \
+                     it is taken as it is now",
+                    trail.display()
+                );
+            }
+            let snapshot = merge(&trails, &output, force)?;
+            let rows: u64 = snapshot.all_files().map(|file| file.rows).sum();
+            let nodes = snapshot.node.len();
+            writeln!(
+                out,
+                "{}: {} rows of {nodes} node(s) from {} trails",
+                output.display(),
+                count(rows),
+                trails.len()
+            )
+            .map_err(to_stdout)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn to_stdout(error: io::Error) -> Failure {
+    Failure::new(format!("cannot write to stdout: {error}"))
+}
+
+fn print_json(out: &mut impl Write, value: &impl serde::Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(value).expect("plain data");
+    writeln!(out, "{text}").map_err(to_stdout)
+}
+
+fn print_info(out: &mut impl Write, info: &Info) -> io::Result<()> {
+    writeln!(
+        out,
+        "{} (trail format {}, snapshot {} of {})",
+        info.path, info.version, info.snapshot, info.created
+    )?;
+    writeln!(out, "  written by {}", info.writer)?;
+    if info.session {
+        writeln!(out, "  being recorded, or its recorder was killed: iotrail trail check {}", info.path)?;
+    }
+    for number in &info.unreadable {
+        writeln!(out, "  snapshot {number} can't be read: iotrail trail check {}", info.path)?;
+    }
+    let nodes = if info.node.is_empty() { "none".to_owned() } else { info.node.join(", ") };
+    writeln!(out, "  node       {nodes}")?;
+    match info.start_ts.zip(info.end_ts) {
+        Some((start, end)) => {
+            let began = Duration::from_nanos(start.unsigned_abs());
+            let began = humantime::format_rfc3339_millis(std::time::UNIX_EPOCH + began);
+            let seconds = end.saturating_sub(start) as f64 / 1e9;
+            writeln!(out, "  operations from {began} on, for {seconds:.3} s")?;
+        }
+        None => writeln!(out, "  operations none")?,
+    }
+    writeln!(out, "\n  {:<12} {:>14} {:>7} {:>12} {:>11}", "table", "rows", "files", "size", "bytes/row")?;
+    for table in &info.tables {
+        let each = match table.rows {
+            0 => String::new(),
+            rows => format!("{:.2}", table.bytes as f64 / rows as f64),
+        };
+        let size = bytes(table.bytes);
+        writeln!(
+            out,
+            "  {:<12} {:>14} {:>7} {size:>12} {each:>11}",
+            table.name,
+            count(table.rows),
+            table.files
+        )?;
+    }
+    print_rows(out, "recorded", &info.recording, |row| (text(row, "name"), text(row, "value")))?;
+    print_rows(out, "not seen", &info.unseen, |row| {
+        (format!("{} {}", text(row, "amount"), text(row, "kind")), text(row, "detail"))
+    })
+}
+
+fn print_rows(
+    out: &mut impl Write,
+    title: &str,
+    rows: &[Map<String, Value>],
+    parts: impl Fn(&Map<String, Value>) -> (String, String),
+) -> io::Result<()> {
+    if !rows.is_empty() {
+        writeln!(out, "\n  {title}")?;
+    }
+    rows.iter().try_for_each(|row| {
+        let (name, value) = parts(row);
+        writeln!(out, "    {name:<24} {value}")
+    })
+}
+
+fn print_check(out: &mut impl Write, found: &Check) -> io::Result<()> {
+    found.recovered.iter().try_for_each(|what| writeln!(out, "{what}"))?;
+    if let Some(pid) = found.recorder {
+        writeln!(out, "still being recorded, by process {pid}: this is how it is now")?;
+    }
+    for snapshot in &found.bad_snapshots {
+        writeln!(out, "snapshot skipped: {snapshot}")?;
+    }
+    for file in &found.damaged {
+        writeln!(out, "damaged: {} ({} of {} rows lost)", file.path, count(file.lost), count(file.rows))?;
+        file.why.iter().try_for_each(|why| writeln!(out, "  {why}"))?;
+        for group in &file.row_groups {
+            writeln!(out, "  row group {} ({} rows): {}", group.row_group, count(group.rows), group.why)?;
+        }
+    }
+    if !found.orphans.is_empty() {
+        writeln!(
+            out,
+            "{} data file(s) that no snapshot lists, left by a writer that was ended:",
+            found.orphans.len()
+        )?;
+        found.orphans.iter().take(10).try_for_each(|path| writeln!(out, "  {path}"))?;
+    }
+    let state = if found.is_sound() { "all can be read" } else { "damaged" };
+    let rows = count(found.rows);
+    writeln!(out, "snapshot {}: {} files, {rows} rows, {state}", found.snapshot, found.files)?;
+    found.repaired.iter().try_for_each(|number| {
+        writeln!(out, "repaired: snapshot {number} holds {} rows", count(found.rows - found.lost))
+    })
+}
+
+/// A value of a row for people; nothing for null.
+fn text(row: &Map<String, Value>, name: &str) -> String {
+    match row.get(name) {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Null) | None => String::new(),
+        Some(other) => other.to_string(),
+    }
+}
+
+/// A number with its thousands apart.
+fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A size for people.
+fn bytes(bytes: u64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < units.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{bytes} B") } else { format!("{value:.1} {}", units[unit]) }
 }
