@@ -2,57 +2,77 @@
 -- same places are overwritten, or the whole file is rewritten for a small change. On flash this is wear as
 -- well as time.
 --
--- New is what lies beyond everything written before at a lower or the same offset, so the union of all
--- writes is exact. The cost is the share of each write that was not new. A circular log (a WAL that is
--- recycled) is overwritten by design.
+-- The union of all writes to a file is exact; the cost is the writing time in the share of the bytes that
+-- are not in it. A circular log (a WAL that is recycled) is overwritten by design.
 --
 -- @param min_share DOUBLE 0.01: a smaller share of the working time is no finding
 -- @param medium_share DOUBLE 0.05: share of the working time from which a finding is medium
 -- @param high_share DOUBLE 0.2: share of the working time from which a finding is high
 -- @param pattern_ops BIGINT 100: fewer occurrences of a pattern that is wrong by itself are no finding
 -- @param overwrite_ratio DOUBLE 2: bytes written for each byte that ends up in the file, from which it is a finding
--- @requires file_op, call, thread, process, file, effort
-WITH written AS (
-    SELECT
-        o.node,
-        o.thread,
-        o.file,
-        o.ts,
-        o.dur,
-        o.pos,
-        o.pos + o.result AS reached,
-        max(o.pos + o.result) OVER (
-            PARTITION BY o.node, o.file ORDER BY o.pos NULLS LAST, o.ts NULLS LAST
-            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ) AS covered
+-- @requires file_op, call, step, effort
+WITH again AS (
+    -- A file that one thread goes through in one run has no byte written twice.
+    SELECT node, file
+    FROM step
+    WHERE file IS NOT NULL
+    GROUP BY node, file
+    HAVING min(thread) <> max(thread) OR sum(ops) > sum(consecutive_ops) + 1
+),
+
+ranges AS (
+    -- Writes of the same place are one here, the longest.
+    SELECT o.node, o.file, o.pos, max(o.pos + o.result) AS reached
     FROM file_op AS o
     SEMI JOIN call AS c ON c.call = o.call AND c.kind = 'write'
+    SEMI JOIN again AS a ON a.node = o.node AND a.file = o.file
     WHERE o.pos IS NOT NULL AND o.result > 0
+    GROUP BY o.node, o.file, o.pos
 ),
 
-summed AS (
+covered AS (
     SELECT
         node,
-        thread,
         file,
-        count(*) AS ops,
-        CAST(sum(reached - pos) AS BIGINT) AS bytes,
-        CAST(sum(greatest(0, reached - greatest(pos, coalesce(covered, 0)))) AS BIGINT) AS new_bytes,
-        CAST(sum(floor(1e0 * coalesce(dur, 0) * least(reached - pos, greatest(0, coalesce(covered, 0) - pos))
-            / (reached - pos))) AS BIGINT) AS cost_ns,
-        min(ts) AS start_ts,
-        max(ts + coalesce(dur, 0)) AS end_ts
-    FROM written
-    GROUP BY node, thread, file
+        pos,
+        reached,
+        max(reached) OVER (
+            PARTITION BY node, file ORDER BY pos NULLS LAST
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS before
+    FROM ranges
 ),
 
+different AS (
+    SELECT node, file, CAST(sum(greatest(0, reached - greatest(pos, coalesce(before, 0)))) AS BIGINT) AS new_bytes
+    FROM covered
+    GROUP BY node, file
+),
+
+all_writers AS (
+    SELECT node, file, CAST(sum(bytes) AS BIGINT) AS bytes
+    FROM step
+    WHERE kind = 'write'
+    GROUP BY node, file
+),
+
+-- The different bytes of a file, put down to its writers by their share of the bytes written.
 named AS (
-    SELECT s.*, t.process, coalesce(p.name, 'unknown process') AS process_name,
-        coalesce(f.path, '(unknown file)') AS path
-    FROM summed AS s
-    LEFT JOIN thread AS t ON t.node = s.node AND t.thread = s.thread
-    LEFT JOIN process AS p ON p.node = t.node AND p.process = t.process
-    LEFT JOIN file AS f ON f.node = s.node AND f.file = s.file
+    SELECT
+        s.process_name,
+        s.process,
+        s.file,
+        s.path,
+        s.ops,
+        s.bytes,
+        CAST(floor(1e0 * d.new_bytes * s.bytes / w.bytes) AS BIGINT) AS new_bytes,
+        CAST(floor(s.io_ns * (1 - 1e0 * d.new_bytes / w.bytes)) AS BIGINT) AS cost_ns,
+        s.start_ts,
+        s.end_ts
+    FROM step AS s
+    INNER JOIN different AS d ON d.node = s.node AND d.file = s.file
+    INNER JOIN all_writers AS w ON w.node = s.node AND w.file = s.file
+    WHERE s.kind = 'write'
 ),
 
 per_file AS (

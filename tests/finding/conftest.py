@@ -44,7 +44,9 @@ def find(scene: Scene, tmp_path: Path, native: Path) -> Ask:
         for row in rows:
             assert row["finding"] == name
             assert row["severity"] in ("high", "medium", "low")
-            assert row["title"].endswith(".") and row["evidence"].endswith(".") and row["advice"].endswith(".")
+            assert (
+                row["title"].endswith(".") and row["evidence"].endswith(".") and row["advice"].endswith(".")
+            )
             assert row["start_ts"] <= row["end_ts"]
         return rows
 

@@ -30,8 +30,8 @@ O_DSYNC, O_SYNC, O_DIRECT = 4096, 1052672, 16384
 ENOENT, EIO, EAGAIN, EACCES, EMFILE, ENOSPC = 2, 5, 11, 13, 24, 28
 
 Row = dict[str, object]
-# An offset for the i-th call of a run.
-Places = Callable[[int], int]
+# The offset of the i-th call of a run, or one for all.
+Places = Callable[[int], int] | int
 
 
 class Thread:
@@ -43,7 +43,9 @@ class Thread:
         self.start = start
         self.now = start
 
-    def call(self, call: str, path: str | None = None, *, ns: int = 1_000, times: int = 1, **columns: object) -> "Thread":
+    def call(
+        self, call: str, path: str | None = None, *, ns: int = 1_000, times: int = 1, **columns: object
+    ) -> "Thread":
         """`times` calls on a file, one after the other; `columns` are those of file_op."""
         for _ in range(times):
             row: Row = {"call": call, "result": 0, "errno": 0, "calls": 1} | columns
@@ -52,25 +54,50 @@ class Thread:
             self.process.scene.add("file_op", self, row, ns)
         return self
 
-    def data(self, call: str, path: str, times: int, size: int, at: Places | None, ns: int, **columns: object) -> "Thread":
-        """A run of reads or writes: at `at(i)`, or each where the one before ended, from 0."""
+    def data(
+        self, call: str, path: str, times: int, size: int, at: Places | None, ns: int, **columns: object
+    ) -> "Thread":
+        """A run of reads or writes: at `at` or `at(i)`; without, each where the one before ended, from 0."""
         for i in range(times):
-            pos = at(i) if at else i * size
+            pos = i * size if at is None else at(i) if callable(at) else at
             self.call(call, path, ns=ns, **({"pos": pos, "length": size, "result": size} | columns))
         return self
 
-    def read(self, path: str, times: int = 1, size: int = 4096, at: Places | None = None, ns: int = 1_000, call: str = "pread", **columns: object) -> "Thread":
+    def read(
+        self,
+        path: str,
+        times: int = 1,
+        size: int = 4096,
+        at: Places | None = None,
+        ns: int = 1_000,
+        call: str = "pread",
+        **columns: object,
+    ) -> "Thread":
         """Reads."""
         return self.data(call, path, times, size, at, ns, **columns)
 
-    def write(self, path: str, times: int = 1, size: int = 4096, at: Places | None = None, ns: int = 1_000, call: str = "pwrite", **columns: object) -> "Thread":
+    def write(
+        self,
+        path: str,
+        times: int = 1,
+        size: int = 4096,
+        at: Places | None = None,
+        ns: int = 1_000,
+        call: str = "pwrite",
+        **columns: object,
+    ) -> "Thread":
         """Writes."""
         return self.data(call, path, times, size, at, ns, **columns)
 
     def open(self, path: str, flags: int = 0, ns: int = 1_000, errno: int = 0, **columns: object) -> "Thread":
         """Open a file; with an errno it fails."""
         result = -1 if errno else 3
-        return self.call("open", path, ns=ns, **({"flags": flags, "errno": errno, "result": result, "fd": result} | columns))
+        return self.call(
+            "open",
+            path,
+            ns=ns,
+            **({"flags": flags, "errno": errno, "result": result, "fd": result} | columns),
+        )
 
     def close(self, path: str, ns: int = 1_000) -> "Thread":
         """Close it."""
@@ -198,7 +225,10 @@ class Scene:
                 stream.write_table(pa.Table.from_pylist(rows, arrow))
             streams.append(f"{name}={path}")
         done = subprocess.run(
-            [native, "ingest", "-o", folder / "scene.trail", *streams], capture_output=True, text=True, check=False
+            [native, "ingest", "-o", folder / "scene.trail", *streams],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == 0, done.stderr
         return Trail(folder / "scene.trail")

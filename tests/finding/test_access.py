@@ -39,9 +39,17 @@ def test_small_reads_fires(app, one):
 
 def test_small_reads_are_one_finding_for_a_program(scene, one):
     for rank in range(4):
-        scene.process("solver", rank=rank).main.read(f"/in.{rank}", 500, 512, backwards(512), ns=(1 + rank) * US)
+        scene.process("solver", rank=rank).main.read(
+            f"/in.{rank}", 500, 512, backwards(512), ns=(1 + rank) * US
+        )
     one(
-        "small_reads", "4 files, most in /in.3", ops=2000, cost_ns=5 * MS, process=None, file=None, severity="high"
+        "small_reads",
+        "4 files, most in /in.3",
+        ops=2000,
+        cost_ns=5 * MS,
+        process=None,
+        file=None,
+        severity="high",
     )
 
 
@@ -53,7 +61,7 @@ def test_small_reads_spares_fewer_than_a_thousand(app, find):
 def test_small_reads_spares_reads_of_128_kib(app, find):
     app.read("/in", 1000, 128 * KIB, backwards(128 * KIB), ns=2 * US)
     assert find("small_reads") == []
-    
+
 
 def test_small_reads_spares_what_costs_nothing(app, find):
     app.read("/in", 1000, 512, backwards(512), ns=2 * US).compute(199 * MS)
@@ -145,7 +153,14 @@ def test_unaligned_reads_spares_blocks(app, find):
 
 def test_unaligned_writes_fires(app, one):
     app.write("/out", 1001, 1000, scattered(5000), ns=2 * US)
-    one("unaligned_writes", "1000 writes to /out jump", severity="high", ops=1000, bytes=1_000_000, cost_ns=2 * MS)
+    one(
+        "unaligned_writes",
+        "1000 writes to /out jump",
+        severity="high",
+        ops=1000,
+        bytes=1_000_000,
+        cost_ns=2 * MS,
+    )
 
 
 def test_unaligned_writes_spares_a_log(app, find):
@@ -180,7 +195,13 @@ def test_random_reads_spares_a_few_jumps(app, find):
 
 def test_random_writes_fires(app, one):
     app.write("/db", 1001, 8 * KIB, scattered(8 * KIB), ns=20 * US).compute(380 * MS)
-    one("random_writes", "1000 writes at random places of /db take 5 %", severity="low", ops=1000, cost_ns=20 * MS)
+    one(
+        "random_writes",
+        "1000 writes at random places of /db take 5 %",
+        severity="low",
+        ops=1000,
+        cost_ns=20 * MS,
+    )
 
 
 def test_random_writes_spares_order(app, find):
@@ -191,7 +212,13 @@ def test_random_writes_spares_order(app, find):
 def test_strided_access_fires(app, one):
     # a column of a matrix: every 1 MiB, 8 KiB; the first two steps set the stride
     app.read("/matrix", 1002, 8 * KIB, lambda i: i * MIB, ns=10 * US)
-    one("strided_access", "1000 of 1002 reads and writes keep the distance", ops=1000, cost_ns=10 * MS, file="/matrix")
+    one(
+        "strided_access",
+        "1000 of 1002 reads and writes keep the distance",
+        ops=1000,
+        cost_ns=10 * MS,
+        file="/matrix",
+    )
 
 
 def test_strided_access_spares_whole_rows(app, find):
@@ -201,9 +228,11 @@ def test_strided_access_spares_whole_rows(app, find):
 
 def test_mixed_access_fires(app, one):
     for i in range(600):
-        app.read("/db", 1, 8 * KIB, lambda _, i=i: i * 64 * KIB, ns=2 * US)
-        app.write("/db", 1, 8 * KIB, lambda _, i=i: 500 * MIB + i * 64 * KIB, ns=2 * US)
-    one("mixed_access", "1199 times in 1200 accesses", "600 reads and 600 writes", ops=1200, cost_ns=2_400_000)
+        app.read("/db", 1, 8 * KIB, i * 64 * KIB, ns=2 * US)
+        app.write("/db", 1, 8 * KIB, 500 * MIB + i * 64 * KIB, ns=2 * US)
+    one(
+        "mixed_access", "1199 times in 1200 accesses", "600 reads and 600 writes", ops=1200, cost_ns=2_400_000
+    )
 
 
 def test_mixed_access_spares_phases(app, find):
@@ -212,10 +241,10 @@ def test_mixed_access_spares_phases(app, find):
 
 
 def test_read_modify_write_fires(app, one):
+    place = scattered(4096)
     for i in range(100):
-        place = scattered(4096)
-        app.read("/db", 1, 4096, lambda _, i=i: place(i), ns=30 * US)
-        app.write("/db", 1, 4096, lambda _, i=i: place(i), ns=10 * US)
+        app.read("/db", 1, 4096, place(i), ns=30 * US)
+        app.write("/db", 1, 4096, place(i), ns=10 * US)
     one(
         "read_modify_write",
         "100 times a piece of /db is read, changed and written back",
@@ -228,8 +257,8 @@ def test_read_modify_write_fires(app, one):
 
 def test_read_modify_write_spares_other_places(app, find):
     for i in range(100):
-        app.read("/db", 1, 4096, lambda _, i=i: i * 8192, ns=30 * US)
-        app.write("/db", 1, 4096, lambda _, i=i: i * 8192 + 4096, ns=10 * US)
+        app.read("/db", 1, 4096, i * 8192, ns=30 * US)
+        app.write("/db", 1, 4096, i * 8192 + 4096, ns=10 * US)
     assert find("read_modify_write") == []
 
 
@@ -238,7 +267,14 @@ def test_short_transfers_fires(app, one):
     for i in range(100):
         app.call("pread", "/fuse", pos=i * 64 * KIB, length=64 * KIB, result=4 * KIB, ns=10 * US)
         app.call("pread", "/fuse", pos=i * 64 * KIB + 4 * KIB, length=60 * KIB, result=60 * KIB, ns=10 * US)
-    one("short_transfers", "100 of 200 calls ask for the rest", severity="high", ops=100, cost_ns=MS, file="/fuse")
+    one(
+        "short_transfers",
+        "100 of 200 calls ask for the rest",
+        severity="high",
+        ops=100,
+        cost_ns=MS,
+        file="/fuse",
+    )
 
 
 def test_short_transfers_spares_ends_of_files(app, find):
@@ -251,8 +287,13 @@ def test_short_transfers_spares_ends_of_files(app, find):
 def test_seek_per_access_fires(app, one):
     for i in range(1000):
         app.call("lseek", "/db", ns=US, result=i * 65536)
-        app.read("/db", 1, 4096, lambda _, i=i: i * 65536, ns=9 * US, call="read")
-    one("seek_per_access", "1000 seeks for 1000 reads and writes of /db take 10 %", severity="medium", ops=1000)
+        app.read("/db", 1, 4096, i * 65536, ns=9 * US, call="read")
+    one(
+        "seek_per_access",
+        "1000 seeks for 1000 reads and writes of /db take 10 %",
+        severity="medium",
+        ops=1000,
+    )
 
 
 def test_seek_per_access_spares_every_third(app, find):
@@ -283,7 +324,13 @@ def test_stdio_buffer_spares_larger_buffers(app, find):
 
 def test_stdio_flush_fires(app, one):
     app.write("/log", 1000, 80, ns=3 * US, call="fflush")
-    one("stdio_flush", "1000 times fflush, 80 bytes each, to /log", severity="high", bytes=80_000, cost_ns=3 * MS)
+    one(
+        "stdio_flush",
+        "1000 times fflush, 80 bytes each, to /log",
+        severity="high",
+        bytes=80_000,
+        cost_ns=3 * MS,
+    )
 
 
 def test_stdio_flush_spares_full_buffers(app, find):
@@ -333,7 +380,7 @@ def test_small_direct_spares_large_ones(app, find):
 
 def test_overwritten_data_fires(app, one):
     # one block written a hundred times: 1 of 100 writes was new
-    app.write("/state", 100, 4096, lambda i: 0, ns=10 * US)
+    app.write("/state", 100, 4096, 0, ns=10 * US)
     one(
         "overwritten_data",
         "0.4 MiB written for 0.0 MiB of data in /state",
@@ -370,3 +417,9 @@ def test_rereads_fires(app, one):
 def test_rereads_spares_less_than_half(app, find):
     app.read("/in", 16, MIB, ns=10 * US).read("/in", 15, MIB, ns=10 * US)
     assert find("rereads") == []
+
+
+def test_overwritten_data_fires_for_threads_that_write_the_same(scene, app, one):
+    for thread in (app, app.process.thread()):
+        thread.write("/state", 100, 4096, ns=10 * US)
+    one("overwritten_data", "2.0 bytes written for each byte", ops=200, bytes=819_200, cost_ns=MS)

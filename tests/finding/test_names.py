@@ -36,7 +36,13 @@ def test_fsync_bound_spares_99(app, find):
 def test_fsync_per_write_fires(app, one):
     for _ in range(100):
         app.write("/wal", 1, 512, ns=10 * US).call("fsync", "/wal", ns=MS)
-    one("fsync_per_write", "100 flushes for 100 writes of 512 bytes", "100 flushes for 100 writes,", ops=100, severity="high")
+    one(
+        "fsync_per_write",
+        "100 flushes for 100 writes of 512 bytes",
+        "100 flushes for 100 writes,",
+        ops=100,
+        severity="high",
+    )
 
 
 def test_fsync_per_write_spares_groups(app, find):
@@ -84,7 +90,13 @@ def test_reopened_files_spares_processes_that_open_once(scene, find):
 
 def test_repeated_stat_fires(app, one):
     app.call("stat", "/etc/localtime", times=1000, ns=2 * US).compute(8 * MS)
-    one("repeated_stat", "attributes of /etc/localtime read 1000 times", severity="high", ops=1000, cost_ns=2 * MS)
+    one(
+        "repeated_stat",
+        "attributes of /etc/localtime read 1000 times",
+        severity="high",
+        ops=1000,
+        cost_ns=2 * MS,
+    )
 
 
 def test_repeated_stat_spares_a_walk(app, find):
@@ -133,7 +145,15 @@ def test_metadata_bound_spares_data(app, find):
 def test_slow_metadata_fires(app, one):
     for i in range(5):
         app.open(f"/nfs/{i}", ns=MS).close(f"/nfs/{i}", ns=3 * MS)
-    one("slow_metadata", "10 calls", "take 2.0 ms each", "of which close took 0.015 s", ops=10, cost_ns=20 * MS, severity="high")
+    one(
+        "slow_metadata",
+        "10 calls",
+        "take 2.0 ms each",
+        "of which close took 0.015 s",
+        ops=10,
+        cost_ns=20 * MS,
+        severity="high",
+    )
 
 
 def test_slow_metadata_spares_just_under_a_millisecond(app, find):
@@ -143,7 +163,9 @@ def test_slow_metadata_spares_just_under_a_millisecond(app, find):
 
 def test_small_files_fires(app, one):
     for i in range(1000):
-        app.open(f"/src/{i}", ns=5 * US).read(f"/src/{i}", 1, 2 * KIB, ns=3 * US).close(f"/src/{i}", ns=2 * US)
+        app.open(f"/src/{i}", ns=5 * US).read(f"/src/{i}", 1, 2 * KIB, ns=3 * US).close(
+            f"/src/{i}", ns=2 * US
+        )
     one(
         "small_files",
         "1000 small files, 2048 bytes each",
@@ -165,7 +187,14 @@ def test_small_files_spares_large_ones(app, find):
 def test_unread_temporaries_fires(app, one):
     app.open("/tmp/sort", O_RDWR | O_CREAT).write("/tmp/sort", 16, 64 * KIB, ns=100 * US).close("/tmp/sort")
     app.call("unlink", "/tmp/sort")
-    one("unread_temporaries", "1.0 MiB written to temporary files", severity="high", ops=19, bytes=MIB, file="/tmp/sort")
+    one(
+        "unread_temporaries",
+        "1.0 MiB written to temporary files",
+        severity="high",
+        ops=19,
+        bytes=MIB,
+        file="/tmp/sort",
+    )
 
 
 def test_unread_temporaries_spares_what_another_program_reads(scene, app, find):
@@ -176,7 +205,9 @@ def test_unread_temporaries_spares_what_another_program_reads(scene, app, find):
 
 
 def test_unread_temporaries_spares_what_is_run(scene, app, find):
-    app.open("/tmp/a.out", O_RDWR | O_CREAT).write("/tmp/a.out", 16, 64 * KIB, ns=100 * US).close("/tmp/a.out")
+    app.open("/tmp/a.out", O_RDWR | O_CREAT).write("/tmp/a.out", 16, 64 * KIB, ns=100 * US).close(
+        "/tmp/a.out"
+    )
     scene.process("a.out", exe="/tmp/a.out").main.compute(MS)
     app.call("unlink", "/tmp/a.out")
     assert find("unread_temporaries") == []
@@ -186,12 +217,20 @@ def test_rewritten_in_place_fires(app, one):
     for _ in range(10):
         app.open("/etc/state", O_WRONLY | O_CREAT | O_TRUNC).write("/etc/state", 1, 300).close("/etc/state")
     app.compute(10_000 * MS)  # reported though it costs nothing: the data is at risk
-    one("rewritten_in_place", "/etc/state emptied and written anew 10 times, 300 bytes each", severity="low", ops=10, bytes=3000)
+    one(
+        "rewritten_in_place",
+        "/etc/state emptied and written anew 10 times, 300 bytes each",
+        severity="low",
+        ops=10,
+        bytes=3000,
+    )
 
 
 def test_rewritten_in_place_spares_rename(scene, app, find):
     for _ in range(10):
-        app.open("/etc/state.new", O_WRONLY | O_CREAT | O_TRUNC).write("/etc/state.new", 1, 300).close("/etc/state.new")
+        app.open("/etc/state.new", O_WRONLY | O_CREAT | O_TRUNC).write("/etc/state.new", 1, 300).close(
+            "/etc/state.new"
+        )
         app.call("rename", "/etc/state.new", file2=scene.file("/etc/state"))
     assert find("rewritten_in_place") == []
 
@@ -200,7 +239,14 @@ def test_descriptor_leak_fires(app, one):
     for i in range(256):
         app.open(f"/f{i}")
     app.open("/closed").close("/closed")
-    one("descriptor_leak", "256 descriptors opened and never closed", "256 opens of 256 files", severity="medium", cost_ns=None, process=app.process)
+    one(
+        "descriptor_leak",
+        "256 descriptors opened and never closed",
+        "256 opens of 256 files",
+        severity="medium",
+        cost_ns=None,
+        process=app.process,
+    )
 
 
 def test_descriptor_leak_spares_what_is_closed(app, find):
@@ -221,7 +267,13 @@ def test_descriptor_leak_spares_closing_in_bulk(app, find):
 def test_failed_opens_fires(app, one):
     for i in range(10):
         app.open(f"/root/{i}", errno=EACCES, ns=2 * US)
-    one("failed_opens", "10 opens of /root/0 and others fail with EACCES", ops=10, cost_ns=20 * US, severity="high")
+    one(
+        "failed_opens",
+        "10 opens of /root/0 and others fail with EACCES",
+        ops=10,
+        cost_ns=20 * US,
+        severity="high",
+    )
 
 
 def test_failed_opens_at_the_descriptor_limit_is_high(app, one):
@@ -238,7 +290,13 @@ def test_failed_opens_spares_nine(app, find):
 
 def test_io_errors_fires(app, one):
     app.compute(2 * MS).call("fsync", "/data", errno=EIO, result=-1)
-    one("io_errors", "1 times fsync on /data fails with EIO", "The first fails 0.002 s after the start", severity="high", ops=1)
+    one(
+        "io_errors",
+        "1 times fsync on /data fails with EIO",
+        "The first fails 0.002 s after the start",
+        severity="high",
+        ops=1,
+    )
 
 
 def test_io_errors_are_told_apart(app, find):

@@ -21,13 +21,17 @@ def test_slow_process_fires(scene, one):
 
 def test_slow_process_spares_less_than_half_more(scene, find):
     for i in range(4):
-        scene.process("solver", rank=i).main.write(f"/out.{i}", 10, MIB, ns=MS + (499 * US if i == 2 else 0)).until(100 * MS)
+        scene.process("solver", rank=i).main.write(
+            f"/out.{i}", 10, MIB, ns=MS + (499 * US if i == 2 else 0)
+        ).until(100 * MS)
     assert find("slow_process") == []
 
 
 def test_slow_process_spares_one_after_the_other(scene, find):
     for i in range(6):
-        scene.process("cc1", start=i * 10 * MS).main.write(f"/out.{i}", 1, MIB, ns=(8 if i == 3 else 1) * MS).until((i + 1) * 10 * MS)
+        scene.process("cc1", start=i * 10 * MS).main.write(
+            f"/out.{i}", 1, MIB, ns=(8 if i == 3 else 1) * MS
+        ).until((i + 1) * 10 * MS)
     assert find("slow_process") == []
 
 
@@ -36,7 +40,14 @@ def test_one_process_fires(scene, one):
     ranks[0].main.write("/out", 30, MIB, ns=MS).until(100 * MS)
     for rank in ranks[1:]:
         rank.main.write("/out", 10, MIB, ns=US).until(100 * MS)
-    one("one_process", "rank 0 of 4 moves 50 % of the bytes", severity="high", process=ranks[0], bytes=30 * MIB, cost_ns=30 * MS)
+    one(
+        "one_process",
+        "rank 0 of 4 moves 50 % of the bytes",
+        severity="high",
+        process=ranks[0],
+        bytes=30 * MIB,
+        cost_ns=30 * MS,
+    )
 
 
 def test_one_process_without_ranks_is_low(scene, one):
@@ -58,7 +69,13 @@ def test_slow_thread_fires(scene, one):
     threads = [app.main, *(app.thread() for _ in range(3))]
     for thread in threads:
         thread.read(f"/part.{thread.id}", 100, MIB, ns=(300 if thread is threads[1] else 100) * US)
-    one("slow_thread", "one of 4 threads spends 0.030 s in I/O, the typical one 0.010 s", thread=threads[1], cost_ns=20 * MS, severity="high")
+    one(
+        "slow_thread",
+        "one of 4 threads spends 0.030 s in I/O, the typical one 0.010 s",
+        thread=threads[1],
+        cost_ns=20 * MS,
+        severity="high",
+    )
 
 
 def test_slow_thread_spares_three_threads(scene, find):
@@ -81,13 +98,20 @@ def take_turns(scene, overlap):
     app = scene.process("app")
     threads = [app.main, *(app.thread() for _ in range(3))]
     for i in range(100):
-        threads[i % 4].until(i * (MS - overlap)).read("/data", 1, MIB, lambda _, i=i: i * MIB, ns=MS)
+        threads[i % 4].until(i * (MS - overlap)).read("/data", 1, MIB, i * MIB, ns=MS)
     return app
 
 
 def test_serial_io_fires(scene, one):
     app = take_turns(scene, overlap=0)
-    one("serial_io", "4 threads do I/O, but one at a time: 1.00 calls in flight", severity="high", process=app, ops=100, cost_ns=100 * MS)
+    one(
+        "serial_io",
+        "4 threads do I/O, but one at a time: 1.00 calls in flight",
+        severity="high",
+        process=app,
+        ops=100,
+        cost_ns=100 * MS,
+    )
 
 
 def test_serial_io_spares_overlap(scene, find):
@@ -104,7 +128,15 @@ def test_serial_io_spares_rare_io(scene, find):
 def test_shared_file_fires(scene, one):
     for i in range(4):
         scene.process("rank").main.write("/shared", 100, 4096, lambda k, i=i: (4 * k + i) * 4096, ns=100 * US)
-    one("shared_file", "4 processes write /shared at a time", "on average 4.0 processes", severity="high", ops=400, cost_ns=40 * MS, file="/shared")
+    one(
+        "shared_file",
+        "4 processes write /shared at a time",
+        "on average 4.0 processes",
+        severity="high",
+        ops=400,
+        cost_ns=40 * MS,
+        file="/shared",
+    )
 
 
 def test_shared_file_spares_three(scene, find):
@@ -121,7 +153,14 @@ def test_shared_file_spares_one_after_the_other(scene, find):
 
 def test_storage_idle_fires(app, one):
     app.read("/in", 1000, MIB, ns=5 * US).compute(95 * MS)
-    one("storage_idle", "calls on files take 5 % of the working time", severity="low", ops=1000, bytes=1000 * MIB, cost_ns=5 * MS)
+    one(
+        "storage_idle",
+        "calls on files take 5 % of the working time",
+        severity="low",
+        ops=1000,
+        bytes=1000 * MIB,
+        cost_ns=5 * MS,
+    )
 
 
 def test_storage_idle_spares_io(app, find):
@@ -151,7 +190,9 @@ def test_lock_waits_fires(scene, one):
 
 
 def test_lock_waits_spares_idle_workers(app, find):
-    app.wait("pthread_cond_wait", "condition", ns=MS, times=100).wait("pthread_mutex_lock", "lock", ns=US, times=9)
+    app.wait("pthread_cond_wait", "condition", ns=MS, times=100).wait(
+        "pthread_mutex_lock", "lock", ns=US, times=9
+    )
     app.compute(MS)
     assert find("lock_waits") == []
 
@@ -159,7 +200,14 @@ def test_lock_waits_spares_idle_workers(app, find):
 def test_latency_outliers_fires(app, one):
     app.read("/db", 998, ns=10 * US).read("/db", 2, ns=5 * MS).compute(30 * MS)
     # 2 of 1000: the 99.9th percentile is theirs; 10 ms of 50 ms
-    one("latency_outliers", "of pread takes 5.0 ms and more", "2 of 1000 calls", severity="high", ops=2, cost_ns=10 * MS)
+    one(
+        "latency_outliers",
+        "of pread takes 5.0 ms and more",
+        "2 of 1000 calls",
+        severity="high",
+        ops=2,
+        cost_ns=10 * MS,
+    )
 
 
 def test_latency_outliers_spares_one_in_a_thousand(app, find):
@@ -177,7 +225,14 @@ def test_stalled_fires(scene, app, one):
     app.read("/in", 100, MIB, ns=MS).call("fsync", "/out", ns=1500 * MS)
     other.read("/in2", 100, MIB, ns=2 * MS).call("write", "/out", ns=1300 * MS)
     # from 0.2 s, the last return, to 1.5 s, when the write comes back
-    one("stalled", "no I/O returns for 1.300 s while 2 calls are in flight", "From 0.200 s to 1.500 s", severity="high", ops=2, cost_ns=1300 * MS)
+    one(
+        "stalled",
+        "no I/O returns for 1.300 s while 2 calls are in flight",
+        "From 0.200 s to 1.500 s",
+        severity="high",
+        ops=2,
+        cost_ns=1300 * MS,
+    )
 
 
 def test_stalled_spares_others_progress(scene, app, find):
@@ -197,14 +252,26 @@ def test_mapped_files_fires(scene, one):
     db = scene.process("db", major_faults=1000)
     db.main.compute(MS)
     scene.unseen("mapped_file", 64 * MIB, db)
-    one("mapped_files", "mapped files of 64.0 MiB", "with 1000 faults that read from storage", severity="low", process=db, bytes=64 * MIB)
+    one(
+        "mapped_files",
+        "mapped files of 64.0 MiB",
+        "with 1000 faults that read from storage",
+        severity="low",
+        process=db,
+        bytes=64 * MIB,
+    )
 
 
 def test_mapped_files_without_fault_counts_fires(scene, one):
     db = scene.process("db")
     db.main.read("/db", 10, MIB)
     scene.unseen("mapped_file", 64 * MIB, db)
-    one("mapped_files", "mapped files of 64.0 MiB cause I/O that no call shows.", "of all programs: 10.0 MiB", severity="low")
+    one(
+        "mapped_files",
+        "mapped files of 64.0 MiB cause I/O that no call shows.",
+        "of all programs: 10.0 MiB",
+        severity="low",
+    )
 
 
 def test_mapped_files_spares_what_is_cached(scene, find):
@@ -217,7 +284,14 @@ def test_mapped_files_spares_what_is_cached(scene, find):
 def test_polling_fires(app, one):
     for _ in range(100):
         app.wait("sleep", "sleep", ns=10 * MS).call("stat", "/run/ready", ns=US)
-    one("polling", "100 sleeps of 10.0 ms between checks of files, most of /run/ready", severity="medium", ops=100, cost_ns=S, thread=app)
+    one(
+        "polling",
+        "100 sleeps of 10.0 ms between checks of files, most of /run/ready",
+        severity="medium",
+        ops=100,
+        cost_ns=S,
+        thread=app,
+    )
 
 
 def test_polling_spares_a_rate_limit(app, find):
