@@ -2,7 +2,8 @@
 -- EMFILE, and files that were removed keep their space. A row is about one process; its files are counted
 -- only where it opened more than it closed, and not at all if it closes in bulk (close_range, closefrom).
 --
--- @param leak_descriptors BIGINT 256: descriptors left open by one process; a quarter of the usual soft limit of 1024 (getrlimit(2), RLIMIT_NOFILE)
+-- @param leak_descriptors BIGINT 256: descriptors left open by one process; a quarter of the usual soft
+--     limit of 1024 (getrlimit(2), RLIMIT_NOFILE)
 -- @requires activity, effort
 WITH bulk AS (
     SELECT DISTINCT node, process FROM activity WHERE call = 'close_range'
@@ -14,8 +15,9 @@ per_file AS (
         a.process,
         a.process_name,
         a.path,
-        CAST(sum(CASE WHEN a.call IN ('close', 'fclose', 'closedir') THEN 0 ELSE a.ops - a.failed END) AS BIGINT) AS opens,
-        CAST(sum(CASE WHEN a.call IN ('close', 'fclose', 'closedir') THEN a.ops ELSE a.failed - a.ops END) AS BIGINT) * -1
+        CAST(sum(CASE WHEN a.call IN ('close', 'fclose', 'closedir') THEN 0 ELSE a.ops - a.failed END) AS BIGINT)
+            AS opens,
+        CAST(sum(CASE WHEN a.call IN ('close', 'fclose', 'closedir') THEN -a.ops ELSE a.ops - a.failed END) AS BIGINT)
             AS left_open,
         min(a.start_ts) AS start_ts,
         max(a.end_ts) AS end_ts
@@ -24,7 +26,7 @@ per_file AS (
     WHERE a.call IN ('open', 'creat', 'fopen', 'mkstemp', 'opendir', 'dup', 'close', 'fclose', 'closedir')
         AND a.file IS NOT NULL
     GROUP BY a.node, a.process, a.process_name, a.path
-    HAVING CAST(sum(CASE WHEN a.call IN ('close', 'fclose', 'closedir') THEN a.ops ELSE a.failed - a.ops END) AS BIGINT) < 0
+    HAVING sum(CASE WHEN a.call IN ('close', 'fclose', 'closedir') THEN -a.ops ELSE a.ops - a.failed END) > 0
 ),
 
 found AS (

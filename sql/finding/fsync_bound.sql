@@ -20,16 +20,16 @@ WITH per_file AS (
         path,
         min(process) AS process_min,
         max(process) AS process_max,
-        CAST(sum(CASE WHEN kind = 'flush' THEN ops ELSE 0 END) AS BIGINT) AS ops,
+        CAST(sum(CASE WHEN kind <> 'write' THEN ops ELSE 0 END) AS BIGINT) AS ops,
         CAST(sum(CASE WHEN kind = 'write' THEN ops ELSE 0 END) AS BIGINT) AS writes,
         CAST(sum(CASE WHEN kind = 'write' THEN bytes ELSE 0 END) AS BIGINT) AS bytes,
-        CAST(sum(CASE WHEN kind = 'flush' THEN io_ns ELSE 0 END) AS BIGINT) AS cost_ns,
+        CAST(sum(CASE WHEN kind <> 'write' THEN io_ns ELSE 0 END) AS BIGINT) AS cost_ns,
         min(start_ts) AS start_ts,
         max(end_ts) AS end_ts
     FROM activity
     WHERE kind = 'write' OR call IN ('fsync', 'fdatasync', 'sync_file_range', 'msync')
     GROUP BY process_name, file, path
-    HAVING sum(CASE WHEN kind = 'flush' THEN ops ELSE 0 END) > 0
+    HAVING sum(CASE WHEN kind <> 'write' THEN ops ELSE 0 END) > 0
 ),
 
 found AS (
@@ -84,7 +84,7 @@ SELECT
         'PRAGMA journal_mode=WAL with synchronous=NORMAL; PostgreSQL: commit_delay, ',
         'synchronous_commit=off for what may be lost, compare wal_sync_method with pg_test_fsync; ',
         'Redis: appendfsync everysec). Put the log on a drive with power-loss protection. fdatasync ',
-        'instead of fsync on a preallocated file saves the journal''s commit.'
+        'instead of fsync on a preallocated file saves the journal’s commit.'
     ) AS advice
 FROM found AS f
 CROSS JOIN params AS p

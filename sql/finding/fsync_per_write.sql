@@ -17,16 +17,18 @@ WITH per_file AS (
         path,
         min(process) AS process_min,
         max(process) AS process_max,
-        CAST(sum(CASE WHEN kind = 'flush' THEN ops ELSE 0 END) AS BIGINT) AS ops,
+        CAST(sum(CASE WHEN kind <> 'write' THEN ops ELSE 0 END) AS BIGINT) AS ops,
         CAST(sum(CASE WHEN kind = 'write' THEN ops ELSE 0 END) AS BIGINT) AS writes,
         CAST(sum(CASE WHEN kind = 'write' THEN bytes ELSE 0 END) AS BIGINT) AS bytes,
-        CAST(sum(CASE WHEN kind = 'flush' THEN io_ns ELSE 0 END) AS BIGINT) AS cost_ns,
+        CAST(sum(CASE WHEN kind <> 'write' THEN io_ns ELSE 0 END) AS BIGINT) AS cost_ns,
         min(start_ts) AS start_ts,
         max(end_ts) AS end_ts
     FROM activity
     WHERE kind = 'write' OR call IN ('fsync', 'fdatasync', 'sync_file_range', 'msync')
     GROUP BY process_name, file, path
-    HAVING 2 * sum(CASE WHEN kind = 'flush' THEN ops ELSE 0 END) >= sum(CASE WHEN kind = 'write' THEN ops ELSE 0 END) AND sum(CASE WHEN kind = 'write' THEN ops ELSE 0 END) > 0
+    HAVING 2 * sum(CASE WHEN kind <> 'write' THEN ops ELSE 0 END)
+        >= sum(CASE WHEN kind = 'write' THEN ops ELSE 0 END)
+        AND sum(CASE WHEN kind = 'write' THEN ops ELSE 0 END) > 0
 ),
 
 found AS (

@@ -9,7 +9,8 @@
 WITH failed AS (
     SELECT o.node, o.thread, o.file, o.call, o.errno, o.ts, coalesce(o.dur, 0) AS dur
     FROM file_op AS o
-    SEMI JOIN call AS c ON c.call = o.call AND (c.kind IN ('read', 'write', 'flush') OR c.call IN ('truncate', 'fallocate', 'close'))
+    SEMI JOIN call AS c ON c.call = o.call 
+        AND (c.kind IN ('read', 'write', 'flush') OR c.call IN ('truncate', 'fallocate', 'close'))
     WHERE o.errno IN (5, 27, 28, 30, 61, 110, 116, 121, 122)
 ),
 
@@ -80,11 +81,11 @@ SELECT
             )
         WHEN f.errno IN (5, 61, 121) THEN concat(
                 'Look at dmesg and smartctl -a, copy what can be read (ddrescue), replace the device. Treat ',
-                'a failed fsync as lost data: write it again from the start, don''t call fsync again.'
+                'a failed fsync as lost data: write it again from the start, don’t call fsync again.'
             )
         ELSE concat(
                 'Look at the server and the network (dmesg, mount options hard and timeo), open the file ',
-                'again, and repeat what wasn''t acknowledged.'
+                'again, and repeat what wasn’t acknowledged.'
             )
     END AS advice
 FROM found AS f

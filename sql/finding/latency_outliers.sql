@@ -8,7 +8,8 @@
 -- @param min_share DOUBLE 0.01: a smaller share of the working time is no finding
 -- @param medium_share DOUBLE 0.05: share of the working time from which a finding is medium
 -- @param high_share DOUBLE 0.2: share of the working time from which a finding is high
--- @param min_ops BIGINT 1000: fewer calls are no finding (Drishti, small_requests_absolute and random_operations_absolute)
+-- @param min_ops BIGINT 1000: fewer calls are no finding (Drishti, small_requests_absolute and
+--     random_operations_absolute)
 -- @param tail_ratio DOUBLE 100: latency of the slowest thousandth, in medians, from which it is an outlier
 -- @param tail_ns BIGINT 1000000 ns: a slowest thousandth below this disturbs nobody
 -- @requires latency, effort
@@ -100,11 +101,11 @@ SELECT
         CAST(CAST(f.max_ns / 1e6 AS DECIMAL(18, 1)) AS VARCHAR), ' ms.'
     ) AS evidence,
     concat(
-        'Look at when they happen (the report''s latency over time) and at what else runs then. ',
+        'Look at when they happen (the report’s latency over time) and at what else runs then. ',
         'Writes: smaller vm.dirty_background_bytes, so that write-back begins early; flush in a ',
         'thread of its own. Device: the scheduler (kyber or mq-deadline bound latency), discard by ',
         'fstrim instead of mount option, another volume for the log. Cloud volumes: compare with the ',
-        'volume''s IOPS and burst limits.'
+        'volume’s IOPS and burst limits.'
     ) AS advice
 FROM found AS f
 CROSS JOIN params AS p

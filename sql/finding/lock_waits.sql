@@ -89,9 +89,9 @@ SELECT
         CAST(CAST(f.top_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s.'
     ) AS evidence,
     concat(
-        'Don''t hold the lock during I/O: prepare outside, let one thread write for all (group ',
+        'Don’t hold the lock during I/O: prepare outside, let one thread write for all (group ',
         'commit), split the lock (per file, per shard), read under a shared lock or a snapshot. File ',
-        'locks: SQLite with PRAGMA journal_mode=WAL (readers don''t block the writer) and ',
+        'locks: SQLite with PRAGMA journal_mode=WAL (readers don’t block the writer) and ',
         'busy_timeout; PostgreSQL: pg_stat_activity.wait_event names the lock.'
     ) AS advice
 FROM found AS f

@@ -58,7 +58,7 @@ SELECT
     concat(
         'Record with --kernel to see page faults and write-back. For fewer faults: ',
         'madvise(MADV_WILLNEED) or MAP_POPULATE before the pages are needed, MADV_RANDOM or ',
-        'MADV_SEQUENTIAL for the pattern, huge pages; or read into a buffer of one''s own, where ',
+        'MADV_SEQUENTIAL for the pattern, huge pages; or read into a buffer of one’s own, where ',
         'errors and latency are visible.'
     ) AS advice
 FROM found AS f

@@ -85,7 +85,7 @@ SELECT
         CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s in all.'
     ) AS evidence,
     concat(
-        'Shorten the search: put the directory that has the files first, drop those that don''t ',
+        'Shorten the search: put the directory that has the files first, drop those that don’t ',
         'exist, give full paths. Python: fewer sys.path entries, a zip or frozen modules, ',
         'PYTHONDONTWRITEBYTECODE off; loaders: -rpath instead of a long LD_LIBRARY_PATH, ldconfig; ',
         'compilers: precompiled headers, fewer -I; shells: hash. MPI: copy the software to ',

@@ -9,7 +9,8 @@
 -- @param medium_share DOUBLE 0.05: share of the working time from which a finding is medium
 -- @param high_share DOUBLE 0.2: share of the working time from which a finding is high
 -- @param peers BIGINT 4: fewer processes or threads side by side are not compared
--- @param imbalance_ratio DOUBLE 0.5: share of the bytes of all peers that one of them moves (Drishti, imbalance_size, takes 0.3 between the largest and the smallest)
+-- @param imbalance_ratio DOUBLE 0.5: share of the bytes of all peers that one of them moves (Drishti,
+--     imbalance_size, takes 0.3 between the largest and the smallest)
 -- @requires activity, process, effort
 WITH did AS (
     SELECT

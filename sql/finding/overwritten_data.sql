@@ -9,7 +9,8 @@
 -- @param medium_share DOUBLE 0.05: share of the working time from which a finding is medium
 -- @param high_share DOUBLE 0.2: share of the working time from which a finding is high
 -- @param pattern_ops BIGINT 100: fewer occurrences of a pattern that is wrong by itself are no finding
--- @param overwrite_ratio DOUBLE 2: bytes written for each byte that ends up in the file, from which it is a finding
+-- @param overwrite_ratio DOUBLE 2: bytes written for each byte that ends up in the file, from which it is a
+--     finding
 -- @requires file_op, call, step, effort
 WITH again AS (
     -- A file that one thread goes through in one run has no byte written twice.

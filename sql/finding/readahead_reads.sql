@@ -7,9 +7,12 @@
 --
 -- @param min_share DOUBLE 0.01: a smaller share of the working time is no finding
 -- @param medium_share DOUBLE 0.05: share of the working time from which a finding is medium
--- @param min_ops BIGINT 1000: fewer calls are no finding (Drishti, small_requests_absolute and random_operations_absolute)
--- @param small_ratio DOUBLE 0.1: share of small requests from which they are a finding (Drishti, small_requests)
--- @param consecutive_ratio DOUBLE 0.9: share of consecutive accesses from which a file is read or written in order
+-- @param min_ops BIGINT 1000: fewer calls are no finding (Drishti, small_requests_absolute and
+--     random_operations_absolute)
+-- @param small_ratio DOUBLE 0.1: share of small requests from which they are a finding (Drishti,
+--     small_requests)
+-- @param consecutive_ratio DOUBLE 0.9: share of consecutive accesses from which a file is read or written
+--     in order
 -- @requires activity, step, effort
 WITH per_file AS (
     SELECT

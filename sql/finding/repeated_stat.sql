@@ -5,8 +5,10 @@
 -- @param min_share DOUBLE 0.01: a smaller share of the working time is no finding
 -- @param medium_share DOUBLE 0.05: share of the working time from which a finding is medium
 -- @param high_share DOUBLE 0.2: share of the working time from which a finding is high
--- @param min_ops BIGINT 1000: fewer calls are no finding (Drishti, small_requests_absolute and random_operations_absolute)
--- @param stat_times BIGINT 10: questions for the attributes of one file by one process from which they count as repeated
+-- @param min_ops BIGINT 1000: fewer calls are no finding (Drishti, small_requests_absolute and
+--     random_operations_absolute)
+-- @param stat_times BIGINT 10: questions for the attributes of one file by one process from which they
+--     count as repeated
 -- @requires activity, effort
 WITH repeated AS (
     SELECT
@@ -86,7 +88,7 @@ SELECT
     concat(
         'Keep the answer, or watch for changes with inotify. Open and handle the error instead of ',
         'asking with access first. Web servers: cache (nginx: open_file_cache; PHP: ',
-        'opcache.revalidate_freq, realpath_cache_size). TZ=:/etc/localtime stops glibc''s stat for ',
+        'opcache.revalidate_freq, realpath_cache_size). TZ=:/etc/localtime stops glibc’s stat for ',
         'each localtime. NFS: a longer actimeo=.'
     ) AS advice
 FROM found AS f

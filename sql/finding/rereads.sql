@@ -8,7 +8,8 @@
 -- @param min_share DOUBLE 0.01: a smaller share of the working time is no finding
 -- @param medium_share DOUBLE 0.05: share of the working time from which a finding is medium
 -- @param high_share DOUBLE 0.2: share of the working time from which a finding is high
--- @param reread_ratio DOUBLE 0.5: share of the bytes read from a file that were read before, from which it counts; Drishti (P09) compares with the highest offset
+-- @param reread_ratio DOUBLE 0.5: share of the bytes read from a file that were read before, from which it
+--     counts; Drishti (P09) compares with the highest offset
 -- @param reread_bytes BIGINT 1048576 bytes: fewer bytes read again are no finding
 -- @requires reread, activity, effort
 WITH readers AS (

@@ -4,7 +4,8 @@
 -- @param min_share DOUBLE 0.01: a smaller share of the working time is no finding
 -- @param medium_share DOUBLE 0.05: share of the working time from which a finding is medium
 -- @param high_share DOUBLE 0.2: share of the working time from which a finding is high
--- @param min_ops BIGINT 1000: fewer calls are no finding (Drishti, small_requests_absolute and random_operations_absolute)
+-- @param min_ops BIGINT 1000: fewer calls are no finding (Drishti, small_requests_absolute and
+--     random_operations_absolute)
 -- @requires activity, effort
 WITH per_file AS (
     SELECT

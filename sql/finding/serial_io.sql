@@ -6,8 +6,10 @@
 -- every 16th of 1,024 slices of the recording, if there are more than a million calls.
 --
 -- @param peers BIGINT 4: fewer processes or threads side by side are not compared
--- @param serial_ratio DOUBLE 1.1: calls in flight on average, while there is one, up to which I/O counts as serialised
--- @param serial_busy DOUBLE 0.5: share of the time with a call in flight below which serialised I/O does not matter
+-- @param serial_ratio DOUBLE 1.1: calls in flight on average, while there is one, up to which I/O counts as
+--     serialised
+-- @param serial_busy DOUBLE 0.5: share of the time with a call in flight below which serialised I/O does
+--     not matter
 -- @requires activity, file_op, thread, effort
 WITH working AS (
     SELECT node, process, process_name, thread, CAST(sum(io_ns) AS BIGINT) AS io_ns, CAST(sum(ops) AS BIGINT) AS ops
@@ -112,7 +114,7 @@ SELECT
         'Find the lock around the I/O (finding_lock_waits): give each thread its own descriptor or ',
         'stream, use pread and pwrite instead of seek and read, split the file, or let one thread ',
         'keep many requests in flight (io_uring). Python: read in threads releases the GIL, parsing ',
-        'doesn''t; use processes for that.'
+        'doesn’t; use processes for that.'
     ) AS advice
 FROM found AS f
 CROSS JOIN params AS p

@@ -70,10 +70,10 @@ SELECT
         CAST(CAST(f.close_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s.'
     ) AS evidence,
     concat(
-        'Look at what is below: nfsiostat or mountstats for round trips, the metadata server''s ',
-        'load, a directory with very many entries (ext4: dir_index). If close is slow, the data is ',
-        'written there: write earlier (sync_file_range, fdatasync in a second thread) or close in ',
-        'another thread. NFS: noatime, nconnect=, longer actimeo=.'
+        'Look at what is below: nfsiostat or mountstats for round trips, the metadata server’s load, ',
+        'a directory with very many entries (ext4: dir_index). If close is slow, the data is written ',
+        'there: write earlier (sync_file_range, fdatasync in a second thread) or close in another ',
+        'thread. NFS: noatime, nconnect=, longer actimeo=.'
     ) AS advice
 FROM found AS f
 CROSS JOIN params AS p

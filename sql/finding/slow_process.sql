@@ -9,7 +9,8 @@
 -- @param medium_share DOUBLE 0.05: share of the working time from which a finding is medium
 -- @param high_share DOUBLE 0.2: share of the working time from which a finding is high
 -- @param peers BIGINT 4: fewer processes or threads side by side are not compared
--- @param straggler_ratio DOUBLE 1.5: time of the slowest in medians of its peers from which it lags; Drishti (imbalance_stragglers) takes 0.15 of the slowest, on shared files only
+-- @param straggler_ratio DOUBLE 1.5: time of the slowest in medians of its peers from which it lags;
+--     Drishti (imbalance_stragglers) takes 0.15 of the slowest, on shared files only
 -- @requires activity, process, effort
 WITH did AS (
     SELECT

@@ -27,7 +27,8 @@ WITH per_file AS (
     WHERE file IS NOT NULL
     GROUP BY process_name, file, path
     HAVING sum(CASE WHEN call IN ('open', 'creat', 'fopen') THEN ops - failed ELSE 0 END) > 0
-        AND sum(CASE WHEN kind IN ('read', 'write') THEN bytes ELSE 0 END) BETWEEN 1 AND (SELECT small_file_bytes FROM params)
+        AND sum(CASE WHEN kind IN ('read', 'write') THEN bytes ELSE 0 END) 
+            BETWEEN 1 AND (SELECT small_file_bytes FROM params)
 ),
 
 found AS (

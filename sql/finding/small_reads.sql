@@ -9,10 +9,13 @@
 -- @param min_share DOUBLE 0.01: a smaller share of the working time is no finding
 -- @param medium_share DOUBLE 0.05: share of the working time from which a finding is medium
 -- @param high_share DOUBLE 0.2: share of the working time from which a finding is high
--- @param min_ops BIGINT 1000: fewer calls are no finding (Drishti, small_requests_absolute and random_operations_absolute)
+-- @param min_ops BIGINT 1000: fewer calls are no finding (Drishti, small_requests_absolute and
+--     random_operations_absolute)
 -- @param small_bytes BIGINT 131072 bytes: a request of fewer bytes is small
--- @param small_ratio DOUBLE 0.1: share of small requests from which they are a finding (Drishti, small_requests)
--- @param consecutive_ratio DOUBLE 0.9: share of consecutive accesses from which a file is read or written in order
+-- @param small_ratio DOUBLE 0.1: share of small requests from which they are a finding (Drishti,
+--     small_requests)
+-- @param consecutive_ratio DOUBLE 0.9: share of consecutive accesses from which a file is read or written
+--     in order
 -- @requires activity, step, effort
 WITH per_file AS (
     SELECT
@@ -104,7 +107,7 @@ SELECT
                 'Read what is needed together with one preadv or one larger pread, keep hot blocks in memory ',
                 '(a larger buffer pool: shared_buffers in PostgreSQL, PRAGMA cache_size in SQLite), or ',
                 'overlap the requests with io_uring or threads. With MPI: MPI_File_read_all, which merges ',
-                'the ranks'' requests.'
+                'the ranks’ requests.'
             )
     END AS advice
 FROM found AS f

@@ -9,11 +9,15 @@
 -- @param min_share DOUBLE 0.01: a smaller share of the working time is no finding
 -- @param medium_share DOUBLE 0.05: share of the working time from which a finding is medium
 -- @param high_share DOUBLE 0.2: share of the working time from which a finding is high
--- @param min_ops BIGINT 1000: fewer calls are no finding (Drishti, small_requests_absolute and random_operations_absolute)
+-- @param min_ops BIGINT 1000: fewer calls are no finding (Drishti, small_requests_absolute and
+--     random_operations_absolute)
 -- @param small_bytes BIGINT 131072 bytes: a request of fewer bytes is small
--- @param small_ratio DOUBLE 0.1: share of small requests from which they are a finding (Drishti, small_requests)
--- @param consecutive_ratio DOUBLE 0.9: share of consecutive accesses from which a file is read or written in order
--- @param tiny_bytes BIGINT 4096 bytes: requests of fewer bytes on average are tiny: a page, and the buffer of a stdio stream in glibc (st_blksize, setbuf(3))
+-- @param small_ratio DOUBLE 0.1: share of small requests from which they are a finding (Drishti,
+--     small_requests)
+-- @param consecutive_ratio DOUBLE 0.9: share of consecutive accesses from which a file is read or written
+--     in order
+-- @param tiny_bytes BIGINT 4096 bytes: requests of fewer bytes on average are tiny: a page, and the buffer
+--     of a stdio stream in glibc (st_blksize, setbuf(3))
 -- @requires activity, step, effort
 WITH per_file AS (
     SELECT
@@ -104,7 +108,7 @@ SELECT
         ELSE concat(
                 'Sort and merge neighbouring blocks before writing (pwritev); many rows in one transaction ',
                 '(SQLite: BEGIN … COMMIT around the inserts, PRAGMA journal_mode=WAL; PostgreSQL: COPY or ',
-                'multi-row INSERT). With MPI: MPI_File_write_all, which merges the ranks'' requests.'
+                'multi-row INSERT). With MPI: MPI_File_write_all, which merges the ranks’ requests.'
             )
     END AS advice
 FROM found AS f

@@ -7,7 +7,8 @@
 --
 -- @param medium_share DOUBLE 0.05: share of the working time from which a finding is medium
 -- @param high_share DOUBLE 0.2: share of the working time from which a finding is high
--- @param stall_ns BIGINT 1000000000 ns: time without any call returning that counts as a stall; a disk needs 10 ms for a request
+-- @param stall_ns BIGINT 1000000000 ns: time without any call returning that counts as a stall; a disk
+--     needs 10 ms for a request
 -- @requires file_op, thread, process, file, effort
 WITH ends AS (
     -- Of each slice only the first and the last return matter: a gap of stall_ns reaches over a slice's edge.
@@ -99,8 +100,8 @@ SELECT
     ) AS evidence,
     concat(
         'Look at what the system did then: dmesg (hung tasks, resets, timeouts), write-back (grep ',
-        'Dirty /proc/meminfo; smaller vm.dirty_bytes and vm.dirty_background_bytes), the server''s ',
-        'log for NFS or Ceph (slow requests), the volume''s throttling. If it is one fsync: bound ',
+        'Dirty /proc/meminfo; smaller vm.dirty_bytes and vm.dirty_background_bytes), the server’s ',
+        'log for NFS or Ceph (slow requests), the volume’s throttling. If it is one fsync: bound ',
         'what it has to write by flushing earlier (sync_file_range).'
     ) AS advice
 FROM found AS f

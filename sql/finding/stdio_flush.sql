@@ -4,8 +4,10 @@
 -- @param min_share DOUBLE 0.01: a smaller share of the working time is no finding
 -- @param medium_share DOUBLE 0.05: share of the working time from which a finding is medium
 -- @param high_share DOUBLE 0.2: share of the working time from which a finding is high
--- @param min_ops BIGINT 1000: fewer calls are no finding (Drishti, small_requests_absolute and random_operations_absolute)
--- @param tiny_bytes BIGINT 4096 bytes: requests of fewer bytes on average are tiny: a page, and the buffer of a stdio stream in glibc (st_blksize, setbuf(3))
+-- @param min_ops BIGINT 1000: fewer calls are no finding (Drishti, small_requests_absolute and
+--     random_operations_absolute)
+-- @param tiny_bytes BIGINT 4096 bytes: requests of fewer bytes on average are tiny: a page, and the buffer
+--     of a stdio stream in glibc (st_blksize, setbuf(3))
 -- @requires activity, effort
 WITH per_file AS (
     SELECT
@@ -70,8 +72,8 @@ SELECT
         CAST(CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR), ' MiB.'
     ) AS evidence,
     concat(
-        'Flush at the points where somebody waits for the output: ''\n'' instead of std::endl, no ',
-        'flush=True or -u in Python, $| = 0 in Perl, stdbuf -oL or -o1M for a program that can''t be ',
+        'Flush at the points where somebody waits for the output: a newline instead of std::endl, no ',
+        'flush=True or -u in Python, $| = 0 in Perl, stdbuf -oL or -o1M for a program that can’t be ',
         'changed.'
     ) AS advice
 FROM found AS f

@@ -4,8 +4,10 @@
 -- I/O that no call shows (mapped files) looks like computing: see `finding_mapped_files`. A note, always
 -- low.
 --
--- @param min_ops BIGINT 1000: fewer calls are no finding (Drishti, small_requests_absolute and random_operations_absolute)
--- @param idle_share DOUBLE 0.05: share of the working time that file calls take, up to which storage is not the problem
+-- @param min_ops BIGINT 1000: fewer calls are no finding (Drishti, small_requests_absolute and
+--     random_operations_absolute)
+-- @param idle_share DOUBLE 0.05: share of the working time that file calls take, up to which storage is not
+--     the problem
 -- @requires activity, effort
 WITH found AS (
     SELECT

@@ -8,7 +8,8 @@
 -- @param min_share DOUBLE 0.01: a smaller share of the working time is no finding
 -- @param medium_share DOUBLE 0.05: share of the working time from which a finding is medium
 -- @param high_share DOUBLE 0.2: share of the working time from which a finding is high
--- @param min_ops BIGINT 1000: fewer calls are no finding (Drishti, small_requests_absolute and random_operations_absolute)
+-- @param min_ops BIGINT 1000: fewer calls are no finding (Drishti, small_requests_absolute and
+--     random_operations_absolute)
 -- @param strided_ratio DOUBLE 0.5: share of strided accesses that makes a pattern strided
 -- @requires step, effort
 WITH per_file AS (

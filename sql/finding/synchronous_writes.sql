@@ -1,5 +1,8 @@
 -- Small writes through O_SYNC or O_DSYNC: each write waits until it is durable, as if a flush followed it
--- (open(2)).
+-- (open(2)). It costs what a flush costs, whatever the size.
+--
+-- Counted are files that a program opened with either flag and whose writes are small on average. A flush
+-- after each write is `finding_fsync_per_write`.
 --
 -- @param min_share DOUBLE 0.01: a smaller share of the working time is no finding
 -- @param medium_share DOUBLE 0.05: share of the working time from which a finding is medium

@@ -8,9 +8,12 @@
 -- @param min_share DOUBLE 0.01: a smaller share of the working time is no finding
 -- @param medium_share DOUBLE 0.05: share of the working time from which a finding is medium
 -- @param high_share DOUBLE 0.2: share of the working time from which a finding is high
--- @param min_ops BIGINT 1000: fewer calls are no finding (Drishti, small_requests_absolute and random_operations_absolute)
--- @param consecutive_ratio DOUBLE 0.9: share of consecutive accesses from which a file is read or written in order
--- @param tiny_bytes BIGINT 4096 bytes: requests of fewer bytes on average are tiny: a page, and the buffer of a stdio stream in glibc (st_blksize, setbuf(3))
+-- @param min_ops BIGINT 1000: fewer calls are no finding (Drishti, small_requests_absolute and
+--     random_operations_absolute)
+-- @param consecutive_ratio DOUBLE 0.9: share of consecutive accesses from which a file is read or written
+--     in order
+-- @param tiny_bytes BIGINT 4096 bytes: requests of fewer bytes on average are tiny: a page, and the buffer
+--     of a stdio stream in glibc (st_blksize, setbuf(3))
 -- @requires activity, step, effort
 WITH per_file AS (
     SELECT
@@ -95,7 +98,7 @@ SELECT
     ) AS evidence,
     concat(
         'Buffer the output and write 64 KiB or more at once: a stdio stream without fflush after ',
-        'each line (setvbuf with _IOFBF), buffering= in Python''s open, BufWriter in Rust, an ',
+        'each line (setvbuf with _IOFBF), buffering= in Python’s open, BufWriter in Rust, an ',
         'asynchronous appender for log frameworks; drop O_APPEND writes per line in favour of one ',
         'per batch.'
     ) AS advice

@@ -8,9 +8,11 @@
 -- @param min_share DOUBLE 0.01: a smaller share of the working time is no finding
 -- @param medium_share DOUBLE 0.05: share of the working time from which a finding is medium
 -- @param high_share DOUBLE 0.2: share of the working time from which a finding is high
--- @param min_ops BIGINT 1000: fewer calls are no finding (Drishti, small_requests_absolute and random_operations_absolute)
+-- @param min_ops BIGINT 1000: fewer calls are no finding (Drishti, small_requests_absolute and
+--     random_operations_absolute)
 -- @param block_bytes BIGINT 4096 bytes: block of the file system, for alignment
--- @param unaligned_ratio DOUBLE 0.1: share of unaligned jumps from which they are a finding (Drishti, misaligned_requests)
+-- @param unaligned_ratio DOUBLE 0.1: share of unaligned jumps from which they are a finding (Drishti,
+--     misaligned_requests)
 -- @requires step, effort
 WITH per_file AS (
     SELECT

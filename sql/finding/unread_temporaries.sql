@@ -92,7 +92,7 @@ SELECT
     concat(
         'Keep the data in memory or on tmpfs ($TMPDIR, PRAGMA temp_store=MEMORY), give sorts and ',
         'joins more memory (PostgreSQL: work_mem, log_temp_files shows them), open with O_TMPFILE ',
-        'where a name isn''t needed. SQLite: PRAGMA journal_mode=WAL instead of a rollback journal ',
+        'where a name isn’t needed. SQLite: PRAGMA journal_mode=WAL instead of a rollback journal ',
         '(or TRUNCATE, PERSIST to spare the removal). Compilers: -pipe.'
     ) AS advice
 FROM found AS f

@@ -307,3 +307,9 @@ def test_io_errors_are_told_apart(app, find):
 def test_io_errors_spares_try_again(app, find):
     app.call("read", "/data", errno=EAGAIN, result=-1, times=50)
     assert find("io_errors") == []
+
+
+def test_fsync_bound_counts_msync(app, one):
+    for _ in range(100):
+        app.call("msync", "/map", ns=MS)
+    one("fsync_bound", "100 flushes of /map, 0 bytes each", severity="high", cost_ns=100 * MS)
