@@ -37,6 +37,8 @@ named AS (
     LEFT JOIN thread AS t ON t.node = a.node AND t.thread = a.thread
     LEFT JOIN process AS p ON p.node = t.node AND p.process = t.process
     LEFT JOIN file AS f ON f.node = a.node AND f.file = a.file
+    -- How a shell asks whether it has a terminal.
+    WHERE f.path IS NULL OR f.path <> '/dev/tty'
 ),
 
 found AS (

@@ -313,3 +313,8 @@ def test_fsync_bound_counts_msync(app, one):
     for _ in range(100):
         app.call("msync", "/map", ns=MS)
     one("fsync_bound", "100 flushes of /map, 0 bytes each", severity="high", cost_ns=100 * MS)
+
+
+def test_failed_opens_spares_the_question_for_a_terminal(app, find):
+    app.call("open", "/dev/tty", errno=6, result=-1, times=17)
+    assert find("failed_opens") == []
