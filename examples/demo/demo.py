@@ -78,16 +78,14 @@ def main(arguments: list[str]) -> int:
         OUTPUT.mkdir(exist_ok=True)
         trail = OUTPUT / f"{database}.trail"
         report = OUTPUT / f"{database}.html"
-        for step in (
+        steps: list[list[str | Path]] = [
             [IOTRAIL, "record", "--force", "--summary", "-o", trail, "--", *command],
             [IOTRAIL, "report", trail, "-o", report, "--force"],
-        ):
-            print(
-                "$",
-                shlex.join(os.path.relpath(part) if isinstance(part, Path) else part for part in step),
-                flush=True,
-            )
-            done = subprocess.run(step)
+        ]
+        for step in steps:
+            words = [os.path.relpath(part) if isinstance(part, Path) else part for part in step]
+            print("$", shlex.join(words), flush=True)
+            done = subprocess.run(words)
             if done.returncode != 0:
                 return done.returncode
     print(f"\nThe report: {report}\nAsk more:   {os.path.relpath(IOTRAIL)} sql {os.path.relpath(trail)}")
