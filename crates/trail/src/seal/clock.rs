@@ -163,7 +163,9 @@ fn rate(a: Pair, b: Pair) -> u64 {
 }
 
 fn scale(ticks: u64, rate: u64) -> u64 {
-    u64::try_from((u128::from(ticks) * u128::from(rate)) >> RATE_BITS).unwrap_or(u64::MAX)
+    // Rounded: the rate is rounded down, so a whole piece still ends where the next begins.
+    let product = u128::from(ticks) * u128::from(rate) + (1 << (RATE_BITS - 1));
+    u64::try_from(product >> RATE_BITS).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

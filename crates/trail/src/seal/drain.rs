@@ -670,3 +670,177 @@ impl<T: Turn> RingDrain<'_, '_, T> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "../../tests/producer/mod.rs"]
+mod producer;
+
+#[cfg(test)]
+mod tests {
+    use super::producer::{NOBODY, Producer, pread};
+    use super::*;
+    use crate::seal::journal::pieces;
+    use crate::seal::view::Unit;
+    use proptest::prelude::*;
+
+    /// Keeps what journals held.
+    struct Kept(Vec<Unit>, usize);
+
+    impl Turn for Kept {
+        fn spare(&mut self, _wait: bool) -> Option<Journal> {
+            Journal::volatile(self.1).ok()
+        }
+        fn full(&mut self, journal: Journal) {
+            self.0.extend_from_slice(journal.units());
+        }
+    }
+
+    fn drain(session: Session, units: usize) -> Drain<Kept> {
+        Drain::new(session, Output::new(Kept(Vec::new(), units), 1))
+    }
+
+    /// `object` of each call, and how many were counted as never filled.
+    fn calls(units: &[Unit]) -> (Vec<u64>, u64) {
+        let (mut found, mut lost) = (Vec::new(), 0);
+        for (event, slots) in pieces(units) {
+            found.extend(slots.iter().map(|slot| slot[3]));
+            if let Event::Lost { loss: Loss::NeverFilled, calls, .. } = event {
+                lost += calls;
+            }
+        }
+        (found, lost)
+    }
+
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Post,
+        /// A handler interrupts a post, and the post goes on later.
+        Reserve,
+        Fill(usize),
+        Drain,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            4 => Just(Step::Post),
+            1 => Just(Step::Reserve),
+            2 => any::<usize>().prop_map(Step::Fill),
+            2 => Just(Step::Drain),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        /// Against the oracle: a queue of which only the filled head may leave. Whatever the order
+        /// of reserving, filling and draining, each filled slot comes out once and in its order.
+        #[test]
+        fn every_filled_slot_comes_out_once_in_order(
+            steps in prop::collection::vec(step(), 1..120),
+            room in 4_usize..40,
+        ) {
+            let session = Session::create(1 << 20).unwrap();
+            let dir = session.dir().to_owned();
+            // This test's own pid: the process is alive until the end.
+            let producer = Producer::create(&dir, std::process::id(), 7, 1, 16);
+            let mut drain = drain(session, room);
+            let mut reserved: Vec<(u64, bool)> = Vec::new();
+            let mut next = 1_u64;
+            for step in steps {
+                match step {
+                    Step::Post | Step::Reserve => {
+                        if let Some(position) = producer.reserve(0) {
+                            let fills = matches!(step, Step::Post);
+                            if fills {
+                                producer.fill(0, position, &pread(next as i64, 0, next, 1));
+                            }
+                            prop_assert_eq!(position as usize, reserved.len());
+                            reserved.push((next, fills));
+                            next += 1;
+                        }
+                    }
+                    Step::Fill(which) => {
+                        let open: Vec<usize> = (0..reserved.len()).filter(|at| !reserved[*at].1).collect();
+                        if let Some(at) = open.get(which % open.len().max(1)) {
+                            reserved[*at].1 = true;
+                            let object = reserved[*at].0;
+                            producer.fill(0, *at as u64, &pread(object as i64, 0, object, 1));
+                        }
+                    }
+                    Step::Drain => {
+                        drain.pass(true).unwrap();
+                        let head = reserved.iter().take_while(|(_, filled)| *filled).count();
+                        prop_assert_eq!(producer.tail(0) as usize, head);
+                    }
+                }
+            }
+            let (kept, session, running) = drain.finish_after_crash().unwrap();
+            session.remove();
+            prop_assert_eq!(running, vec![std::process::id()]);
+            let (found, lost) = calls(&kept.0);
+            let filled: Vec<u64> = reserved.iter().filter(|(_, filled)| *filled).map(|(object, _)| *object).collect();
+            prop_assert_eq!(found, filled);
+            prop_assert_eq!(lost as usize, reserved.iter().filter(|(_, filled)| !filled).count());
+        }
+    }
+
+    #[test]
+    fn a_dead_process_is_drained_noted_and_its_segment_removed() {
+        let session = Session::create(1 << 20).unwrap();
+        let producer = Producer::create(session.dir(), NOBODY, 7, 2, 16);
+        assert!(producer.post(0, &pread(1, 0, 10, 1)));
+        producer.reserve(0).unwrap();
+        assert!(producer.post(0, &pread(2, 0, 12, 1)));
+        producer.begin(1, 0, &pread(3, 0, 14, 0));
+        let dir = session.dir().to_owned();
+        let mut drain = drain(session, 1000);
+        drain.pass(true).unwrap();
+        assert!(!drain.any_alive());
+        assert!(segments(&dir).is_empty());
+        let (kept, session, _) = drain.finish().unwrap();
+        session.remove();
+        assert_eq!(calls(&kept.0), (vec![1, 2, 3], 1));
+        let unfinished = pieces(&kept.0).flat_map(|(_, slots)| slots).filter(|slot| slot[2] == u64::MAX);
+        assert_eq!(unfinished.count(), 1);
+        let ended = |event: &Event| matches!(event, Event::ProcessEnd { ended: Ended::Killed, .. });
+        assert_eq!(pieces(&kept.0).filter(|(event, _)| ended(event)).count(), 1);
+    }
+
+    #[test]
+    fn a_closed_ring_is_freed_once_it_is_drained() {
+        let session = Session::create(1 << 20).unwrap();
+        let producer = Producer::create(session.dir(), std::process::id(), 7, 1, 16);
+        assert!(producer.post(0, &pread(1, 0, 10, 1)));
+        producer.close(0, 99);
+        let mut drain = drain(session, 1000);
+        drain.pass(true).unwrap();
+        assert_eq!(producer.state(0), RingState::Free as u32);
+        let (kept, session, running) = drain.finish().unwrap();
+        session.remove();
+        assert_eq!(running, [std::process::id()]);
+        let ends = |event: &Event| matches!(event, Event::Thread { end_ticks: 99, .. });
+        assert_eq!(pieces(&kept.0).filter(|(event, _)| ends(event)).count(), 1);
+    }
+
+    #[test]
+    fn what_a_killed_sealer_had_copied_is_not_taken_twice() {
+        for given_back in [0, 2, 3] {
+            let session = Session::create(1 << 20).unwrap();
+            let producer = Producer::create(session.dir(), NOBODY, 7, 1, 16);
+            for object in 1..=5 {
+                assert!(producer.post(0, &pread(object, 0, 10, 1)));
+            }
+            // Three were committed to the journal; the kill came while they were given back.
+            for position in 0..given_back {
+                producer.fill(0, position, &[0; 8]);
+            }
+            let mut drain = drain(session, 1000);
+            drain.skip_copied(producer.process, 0, 0, 3);
+            let (kept, session, _) = {
+                drain.find_segments().unwrap();
+                drain.finish_after_crash().unwrap()
+            };
+            session.remove();
+            assert_eq!(calls(&kept.0), (vec![4, 5], 0), "{given_back} given back");
+        }
+    }
+}

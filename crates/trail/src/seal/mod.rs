@@ -18,6 +18,7 @@ pub mod clock;
 pub mod drain;
 pub mod journal;
 mod map;
+mod mounts;
 pub mod recover;
 pub mod rows;
 pub mod session;
@@ -233,7 +234,8 @@ fn close_trail(
     facts: &[Fact],
 ) -> Result<u64, Error> {
     let mut sink = |table, batch| trail.append(table, &batch);
-    rows.write_facts(facts, &mut sink)?;
+    let facts: Vec<Fact> = facts.iter().cloned().chain(rows.mounts()).collect();
+    rows.write_facts(&facts, &mut sink)?;
     let mono = clock::clock_ns(libc::CLOCK_MONOTONIC);
     rows.write_clock(mono, clock::clock_ns(libc::CLOCK_REALTIME), "end", &mut sink)?;
     let control = session.control();
