@@ -446,30 +446,7 @@ impl Process {
         fill: &mut Fill,
     ) -> Result<(), Stopped> {
         let segment = Segment::accepted(self.map.words());
-        let count = segment.ring_count();
-        if self.rings.len() < count {
-            self.rings.resize(count, RingNote::default());
-        }
-        for (index, local) in self.rings.iter_mut().enumerate() {
-            let Some(ring) = segment.ring(index) else { continue };
-            let state = ring.state();
-            // Free: drained, and its thread's end is noted. Claimed: nothing was posted yet.
-            if state == RingState::Free as u32 || state == RingState::Claimed as u32 {
-                continue;
-            }
-            if let Some((process, number, first, end)) = *copied {
-                if (process, number) == (self.id, index as u32) {
-                    // The one run that was committed last: given back wholly, in part, or not at all.
-                    if (first..end).contains(&ring.tail()) {
-                        ring.advance(end);
-                    }
-                    *copied = None;
-                }
-            }
-            RingDrain { process: self.id, index: index as u32, ring, local, output, producer }
-                .drain(state == RingState::Closed as u32, fill)?;
-        }
-        Ok(())
+        drain_rings(segment, self.id, &mut self.rings, output, producer, copied, fill)
     }
 
     /// Threads killed alone, or ended past the recorder's sight, leave their rings open.
@@ -493,33 +470,7 @@ impl Process {
     /// Notes the end and removes the segment.
     fn end<T: Turn>(self, output: &mut Output<T>, session: &Session, ended: Ended) -> Result<(), Stopped> {
         let segment = self.segment();
-        for index in 0..segment.ring_count() {
-            let Some(ring) = segment.ring(index) else { continue };
-            let unfinished = ring.inflight();
-            if !unfinished.is_empty() {
-                let journal = output.room(unfinished.len() + 1)?;
-                for (at, unit) in unfinished.iter().enumerate() {
-                    journal.slot(at, unit);
-                }
-                let head = Event::Run {
-                    process: self.id,
-                    thread: ring.thread(),
-                    ring: index as u32,
-                    tid: ring.tid(),
-                    first: ring.tail(),
-                    count: unfinished.len() as u64,
-                };
-                journal.commit_run(head, unfinished.len());
-            }
-            let dropped = ring.dropped();
-            if dropped != 0 {
-                output.event(Event::Lost { process: self.id, loss: Loss::RingFull, calls: dropped })?;
-            }
-        }
-        let refused = segment.refused_calls();
-        if refused != 0 {
-            output.event(Event::Lost { process: self.id, loss: Loss::NoRing, calls: refused })?;
-        }
+        note_rest(segment, self.id, output)?;
         let end_ticks = match (segment.end_ticks(), ended) {
             (_, Ended::Running) => 0,
             // Killed: this is when it was seen, at most one look later.
@@ -539,6 +490,89 @@ impl Process {
         let _ = std::fs::remove_file(&self.path);
         Ok(())
     }
+}
+
+/// Moves what was posted into the rings of a segment.
+fn drain_rings<T: Turn>(
+    segment: Segment<'_>,
+    process: i64,
+    notes: &mut Vec<RingNote>,
+    output: &mut Output<T>,
+    producer: Producer,
+    copied: &mut Option<(i64, u32, u64, u64)>,
+    fill: &mut Fill,
+) -> Result<(), Stopped> {
+    let count = segment.ring_count();
+    if notes.len() < count {
+        notes.resize(count, RingNote::default());
+    }
+    for (index, local) in notes.iter_mut().enumerate() {
+        let Some(ring) = segment.ring(index) else { continue };
+        let state = ring.state();
+        // Free: drained, and its thread's end is noted. Claimed: nothing was posted yet.
+        if state == RingState::Free as u32 || state == RingState::Claimed as u32 {
+            continue;
+        }
+        if let Some((of, number, first, end)) = *copied {
+            if (of, number) == (process, index as u32) {
+                // The one run that was committed last: given back wholly, in part, or not at all.
+                if (first..end).contains(&ring.tail()) {
+                    ring.advance(end);
+                }
+                *copied = None;
+            }
+        }
+        RingDrain { process, index: index as u32, ring, local, output, producer }
+            .drain(state == RingState::Closed as u32, fill)?;
+    }
+    Ok(())
+}
+
+/// Notes what the end of a segment leaves: calls in flight, and calls that were lost.
+fn note_rest<T: Turn>(segment: Segment<'_>, process: i64, output: &mut Output<T>) -> Result<(), Stopped> {
+    for index in 0..segment.ring_count() {
+        let Some(ring) = segment.ring(index) else { continue };
+        let unfinished = ring.inflight();
+        if !unfinished.is_empty() {
+            let journal = output.room(unfinished.len() + 1)?;
+            for (at, unit) in unfinished.iter().enumerate() {
+                journal.slot(at, unit);
+            }
+            let count = unfinished.len() as u64;
+            let (thread, tid, first) = (ring.thread(), ring.tid(), ring.tail());
+            let head = Event::Run { process, thread, ring: index as u32, tid, first, count };
+            journal.commit_run(head, unfinished.len());
+        }
+        let dropped = ring.dropped();
+        if dropped != 0 {
+            output.event(Event::Lost { process, loss: Loss::RingFull, calls: dropped })?;
+        }
+    }
+    let refused = segment.refused_calls();
+    if refused != 0 {
+        output.event(Event::Lost { process, loss: Loss::NoRing, calls: refused })?;
+    }
+    Ok(())
+}
+
+/// Reads a segment that nobody writes any more into `output`, whatever its words are.
+///
+/// # Errors
+/// [`Stopped`] if there is no journal to write to.
+pub fn read_dead<T: Turn>(segment: Segment<'_>, output: &mut Output<T>) -> Result<(), Stopped> {
+    let (process, pid, start_ticks) = (segment.process().0, segment.pid(), segment.start_ticks());
+    output.event(Event::Process { process, parent: segment.parent(), pid, start_ticks })?;
+    let mut fill = Fill::default();
+    drain_rings(segment, process, &mut Vec::new(), output, Producer::Gone, &mut None, &mut fill)?;
+    note_rest(segment, process, output)?;
+    output.event(Event::ProcessEnd {
+        process,
+        ended: Ended::Killed,
+        end_ticks: segment.end_ticks(),
+        status: segment.exit_status(),
+        rank: segment.rank(),
+        usage: segment.usage(),
+    })
 }
 
 /// One ring in one pass.

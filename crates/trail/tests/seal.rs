@@ -1,0 +1,179 @@
+//! The sealer with real programs on the other side: every call arrives, through the end of the
+//! program, of its threads, and of the recorder itself.
+//!
+//! The programs are this test binary itself, run with a role in the environment.
+
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use iotrail_format::call::Call;
+use iotrail_format::ids::FileId;
+use iotrail_format::segment::{NONE, ProcessState, SESSION_ENV, TextKind};
+use iotrail_sdk::post::Draft;
+use iotrail_sdk::{attach, post};
+use iotrail_trail::seal::recover::{Recovered, recover};
+use iotrail_trail::seal::session::{Budget, Session, SessionFile};
+use iotrail_trail::seal::{Sealed, Sealer};
+use iotrail_trail::{Error, Snapshot, TrailWriter};
+
+const ROLE: &str = "IOTRAIL_TEST_ROLE";
+const TRAIL: &str = "IOTRAIL_TEST_TRAIL";
+const COUNTER: &str = "IOTRAIL_TEST_COUNTER";
+const MEMORY: u64 = 32 << 20;
+
+fn run_as(role: &str, set: &[(&str, &Path)]) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "role", "--nocapture"]).env(ROLE, role).envs(set.iter().copied());
+    command.stdout(std::process::Stdio::null()).spawn().unwrap()
+}
+
+fn pread(file: i64, pos: i64) {
+    let draft =
+        Draft { opcode: Call::Pread as u16, kind: 0, fd: 3, object: file, pos, length: 512, aux: NONE };
+    if let Some(pending) = post::begin(&draft) {
+        post::end(&pending, &draft, 512, 0);
+    }
+}
+
+fn attach_here() {
+    assert!(attach::init(std::env::var(SESSION_ENV).unwrap().as_bytes()));
+}
+
+/// Not a test of its own: what the programs of the other tests do.
+#[test]
+fn role() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    match role.as_str() {
+        "threads" => {
+            attach_here();
+            let path = b"/some/where/a path that needs more than one slot of forty-eight bytes";
+            let file = FileId::of_path(path).0;
+            post::text(TextKind::Path, file, path);
+            post::text(TextKind::Exe, 0, b"/usr/bin/producer");
+            std::thread::scope(|scope| {
+                for _ in 0..3 {
+                    scope.spawn(|| {
+                        (0..10_007).for_each(|n| pread(file, n * 512));
+                        attach::thread_ends();
+                    });
+                }
+            });
+            attach::image_ends(ProcessState::Exited, 5);
+            std::process::exit(5);
+        }
+        "endless" => {
+            attach_here();
+            let counter = std::fs::File::options().write(true).open(std::env::var(COUNTER).unwrap()).unwrap();
+            for n in 0_u64.. {
+                pread(1, n as i64);
+                counter.write_all_at(&(n + 1).to_le_bytes(), 0).unwrap();
+            }
+        }
+        "recorder" => {
+            let _sealer = start(Path::new(&std::env::var_os(TRAIL).unwrap())).1;
+            loop {
+                std::thread::sleep(Duration::from_secs(1));
+            }
+        }
+        other => panic!("no role {other}"),
+    }
+}
+
+fn start(trail: &Path) -> (PathBuf, Sealer) {
+    let budget = Budget::of(MEMORY);
+    let session = Session::create(budget.segments).unwrap();
+    let dir = session.dir().to_owned();
+    let writer = TrailWriter::create(trail, false).unwrap();
+    (dir, Sealer::start(writer, session, budget, &[("command".into(), Some("test".into()))]).unwrap())
+}
+
+fn rows(trail: &Path, table: &str) -> u64 {
+    Snapshot::newest(trail).unwrap().rows(table)
+}
+
+#[test]
+fn every_call_of_a_program_is_sealed() {
+    let folder = tempfile::tempdir().unwrap();
+    let trail = folder.path().join("a.trail");
+    let (dir, sealer) = start(&trail);
+    for _ in 0..2 {
+        let status = run_as("threads", &[(SESSION_ENV, &dir)]).wait().unwrap();
+        assert_eq!(status.code(), Some(5));
+    }
+    let sealed: Sealed = sealer.finish(&[]).unwrap();
+    assert_eq!(sealed.totals.calls, 2 * 3 * 10_007);
+    assert_eq!((sealed.totals.lost, sealed.totals.processes, sealed.totals.files), (0, 2, 1));
+    assert_eq!(sealed.totals.read, 2 * 3 * 10_007 * 512);
+    assert_eq!(rows(&trail, "file_op"), 2 * 3 * 10_007);
+    assert_eq!(rows(&trail, "process"), 2);
+    // The main thread and three others of each.
+    assert_eq!(rows(&trail, "thread"), 2 * 4);
+    assert_eq!(rows(&trail, "file"), 1);
+    assert!(!dir.exists(), "the session is removed");
+    assert!(SessionFile::read(&trail).unwrap().is_none());
+    assert!(matches!(recover(&trail).unwrap(), Recovered::Nothing));
+}
+
+#[test]
+fn a_killed_recorder_and_program_lose_no_call_that_returned() {
+    for (round, millis) in [40_u64, 150, 400, 900].into_iter().enumerate() {
+        let folder = tempfile::tempdir().unwrap();
+        let (trail, counter) = (folder.path().join("k.trail"), folder.path().join("counter"));
+        std::fs::write(&counter, [0; 8]).unwrap();
+        let mut recorder = run_as("recorder", &[(TRAIL, &trail)]);
+        let session = loop {
+            // Written when the recorder is ready for programs; it may be seen half-written.
+            if let Ok(Some(file)) = SessionFile::read(&trail) {
+                break file.session_dir;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        };
+        let mut program = run_as("endless", &[(SESSION_ENV, &session), (COUNTER, &counter)]);
+        std::thread::sleep(Duration::from_millis(200 + millis));
+        assert!(
+            matches!(recover(&trail), Err(Error::Recording { .. })),
+            "a recording that goes on is left alone"
+        );
+        // In one order and in the other.
+        let (first, second) =
+            if round % 2 == 0 { (&mut recorder, &mut program) } else { (&mut program, &mut recorder) };
+        first.kill().unwrap();
+        second.kill().unwrap();
+        first.wait().unwrap();
+        second.wait().unwrap();
+
+        let returned = u64::from_le_bytes(std::fs::read(&counter).unwrap().try_into().unwrap());
+        assert!(returned > 100, "the program came to its calls");
+        let Recovered::Added(sealed) = recover(&trail).unwrap() else { panic!("there was a session") };
+        // The last call may have been posted and not yet counted by the program, or still be in flight.
+        let found = rows(&trail, "file_op") + sealed.totals.lost;
+        assert!((returned..=returned + 1).contains(&found), "{returned} returned, {found} found");
+        assert_eq!(rows(&trail, "process"), 1);
+        assert_eq!(rows(&trail, "thread"), 1);
+        assert!(!session.exists());
+        assert!(matches!(recover(&trail).unwrap(), Recovered::Nothing));
+    }
+}
+
+#[test]
+fn a_program_that_outlives_its_recorder_stops_posting_and_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let (trail, counter) = (folder.path().join("o.trail"), folder.path().join("counter"));
+    std::fs::write(&counter, [0; 8]).unwrap();
+    let (dir, sealer) = start(&trail);
+    let mut program = run_as("endless", &[(SESSION_ENV, &dir), (COUNTER, &counter)]);
+    std::thread::sleep(Duration::from_millis(400));
+    let sealed = sealer.finish(&[]).unwrap();
+    assert_eq!(sealed.running, [program.id()]);
+    assert!(!dir.exists());
+    let read = || u64::from_le_bytes(std::fs::read(&counter).unwrap().try_into().unwrap());
+    let before = read();
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(read() > before, "the program goes on");
+    program.kill().unwrap();
+    program.wait().unwrap();
+    assert!(rows(&trail, "file_op") > 100);
+    assert_eq!(rows(&trail, "unseen"), 1);
+}
