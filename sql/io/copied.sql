@@ -7,7 +7,15 @@
 -- @column file BIGINT: destination
 -- @column n BIGINT ops: copies to it
 -- @column bytes BIGINT bytes: bytes they moved
-SELECT node, file2 AS file, COUNT(*) AS n, CAST(SUM(result) AS BIGINT) AS bytes
+-- @column start_ts BIGINT ns: start of the first
+-- @column end_ts BIGINT ns: end of the last
+SELECT
+    node,
+    file2 AS file,
+    COUNT(*) AS n,
+    CAST(SUM(result) AS BIGINT) AS bytes,
+    MIN(ts) AS start_ts,
+    MAX(ts + COALESCE(dur, 0)) AS end_ts
 FROM file_op
 WHERE call IN ('copy_file_range', 'sendfile', 'splice') AND file2 IS NOT NULL AND result > 0
 GROUP BY node, file2

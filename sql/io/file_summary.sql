@@ -1,10 +1,12 @@
 -- Each file: what was done to it, by how many, how long it took: one row a file.
+-- A file that only copies inside the kernel brought bytes to has a row with no operation.
 --
 -- @materialize
--- @requires activity, copied
+-- @requires activity, copied, file
 -- @order time_ns DESC
 -- @dimension path
--- @measure n = sum(n); bytes_read = sum(bytes_read); bytes_written = sum(bytes_written); time_ns = sum(time_ns)
+-- @measure n = sum(n); bytes_read = sum(bytes_read); bytes_written = sum(bytes_written);
+--     bytes_copied = sum(bytes_copied); time_ns = sum(time_ns)
 -- @column node VARCHAR: machine
 -- @column file BIGINT: file; null is for calls on files the recorder could not name
 -- @column path VARCHAR: its path
@@ -15,7 +17,9 @@
 -- @column metas BIGINT ops: names, attributes, descriptors, mappings
 -- @column opens BIGINT ops: successful and failed opens
 -- @column bytes_read BIGINT bytes: bytes read
--- @column bytes_written BIGINT bytes: bytes written, those copied to it inside the kernel included
+-- @column bytes_written BIGINT bytes: bytes written
+-- @column bytes_copied BIGINT bytes: bytes that copies inside the kernel brought to it; they count as read from
+--     their source and as written nowhere
 -- @column errors BIGINT ops: operations that failed
 -- @column time_ns BIGINT ns: time in operations that returned, all threads
 -- @column read_ns BIGINT ns: of it in reads
@@ -28,28 +32,29 @@
 -- @column start_ts BIGINT ns: first use
 -- @column end_ts BIGINT ns: end of the last
 SELECT
-    a.node,
-    a.file,
-    a.path,
-    a.n,
-    a.reads,
-    a.writes,
-    a.flushes,
-    a.n - a.reads - a.writes - a.flushes AS metas,
-    a.opens,
-    a.bytes_read,
-    a.bytes_written + COALESCE(c.bytes, 0) AS bytes_written,
-    a.errors,
-    a.time_ns,
-    a.read_ns,
-    a.write_ns,
-    a.flush_ns,
-    a.time_ns - a.read_ns - a.write_ns - a.flush_ns AS meta_ns,
+    COALESCE(a.node, c.node) AS node,
+    COALESCE(a.file, c.file) AS file,
+    COALESCE(a.path, f.path, '(unknown file)') AS path,
+    COALESCE(a.n, 0) AS n,
+    COALESCE(a.reads, 0) AS reads,
+    COALESCE(a.writes, 0) AS writes,
+    COALESCE(a.flushes, 0) AS flushes,
+    COALESCE(a.n - a.reads - a.writes - a.flushes, 0) AS metas,
+    COALESCE(a.opens, 0) AS opens,
+    COALESCE(a.bytes_read, 0) AS bytes_read,
+    COALESCE(a.bytes_written, 0) AS bytes_written,
+    COALESCE(c.bytes, 0) AS bytes_copied,
+    COALESCE(a.errors, 0) AS errors,
+    COALESCE(a.time_ns, 0) AS time_ns,
+    COALESCE(a.read_ns, 0) AS read_ns,
+    COALESCE(a.write_ns, 0) AS write_ns,
+    COALESCE(a.flush_ns, 0) AS flush_ns,
+    COALESCE(a.time_ns - a.read_ns - a.write_ns - a.flush_ns, 0) AS meta_ns,
     a.max_ns,
-    a.processes,
-    a.threads,
-    a.start_ts,
-    a.end_ts
+    COALESCE(a.processes, 0) AS processes,
+    COALESCE(a.threads, 0) AS threads,
+    COALESCE(a.start_ts, c.start_ts) AS start_ts,
+    COALESCE(a.end_ts, c.end_ts) AS end_ts
 FROM (
     SELECT
         node,
@@ -76,4 +81,9 @@ FROM (
     FROM activity
     GROUP BY node, file, path
 ) AS a
-LEFT JOIN copied AS c ON c.node = a.node AND c.file = a.file
+FULL OUTER JOIN copied AS c ON c.node = a.node AND c.file = a.file
+LEFT JOIN (
+    SELECT node, file, MAX(path) AS path
+    FROM file
+    GROUP BY node, file
+) AS f ON f.node = c.node AND f.file = c.file

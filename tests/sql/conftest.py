@@ -1,0 +1,73 @@
+"""Tiny trails for the SQL tests: CSV files become Arrow streams, `iotrail-native ingest` writes the trail."""
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import csv
+
+from iotrail import schema
+
+ARROW = {"BIGINT": pa.int64(), "VARCHAR": pa.string(), "DOUBLE": pa.float64()}
+# What a CSV may leave out though the column can't be null.
+DEFAULTS: dict[str, object] = {"node": "n", "crumb": 0, "calls": 1}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`pytest tests/sql --update` rewrites the expected files instead of comparing with them."""
+    parser.addoption("--update", action="store_true", help="rewrite the goldens' expected files")
+
+
+@pytest.fixture(scope="session")
+def native() -> Path:
+    """The binary that writes trails: `make` puts it beside the package."""
+    beside = Path(__file__).parents[2] / "python/iotrail/_native/iotrail-native"
+    path = Path(os.environ.get("IOTRAIL_NATIVE", beside))
+    assert path.is_file(), f"{path} is missing: run make native"
+    return path
+
+
+@pytest.fixture(scope="session")
+def make_trail(native: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
+    """`make_trail(folder)`: the trail of the CSV files in a folder, made once."""
+    made: dict[Path, Path] = {}
+
+    def make(folder: Path) -> Path:
+        if folder not in made:
+            made[folder] = write_trail(native, folder, tmp_path_factory.mktemp(folder.name))
+        return made[folder]
+
+    return make
+
+
+def write_trail(native: Path, folder: Path, into: Path) -> Path:
+    """Write the trail of a folder's CSV files; one without any gets an empty table, as ingest wants one."""
+    streams = []
+    for table in schema.load().tables.values():
+        source = folder / f"{table.name}.csv"
+        if source.exists():
+            given = csv.read_csv(
+                source,
+                convert_options=csv.ConvertOptions(
+                    column_types={c.name: ARROW[c.type] for c in table.columns}, strings_can_be_null=True
+                ),
+            )
+            unknown = set(given.column_names) - {c.name for c in table.columns}
+            assert not unknown, f"{source}: no columns {unknown}"
+        elif table.name == "file_op" and not any(folder.glob("*_op.csv")):
+            given = pa.table({c.name: pa.array([], ARROW[c.type]) for c in table.columns})
+        else:
+            continue
+        for name, value in DEFAULTS.items():
+            if name in {c.name for c in table.columns} and name not in given.column_names:
+                given = given.append_column(name, pa.array([value] * given.num_rows, pa.string() if name == "node" else pa.int64()))
+        path = into / f"{table.name}.arrow"
+        with pa.ipc.new_stream(path, given.schema) as stream:
+            stream.write_table(given)
+        streams.append(f"{table.name}={path}")
+    trail = into / f"{folder.name}.trail"
+    subprocess.run([native, "ingest", "-o", trail, *streams], check=True)
+    return trail

@@ -1,0 +1,2 @@
+-- No bucket, no row.
+SELECT * FROM queue_depth

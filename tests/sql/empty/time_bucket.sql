@@ -1,0 +1,2 @@
+-- No span, no bucket.
+SELECT * FROM time_bucket
