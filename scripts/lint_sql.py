@@ -9,6 +9,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import sqlglot
@@ -68,29 +69,29 @@ def problems(module: Module) -> Iterator[str]:
     tree = parsed[0]
     # as written: sqlglot's own names of functions are the same for several spellings
     tokens = sqlglot.tokenize(module.sql, dialect="duckdb")
-    for token, following in zip(tokens, tokens[1:], strict=False):
+    for token, following in pairwise(tokens):
         name = token.text.lower()
         if following.text == "(" and name in FORBIDDEN_FUNCTIONS:
             yield f"line {token.line}: {name}: {FORBIDDEN_FUNCTIONS[name]}"
     for kind, instead in FORBIDDEN_NODES.items():
         for node in tree.find_all(kind):
             yield f"{node.sql(dialect='duckdb')[:40]}: {instead}"
-    for node in tree.find_all(exp.ArrayAgg):
-        if isinstance(node.this, exp.Order):
+    for aggregate in tree.find_all(exp.ArrayAgg):
+        if isinstance(aggregate.this, exp.Order):
             yield "array_agg(… ORDER BY …): use array_sort(array_agg(x))"
-    for node in tree.find_all(exp.PercentileCont, exp.PercentileDisc):
-        if node.expression:
+    for percentile in tree.find_all(exp.PercentileCont, exp.PercentileDisc):
+        if percentile.expression:
             yield "a percentile with two arguments: use percentile_cont(p) WITHIN GROUP (ORDER BY x)"
-    for node in tree.find_all(exp.With):
-        if node.recursive:
+    for clause in tree.find_all(exp.With):
+        if clause.recursive:
             yield "a recursive CTE: Spark stops at 100 levels"
-    for node in tree.find_all(exp.Join):
-        if node.method and node.method.upper() == "ASOF":
+    for join in tree.find_all(exp.Join):
+        if join.method and join.method.upper() == "ASOF":
             yield "an ASOF join: Spark has none"
-    for node in tree.find_all(exp.Cast):
-        if isinstance(node.this, exp.Div) and node.to.this in (exp.DType.BIGINT, exp.DType.INT):
-            if not exact(node.this):
-                yield f"{node.sql(dialect='duckdb')[:60]}: DuckDB rounds a fraction, Spark truncates it"
+    for cast in tree.find_all(exp.Cast):
+        whole = cast.to.this in (exp.DType.BIGINT, exp.DType.INT)
+        if whole and isinstance(cast.this, exp.Div) and not exact(cast.this):
+            yield f"{cast.sql(dialect='duckdb')[:60]}: DuckDB rounds a fraction, Spark truncates it"
     ctes = {cte.alias for cte in tree.find_all(exp.CTE)}
     read = {table.name for table in tree.find_all(exp.Table)} - ctes - GIVEN
     if missing := read - set(module.requires):

@@ -6,7 +6,8 @@ screen, which are few, pass through Python.
 
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -183,41 +184,55 @@ def split(trail: Trail, query: str) -> list[str]:
 
 def show(trail: Trail, query: str, values: Mapping[str, object], limit: int | None, format: str) -> None:
     """Run one statement and write its rows in a format."""
-    trail.prepare(query)
-    connection = trail.connection
     own = {name: value for name, value in values.items() if f"${name}" in query} or None
-    asked = query if limit is None else f"SELECT * FROM ({query}\n) LIMIT {limit}"
     with trail.errors(query):
-        if format == "table":
-            # one more row than fits tells whether there are more
-            result = connection.execute(asked, own)
-            columns = [(name, str(kind)) for name, kind, *_ in result.description or []]
-            rows = result.fetchmany(MOST_ROWS + 1) if limit is None else result.fetchall()
-        elif format == "csv":
-            _write_csv(connection.sql(asked, params=own))
-        elif format == "arrow":
-            _write_arrow(connection.sql(asked, params=own))
-        else:
-            _write_json(
-                connection.sql(f"SELECT CAST(to_json(q) AS VARCHAR) AS j FROM ({asked}\n) AS q", params=own)
-            )
-    if format == "table" and columns:
-        print_rows(trail, query, columns, rows[:MOST_ROWS] if limit is None else rows)
-        if limit is None and len(rows) > MOST_ROWS:
-            print(f"the first {MOST_ROWS:,} rows; --limit N or --format csv gives more", file=sys.stderr)
+        _interruptible(trail, lambda: _write(trail, query, own, limit, format))
+
+
+def _interruptible(trail: Trail, work: Callable[[], None]) -> None:
+    """Do work that asks DuckDB so that Ctrl-C stops it: DuckDB doesn't look for signals while rows are fetched,
+    so it works in a thread and the main one, which gets the signal, tells it."""
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        future = pool.submit(work)
+        try:
+            future.result()
+        except KeyboardInterrupt:
+            trail.connection.interrupt()
+            raise
+
+
+def _write(trail: Trail, query: str, own: dict[str, object] | None, limit: int | None, format: str) -> None:
+    relation = trail.ask(query, own)
+    if relation is None:  # a statement without rows, like SET
+        return
+    if limit is not None:
+        relation = relation.limit(limit)
+    match format:
+        case "csv":
+            _write_csv(relation)
+        case "json":
+            _write_json(relation)
+        case "arrow":
+            _write_arrow(relation)
+        case _:
+            # one more row than is shown tells whether there are more
+            rows = (relation if limit is not None else relation.limit(MOST_ROWS + 1)).fetchall()
+            columns = [(name, str(kind)) for name, kind in zip(relation.columns, relation.types, strict=True)]
+            print_rows(trail, query, columns, rows if limit is not None else rows[:MOST_ROWS])
+            if limit is None and len(rows) > MOST_ROWS:
+                print(f"the first {MOST_ROWS:,} rows; --limit N or --format csv gives more", file=sys.stderr)
 
 
 def _batches(relation: duckdb.DuckDBPyRelation | None) -> "pa.RecordBatchReader":
-    if relation is None:
-        raise QueryError("the statement gives no rows", "write a SELECT")
+    assert relation is not None
     reader: pa.RecordBatchReader = relation.to_arrow_reader()
     return reader
 
 
-def _write_csv(result: duckdb.DuckDBPyRelation | None) -> None:
+def _write_csv(result: duckdb.DuckDBPyRelation) -> None:
     from pyarrow import csv
 
-    if result is not None and any(_NESTED.search(str(kind)) for kind in result.types):
+    if any(_NESTED.search(str(kind)) for kind in result.types):
         # Arrow writes no lists and structs as CSV: DuckDB's text of them
         result = result.project(
             ", ".join(
@@ -233,7 +248,7 @@ def _write_csv(result: duckdb.DuckDBPyRelation | None) -> None:
     sys.stdout.buffer.flush()
 
 
-def _write_arrow(result: duckdb.DuckDBPyRelation | None) -> None:
+def _write_arrow(result: duckdb.DuckDBPyRelation) -> None:
     import pyarrow as pa
 
     if sys.stdout.isatty():
@@ -245,11 +260,12 @@ def _write_arrow(result: duckdb.DuckDBPyRelation | None) -> None:
     sys.stdout.buffer.flush()
 
 
-def _write_json(result: duckdb.DuckDBPyRelation | None) -> None:
+def _write_json(result: duckdb.DuckDBPyRelation) -> None:
     """An array of objects, one a line."""
     out = sys.stdout
     between = "["
-    for batch in _batches(result):
+    # a struct of all columns under their names, as DuckDB writes it
+    for batch in _batches(result.query("q", "SELECT CAST(to_json(q) AS VARCHAR) AS j FROM q")):
         if batch.num_rows:
             out.write(between + "\n" + ",\n".join(map(str, batch.column(0).to_pylist())))
             between = ","

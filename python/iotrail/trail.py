@@ -87,12 +87,22 @@ class Trail:
 
     def query(self, sql: str, values: Mapping[str, object] | None = None) -> duckdb.DuckDBPyRelation:
         """Run one SELECT and return its relation. `values` are the query's own `$name` parameters."""
-        self.prepare(sql)
-        with self.errors(sql):
-            relation = self.connection.sql(sql, params=dict(values) if values else None)
+        relation = self.ask(sql, values)
         if relation is None:
             raise QueryError("the statement gives no rows", "write a SELECT")
         return relation
+
+    def ask(self, sql: str, values: Mapping[str, object] | None = None) -> duckdb.DuckDBPyRelation | None:
+        """Run any one statement; None if it gives no rows."""
+        self.prepare(sql)
+        given = dict(values) if values else None
+        with self.errors(sql):
+            try:
+                return self.connection.sql(sql, params=given)
+            except duckdb.BinderException:
+                # a relation's error lacks the place in the text: execute refuses it alike, but says where
+                self.connection.execute(sql, given)
+                raise
 
     def rows_of(self, sql: str, values: Mapping[str, object] | None = None) -> list[dict[str, Any]]:
         """The result of one SELECT as dictionaries: for small results."""
@@ -204,9 +214,9 @@ class Trail:
         paths = ", ".join(_text(str(file.path.absolute())) for file in files)
         # by name: a file written by an older version may lack columns that another has
         source = f"read_parquet([{paths}], union_by_name = true)"
-        found = {
-            row[0]: str(row[1]) for row in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
-        }
+        describe = f"DESCRIBE SELECT * FROM {source}"
+        with self.errors(describe):
+            found = {row[0]: str(row[1]) for row in connection.execute(describe).fetchall()}
         columns = []
         for column in table.columns:
             if column.name not in found:

@@ -2,7 +2,7 @@
 
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -45,29 +45,31 @@ def make_trail(native: Path, tmp_path_factory: pytest.TempPathFactory) -> Callab
 
 def write_trail(native: Path, folder: Path, into: Path) -> Path:
     """Write the trail of a folder's CSV files; one without any gets an empty table, as ingest wants one."""
-    streams = []
+    tables = {}
     for table in schema.load().tables.values():
+        columns = {column.name: ARROW[column.type] for column in table.columns}
         source = folder / f"{table.name}.csv"
         if source.exists():
-            given = csv.read_csv(
-                source,
-                convert_options=csv.ConvertOptions(
-                    column_types={c.name: ARROW[c.type] for c in table.columns}, strings_can_be_null=True
-                ),
-            )
-            unknown = set(given.column_names) - {c.name for c in table.columns}
-            assert not unknown, f"{source}: no columns {unknown}"
+            convert = csv.ConvertOptions(column_types=columns, strings_can_be_null=True)
+            given = csv.read_csv(source, convert_options=convert)
         elif table.name == "file_op" and not any(folder.glob("*_op.csv")):
-            given = pa.table({c.name: pa.array([], ARROW[c.type]) for c in table.columns})
+            given = pa.table({name: pa.array([], kind) for name, kind in columns.items()})
         else:
             continue
         for name, value in DEFAULTS.items():
-            if name in {c.name for c in table.columns} and name not in given.column_names:
-                given = given.append_column(name, pa.array([value] * given.num_rows, pa.string() if name == "node" else pa.int64()))
-        path = into / f"{table.name}.arrow"
-        with pa.ipc.new_stream(path, given.schema) as stream:
-            stream.write_table(given)
-        streams.append(f"{table.name}={path}")
-    trail = into / f"{folder.name}.trail"
+            if name in columns and name not in given.column_names:
+                given = given.append_column(name, pa.array([value] * given.num_rows, columns[name]))
+        tables[table.name] = given
+    return ingest(native, tables, into / f"{folder.name}.trail")
+
+
+def ingest(native: Path, tables: Mapping[str, pa.Table], trail: Path) -> Path:
+    """Write a trail of these tables."""
+    streams = []
+    for name, table in tables.items():
+        path = trail.with_name(f"{name}.arrow")
+        with pa.ipc.new_stream(path, table.schema) as stream:
+            stream.write_table(table)
+        streams.append(f"{name}={path}")
     subprocess.run([native, "ingest", "-o", trail, *streams], check=True)
     return trail

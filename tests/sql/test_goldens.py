@@ -15,13 +15,17 @@ GOLDENS = sorted(HERE.glob("*/*.sql"))
 
 
 @pytest.mark.parametrize("query", GOLDENS, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_golden(query: Path, make_trail: Callable[[Path], Path], tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_golden(
+    query: Path, make_trail: Callable[[Path], Path], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     """The query's rows are those expected."""
     text = query.read_text()
     trail = Trail(make_trail(query.parent), dict(re.findall(r"^-- @param (\w+)=(.*)$", text, re.MULTILINE)))
     found = tmp_path / "found.csv"
     csv.write_csv(
-        trail.query(text).to_arrow_table(), found, write_options=csv.WriteOptions(quoting_style="needed", quoting_header="needed")
+        trail.query(text).to_arrow_table(),
+        found,
+        write_options=csv.WriteOptions(quoting_style="needed", quoting_header="needed"),
     )
     expected = query.with_suffix(".csv")
     if request.config.getoption("--update"):
