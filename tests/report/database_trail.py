@@ -1,8 +1,9 @@
 """Make a trail as a database under load would leave it: for tests of the report and its benchmark.
 
 Six backends run transactions (page reads at random, a WAL write, its fdatasync, then a wait for the
-client), a checkpointer writes pages in phases and syncs them, a client waits on sockets. Everything is
-drawn from hashes of row numbers, so that a trail of the same size is the same each time.
+client), a checkpointer writes pages in phases and syncs them beside a thread that keeps the control file,
+a client waits on sockets. No two calls of a thread overlap, as in a real program. Everything is drawn from
+hashes of row numbers, so that a trail of the same size is the same each time.
 """
 
 from pathlib import Path
@@ -89,7 +90,7 @@ def tables(ops: int = 60_000, seconds: float = 60.0, markup: bool = True) -> dic
         FROM range({pages}) AS r(i)
     ),
     control AS (
-        SELECT {BACKENDS} AS b, 800000000000 + i AS id, {START} + {length} // 100 * i AS ts, 1500 + i AS dur,
+        SELECT {BACKENDS} + 1 AS b, 800000000000 + i AS id, {START} + {length} // 100 * i AS ts, 1500 + i AS dur,
             CASE i % 3 WHEN 0 THEN 'open' WHEN 1 THEN 'fstat' ELSE 'close' END AS call,
             CASE WHEN i % 7 = 0 THEN 1005 ELSE 1006 END AS file, NULL AS pos, NULL AS length,
             CASE WHEN i % 14 = 0 THEN -1 ELSE 0 END AS result, CASE WHEN i % 14 = 0 THEN 2 ELSE 0 END AS errno
@@ -138,14 +139,14 @@ def tables(ops: int = 60_000, seconds: float = 60.0, markup: bool = True) -> dic
             "status": [0] * 8,
         }
     )
-    threads = [11 + i for i in range(BACKENDS + 1)] + [31 + i for i in range(CLIENTS)]
+    threads = [11 + i for i in range(BACKENDS + 2)] + [31 + i for i in range(CLIENTS)]
     thread = pa.table(
         {
             "node": ["db1"] * len(threads),
             "thread": threads,
-            "pid": [4200 + i for i in range(BACKENDS + 1)] + [4207] * CLIENTS,
-            "tid": [4200 + i for i in range(BACKENDS + 1)] + [4207 + i for i in range(CLIENTS)],
-            "process": [101 + i for i in range(BACKENDS + 1)] + [108] * CLIENTS,
+            "pid": [4200 + i for i in range(BACKENDS + 1)] + [4206] + [4207] * CLIENTS,
+            "tid": [4200 + i for i in range(BACKENDS + 1)] + [4216] + [4207 + i for i in range(CLIENTS)],
+            "process": [101 + i for i in range(BACKENDS + 1)] + [107] + [108] * CLIENTS,
             "start_ts": [START - 30_000_000] * len(threads),
             "end_ts": [stop] * len(threads),
         }

@@ -43,7 +43,8 @@ export function percentile(counts: Float64Array, p: number): number | null {
   let cumulative = 0;
   for (let index = 0; index < counts.length; index++) {
     cumulative += counts[index];
-    if (counts[index] > 0 && cumulative >= p * total) {
+    // In integers, as module percentiles: 0.99 * 100 must not round to above 99.
+    if (counts[index] > 0 && cumulative * 1000 >= total * Math.round(p * 1000)) {
       return lowerBound(index);
     }
   }

@@ -51,10 +51,10 @@ function clock(ns: number): string {
 
 /** A moment on the run's axis whose ticks are `step` ns apart: all ticks in one unit, as precise as the step. */
 export function moment(ns: number, step: number): string {
-  const [scale, unit] = TIME.find(([s]) => step >= s || (s === 1e9 && step >= 1e8)) ?? TIME[3];
+  // Seconds down to steps of a millisecond, which keeps times of a run comparable at a glance.
+  const [scale, unit] = TIME[step >= 1e6 ? 0 : step >= 1e3 ? 1 : 2];
   const places = Math.max(0, Math.ceil(-Math.log10(step / scale) - 1e-9));
-  const value = ns / scale;
-  const text = value.toLocaleString("en-US", {
+  const text = (ns / scale).toLocaleString("en-US", {
     minimumFractionDigits: places,
     maximumFractionDigits: places,
   });

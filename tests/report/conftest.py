@@ -1,0 +1,63 @@
+"""Trails, their reports and a browser for the tests of the report."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import database_trail
+import pyarrow as pa
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from iotrail import native
+
+Ingest = Callable[[str, dict[str, pa.Table]], Path]
+
+
+@pytest.fixture(scope="session")
+def ingest(tmp_path_factory: pytest.TempPathFactory) -> Ingest:
+    """Makes a trail of tables, with the one trail writer."""
+
+    def make(name: str, tables: dict[str, pa.Table]) -> Path:
+        folder = tmp_path_factory.mktemp(name)
+        trail = folder / f"{name}.trail"
+        streams = database_trail.streams(tables, folder / "streams")
+        subprocess.run([native.binary(), "ingest", "-o", trail, *streams], check=True)
+        return trail
+
+    return make
+
+
+def run_report(trail: Path, *options: str | Path) -> subprocess.CompletedProcess[str]:
+    """`iotrail report`, as a user runs it."""
+    command = [sys.executable, "-m", "iotrail", "report", trail, *options]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=trail.parent, env=os.environ)
+
+
+@pytest.fixture(scope="session")
+def database(ingest: Ingest) -> Path:
+    """The trail of a database under load."""
+    return ingest("database", database_trail.tables(ops=20_000, seconds=20))
+
+
+@pytest.fixture(scope="session")
+def page_file(database: Path) -> Path:
+    """Its report."""
+    output = database.parent / "report.html"
+    done = run_report(database, "-o", output)
+    assert done.returncode == 0, done.stderr
+    return output
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Debian's Chromium."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path="/usr/bin/chromium",
+            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"],
+        )
+        yield browser
+        browser.close()
