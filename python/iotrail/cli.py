@@ -174,7 +174,8 @@ def report(
         typer.Option("--output", "-o", metavar="F.html", help="The page to write.", show_default="X.html"),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Write the page's data as JSON instead.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file even if it is no report.")] = False,
+    show: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
 ) -> None:
     """Write one self-contained page that shows the run: open it in any browser, offline."""
     from iotrail import report as page
@@ -187,3 +188,5 @@ def report(
     path = output or Path(trail.resolve().name).with_suffix(".html")
     page.write_report(opened, path, force=force)
     print(path)
+    if show:
+        page.open_in_browser(path)

@@ -17,7 +17,8 @@ import json
 import os
 import secrets
 import sys
-from collections.abc import Sequence
+import webbrowser
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,12 @@ def write_data(trail: Trail, output: Path | None, *, force: bool = False) -> Non
         sys.stdout.buffer.flush()
     else:
         write_whole(output, content)
+
+
+def open_in_browser(page: Path) -> None:
+    """Show a page in the user's browser."""
+    if not webbrowser.open(page.resolve().as_uri()):
+        raise ReportError(f"{page}: no browser to open it with", "BROWSER names one")
 
 
 def render(data: dict[str, Any]) -> bytes:
@@ -124,7 +131,7 @@ def write_whole(output: Path, content: bytes) -> None:
 
 def bucket_width(duration: int) -> int:
     """The smallest of 1, 2, 5, 10 … µs that cuts a run into at most MOST_BUCKETS, one more for the edges."""
-    widths = (digit * 10**power for power in itertools.count(3) for digit in (1, 2, 5))
+    widths: Iterator[int] = (digit * 10**power for power in itertools.count(3) for digit in (1, 2, 5))
     return next(width for width in widths if duration < width * (MOST_BUCKETS - 1))
 
 
@@ -290,7 +297,7 @@ class _Collector:
             SELECT t AS thread, compute_ns AS compute, io_ns AS io, sync_ns AS sync FROM _report_split ORDER BY b, t""")
         return {"first": self.first("_report_split"), **columns}
 
-    def depth(self) -> dict[str, list[int] | None]:
+    def depth(self) -> dict[str, Any]:
         """The most operations under way at once in each time bucket; the mean follows from `split`."""
         if self.trail.rows["file_op"] > MOST_SORTED:
             return {"most": None}

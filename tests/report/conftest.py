@@ -33,7 +33,9 @@ def ingest(tmp_path_factory: pytest.TempPathFactory) -> Ingest:
 def run_report(trail: Path, *options: str | Path) -> subprocess.CompletedProcess[str]:
     """`iotrail report`, as a user runs it."""
     command = [sys.executable, "-m", "iotrail", "report", trail, *options]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=trail.parent, env=os.environ)
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=trail.parent, env=os.environ
+    )
 
 
 @pytest.fixture(scope="session")
@@ -57,7 +59,12 @@ def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path="/usr/bin/chromium",
-            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"],
+            args=[
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-background-networking",
+                "--disable-component-update",
+            ],
         )
         yield browser
         browser.close()

@@ -21,7 +21,9 @@ from iotrail.trail import Trail
 START = 1_760_000_000_000_000_000
 
 
-def op(thread: int = 1, ts: int = 0, dur: int | None = 100, call: str = "pread", **columns: Any) -> dict[str, Any]:
+def op(
+    thread: int = 1, ts: int = 0, dur: int | None = 100, call: str = "pread", **columns: Any
+) -> dict[str, Any]:
     """A row of file_op, `ts` after the start."""
     base = {"node": "n", "crumb": 0, "file": 7, "pos": 0, "length": 10, "result": 10, "errno": 0, "calls": 1}
     return {"ts": START + ts, "dur": dur, "thread": thread, "call": call, **base, **columns}
@@ -30,7 +32,15 @@ def op(thread: int = 1, ts: int = 0, dur: int | None = 100, call: str = "pread",
 def people(threads: int = 1, processes: int = 1, life: int = 1_000_000) -> dict[str, pa.Table]:
     """Processes and threads that live for `life`; thread t belongs to process 100 + t modulo `processes`."""
     process = [
-        {"node": "n", "process": 100 + p, "pid": 1000 + p, "name": "app", "start_ts": START, "end_ts": START + life, "ended": "exit"}
+        {
+            "node": "n",
+            "process": 100 + p,
+            "pid": 1000 + p,
+            "name": "app",
+            "start_ts": START,
+            "end_ts": START + life,
+            "ended": "exit",
+        }
         for p in range(processes)
     ]
     thread = [
@@ -94,7 +104,10 @@ def test_odd_trails_have_a_report(name: str, ingest: Ingest, browser: Browser) -
     assert done.returncode == 0, done.stderr
     operations, rows = EXPECTED[name]
     with opened(browser, output) as page:
-        assert page.locator(".tile", has_text="Operations").get_attribute("title") == f"{operations:,} file operations"
+        assert (
+            page.locator(".tile", has_text="Operations").get_attribute("title")
+            == f"{operations:,} file operations"
+        )
         assert f"Files {rows:,}" in page.locator("#tables .choices").inner_text().replace("\n", " ")
         assert page.evaluate("document.documentElement.scrollWidth") == 1366
         if name == "odd_names":
@@ -135,7 +148,9 @@ def test_json_is_what_the_page_carries(database: Path, page_file: Path) -> None:
     assert inside == outside
 
 
-def test_an_older_report_is_replaced_and_nothing_else(database: Path, page_file: Path, tmp_path: Path) -> None:
+def test_an_older_report_is_replaced_and_nothing_else(
+    database: Path, page_file: Path, tmp_path: Path
+) -> None:
     own = tmp_path / "own.html"
     own.write_bytes(page_file.read_bytes())
     assert run_report(database, "-o", own).returncode == 0
@@ -179,7 +194,13 @@ def test_no_permission(database: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("duration", "width"),
-    [(0, 1000), (499_000 - 1, 1000), (499_000, 2000), (60_000_000_000, 200_000_000), (86_400_000_000_000, 200_000_000_000)],
+    [
+        (0, 1000),
+        (499_000 - 1, 1000),
+        (499_000, 2000),
+        (60_000_000_000, 200_000_000),
+        (86_400_000_000_000, 200_000_000_000),
+    ],
 )
 def test_buckets_are_round_and_few(duration: int, width: int) -> None:
     assert report.bucket_width(duration) == width

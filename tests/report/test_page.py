@@ -83,7 +83,7 @@ def span_of(page: Page, trail: Trail) -> str:
     return f"ts >= {bucket['ts'] + first * bucket['every']} AND ts < {bucket['ts'] + last * bucket['every']}"
 
 
-PERCENTILE = "MIN(latency) FILTER (WHERE until_here * 1000 >= of_all * {})"
+# As module percentiles, for the operations that {where} selects.
 LATENCY = """
 WITH h AS (
     SELECT c.call, l.latency, SUM(c.n) AS n, MAX(c.max_ns) AS max_ns
@@ -94,8 +94,17 @@ r AS (
     SELECT *, SUM(n) OVER (PARTITION BY call ORDER BY latency) AS until_here, SUM(n) OVER (PARTITION BY call) AS of_all
     FROM h
 )
-SELECT call, SUM(n) AS ops, %s AS p50, %s AS p90, %s AS p99, %s AS "p99.9", MAX(max_ns) AS max FROM r GROUP BY call
-""" % tuple(PERCENTILE.format(p) for p in (500, 900, 990, 999))
+SELECT
+    call,
+    SUM(n) AS ops,
+    MIN(latency) FILTER (WHERE until_here * 1000 >= of_all * 500) AS p50,
+    MIN(latency) FILTER (WHERE until_here * 1000 >= of_all * 900) AS p90,
+    MIN(latency) FILTER (WHERE until_here * 1000 >= of_all * 990) AS p99,
+    MIN(latency) FILTER (WHERE until_here * 1000 >= of_all * 999) AS "p99.9",
+    MAX(max_ns) AS max
+FROM r
+GROUP BY call
+"""
 
 
 def by_call(rows: list[dict[str, int]]) -> dict[str, dict[str, int]]:
@@ -257,7 +266,9 @@ def test_fits_the_screen_in_both_themes(browser: Browser, page_file: Path, width
         page.wait_for_timeout(200)
         assert page.evaluate("document.documentElement.scrollWidth") == width
         background = page.evaluate("getComputedStyle(document.body).backgroundColor")
-        assert (sum(map(int, background.removeprefix("rgb(").rstrip(")").split(","))) > 384) == (scheme == "light")
+        assert (sum(map(int, background.removeprefix("rgb(").rstrip(")").split(","))) > 384) == (
+            scheme == "light"
+        )
         page.get_by_role("button", name="Switch to the").click()
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") != background
 
@@ -282,9 +293,13 @@ def test_text_has_contrast(browser: Browser, page_file: Path) -> None:
         return tuple(map(float, re.findall(r"\d+", text)))
 
     pairs = [(text, ground) for text in ("text", "muted", "accent") for ground in ("bg", "panel", "sunken")]
-    pairs += [(severity, f"{severity}-soft") for severity in ("high", "medium", "low")] + [("accent", "accent-soft")]
+    pairs += [(severity, f"{severity}-soft") for severity in ("high", "medium", "low")] + [
+        ("accent", "accent-soft")
+    ]
     for scheme in ("light", "dark"):
         with opened(browser, page_file, color_scheme=scheme) as page:
             for text, ground in pairs:
-                light, dark = sorted((luminance(channels_of(page, name)) for name in (text, ground)), reverse=True)
+                light, dark = sorted(
+                    (luminance(channels_of(page, name)) for name in (text, ground)), reverse=True
+                )
                 assert (light + 0.05) / (dark + 0.05) >= 4.5, f"{scheme}: {text} on {ground}"
