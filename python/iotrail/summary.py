@@ -86,7 +86,7 @@ def _page(data: dict[str, Any], width: int) -> list[RenderableType]:
     if data["unseen"]:
         parts.append(_section("Not seen", _unseen(data["unseen"])))
     trail = data["trail"]
-    parts.append(Text(f"\niotrail report {trail}    iotrail sql {trail}", style="dim"))
+    parts.append(Text(f"\niotrail report {trail}\niotrail sql {trail}", style="dim"))
     return parts
 
 
