@@ -110,15 +110,7 @@ interpose! {
     }
 
     lseek, lseek64 => fn(fd: c_int, pos: off64_t, whence: c_int) -> off64_t, |real| {
-        if attach::off() {
-            return real(fd, pos, whence);
-        }
-        let mut seek = draft(Call::Lseek);
-        seek.fd = fd;
-        seek.object = descriptors::known(fd);
-        seek.pos = pos;
-        seek.aux = whence.into();
-        call(seek, || real(fd, pos, whence), |_, at| descriptors::sought(fd, at))
+        seek_with(fd, pos, whence, || real(fd, pos, whence))
     }
     fsync => fn(fd: c_int) -> c_int, |real| {
         on_descriptor(Call::Fsync, fd, NONE, NONE, || real(fd))
@@ -155,15 +147,7 @@ interpose! {
     }
 
     close => fn(fd: c_int) -> c_int, |real| {
-        if attach::off() {
-            return real(fd);
-        }
-        let mut close = draft(Call::Close);
-        close.fd = fd;
-        close.object = descriptors::known(fd);
-        // Before the call: afterwards another thread may already have the number again.
-        descriptors::forget(fd);
-        call(close, || real(fd), |_, _| {})
+        close_with(fd, || real(fd))
     }
     close_range => fn(first: c_uint, last: c_uint, flags: c_int) -> c_int, |real| {
         if attach::off() {
@@ -234,6 +218,34 @@ interpose! {
         let file = descriptors::known(fd);
         wait(Call::Flock, WaitKind::FileLock, file, NONE, NONE, || real(fd, command, length))
     }
+}
+
+/// Moves a descriptor's position.
+#[inline(always)]
+pub fn seek_with(fd: c_int, pos: off64_t, whence: c_int, run: impl FnOnce() -> off64_t) -> off64_t {
+    if attach::off() {
+        return run();
+    }
+    let mut seek = draft(Call::Lseek);
+    seek.fd = fd;
+    seek.object = descriptors::known(fd);
+    seek.pos = pos;
+    seek.aux = whence.into();
+    call(seek, run, |_, at| descriptors::sought(fd, at))
+}
+
+/// Closes a descriptor.
+#[inline(always)]
+pub fn close_with(fd: c_int, run: impl FnOnce() -> c_int) -> c_int {
+    if attach::off() {
+        return run();
+    }
+    let mut close = draft(Call::Close);
+    close.fd = fd;
+    close.object = descriptors::known(fd);
+    // Before the call: afterwards another thread may already have the number again.
+    descriptors::forget(fd);
+    call(close, run, |_, _| {})
 }
 
 #[inline(always)]

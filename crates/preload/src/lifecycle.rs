@@ -38,6 +38,7 @@ extern "C" fn begin(_count: c_int, _arguments: *const *const c_char, environment
     // SAFETY: registers functions that stay; this library is never unloaded.
     unsafe {
         libc::pthread_atfork(None, Some(forked_parent), Some(forked_child));
+        on_exit(exited, core::ptr::null_mut());
         let mut key = 0;
         if libc::pthread_key_create(&raw mut key, Some(thread_ended)) == 0 {
             KEY.store(key, Relaxed);
@@ -148,6 +149,18 @@ extern "C" fn end() {
     stream::flush_at_exit();
     unseen::post_counts();
     attach::image_ends(ProcessState::Exited, STATUS.load(Relaxed));
+}
+
+unsafe extern "C" {
+    fn on_exit(run: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
+}
+
+/// Registered before all others, and so called after them, and after all destructors: the one place
+/// that knows the status of a program whose `main` returned.
+extern "C" fn exited(status: c_int, _argument: *mut c_void) {
+    if !attach::off() {
+        attach::image_ends(ProcessState::Exited, status & 0xff);
+    }
 }
 
 /// The program calls exit.

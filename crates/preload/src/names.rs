@@ -50,7 +50,7 @@ fn on_two_paths(
 
 /// Opens `path`; the new descriptor stands for it.
 #[inline(always)]
-fn open_path(
+pub fn open_path(
     kind: Call,
     directory: c_int,
     path: *const c_char,
@@ -102,7 +102,14 @@ interpose! {
         fd
     }
     memfd_create => fn(name: *const c_char, flags: c_uint) -> c_int, |real| {
-        made(|| real(name, flags))
+        if attach::off() {
+            return real(name, flags);
+        }
+        call(draft(Call::Mkstemp), || real(name, flags), |draft, fd| {
+            descriptors::forget(fd);
+            draft.fd = fd;
+            draft.object = descriptors::known(fd);
+        })
     }
     mkstemp, mkstemp64 => fn(template: *mut c_char) -> c_int, |real| {
         make_temporary(template, || real(template))
@@ -325,15 +332,15 @@ interpose! {
         let file = paths::of_directory(AT_FDCWD, path);
         let mut open = draft(Call::Opendir);
         open.object = file.0;
-        call(open, || real(path), |draft, directory| {
-            if !directory.is_null() {
-                draft.fd = libc::dirfd(directory);
+        call(open, || Listed(real(path)), |draft, directory| {
+            if !directory.failed() {
+                draft.fd = directory.value() as c_int;
                 descriptors::opened(draft.fd, file, libc::O_DIRECTORY);
             }
-        })
+        }).0
     }
     fdopendir => fn(fd: c_int) -> *mut DIR, |real| {
-        on_descriptor(Call::Opendir, fd, NONE, NONE, || real(fd))
+        on_descriptor(Call::Opendir, fd, NONE, NONE, || Listed(real(fd))).0
     }
     readdir, readdir64 => fn(directory: *mut DIR) -> *mut c_void, |real| {
         if attach::off() || directory.is_null() {
@@ -370,6 +377,20 @@ interpose! {
     scandir, scandir64 =>
     fn(path: *const c_char, names: *mut c_void, select: *const c_void, compare: *const c_void) -> c_int, |real| {
         on_path(Call::Readdir, AT_FDCWD, path, 1, || real(path, names, select, compare))
+    }
+}
+
+/// A directory just opened: what its record returns is the descriptor.
+#[derive(Clone, Copy)]
+struct Listed(*mut DIR);
+
+impl Outcome for Listed {
+    fn value(self) -> i64 {
+        // SAFETY: an open directory, or null.
+        if self.0.is_null() { -1 } else { i64::from(unsafe { libc::dirfd(self.0) }) }
+    }
+    fn failed(self) -> bool {
+        self.0.is_null()
     }
 }
 

@@ -29,9 +29,12 @@ unsafe fn with_recording<R>(environment: Strings, run: impl FnOnce(Strings) -> R
     // SAFETY: the program passed a NULL-terminated array of C strings.
     unsafe {
         let (preload, session) = lifecycle::variables();
-        if attach::off() || environment.is_null() || preload.is_null() {
+        if attach::off() || preload.is_null() {
             return run(environment);
         }
+        // clearenv leaves null, which execve takes for an empty list.
+        let none = [core::ptr::null()];
+        let environment = if environment.is_null() { none.as_ptr() } else { environment };
         let (mut count, mut has_session, mut preload_at) = (0, false, None);
         while !(*environment.add(count)).is_null() {
             let variable = *environment.add(count);
@@ -113,13 +116,12 @@ interpose! {
         unseen::look_at(AT_FDCWD, path, false);
         with_recording(environment, |environment| exec(|| real(path, arguments, environment)))
     }
-    execv => fn(path: *const c_char, arguments: Strings) -> c_int, |real| {
-        unseen::look_at(AT_FDCWD, path, false);
-        exec(|| real(path, arguments))
+    // The program may have emptied its environment (`env -i`), so these are completed too.
+    execv => fn(path: *const c_char, arguments: Strings) -> c_int, |_real| {
+        execve(path, arguments, environ)
     }
-    execvp => fn(file: *const c_char, arguments: Strings) -> c_int, |real| {
-        unseen::look_at(AT_FDCWD, file, true);
-        exec(|| real(file, arguments))
+    execvp => fn(file: *const c_char, arguments: Strings) -> c_int, |_real| {
+        execvpe(file, arguments, environ)
     }
     execvpe => fn(file: *const c_char, arguments: Strings, environment: Strings) -> c_int, |real| {
         unseen::look_at(AT_FDCWD, file, true);

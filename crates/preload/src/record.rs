@@ -87,7 +87,8 @@ pub fn call_errno(draft: Draft, run: impl FnOnce() -> c_int) -> c_int {
     let pending = post::begin(&draft);
     let number = run();
     if let Some(pending) = pending {
-        post::end(&pending, &draft, i64::from(number), number as u8);
+        // Below 0 is no error number (PTHREAD_BARRIER_SERIAL_THREAD).
+        post::end(&pending, &draft, i64::from(number), number.max(0) as u8);
     }
     number
 }

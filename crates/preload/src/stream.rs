@@ -18,7 +18,7 @@ use libc::{size_t, ssize_t};
 
 use crate::descriptors::{self, tell};
 use crate::real::{Real, c_length, errno, interpose};
-use crate::record::{call, draft, on_descriptor, wait};
+use crate::record::{Outcome, call, draft, on_descriptor, wait};
 use crate::variadic::variadic;
 use crate::{names, paths};
 
@@ -307,13 +307,32 @@ unsafe fn open_stream(
     let mut open = draft(Call::Fopen);
     open.object = file.0;
     open.aux = flags.into();
-    call(open, run, |draft, stream| {
-        if !stream.is_null() {
-            // SAFETY: a stream just opened.
-            draft.fd = unsafe { (*stream).fileno };
-            descriptors::opened(draft.fd, file, flags);
-        }
-    })
+    let opened = call(
+        open,
+        || Opened(run()),
+        |draft, stream| {
+            if !stream.failed() {
+                draft.fd = stream.value() as c_int;
+                descriptors::opened(draft.fd, file, flags);
+            }
+        },
+    );
+    opened.0
+}
+
+/// A stream just opened: what its record returns is the descriptor, since an address means nothing
+/// to a reader.
+#[derive(Clone, Copy)]
+struct Opened(*mut File);
+
+impl Outcome for Opened {
+    fn value(self) -> i64 {
+        // SAFETY: an open stream, or null.
+        if self.0.is_null() { -1 } else { i64::from(unsafe { (*self.0).fileno }) }
+    }
+    fn failed(self) -> bool {
+        self.0.is_null()
+    }
 }
 
 unsafe fn seek(stream: *mut File, pos: i64, run: impl FnOnce() -> c_int) -> c_int {
@@ -351,7 +370,7 @@ interpose! {
         open_stream(path, mode, || real(path, mode, stream))
     }
     fdopen => fn(fd: c_int, mode: *const c_char) -> *mut File, |real| {
-        on_descriptor(Call::Fopen, fd, NONE, open_flags(mode).into(), || real(fd, mode))
+        on_descriptor(Call::Fopen, fd, NONE, open_flags(mode).into(), || Opened(real(fd, mode))).0
     }
     tmpfile, tmpfile64 => fn() -> *mut File, |real| {
         let stream = real();

@@ -9,8 +9,8 @@ use iotrail_format::segment::{NONE, UnseenKind};
 use iotrail_sdk::{attach, post, sys};
 
 use crate::real::interpose;
-use crate::record::{transfer, wait};
-use crate::{descriptors, names, paths};
+use crate::record::{on_descriptor, transfer, wait};
+use crate::{descriptors, files, names, paths};
 
 /// io_uring_enter calls since the last one that was posted.
 static ENTERS: AtomicU64 = AtomicU64::new(0);
@@ -50,20 +50,21 @@ interpose! {
                 transfer(Call::Pread, a as c_int, d as i64, c as i64, NONE, false, || run() as isize) as c_long,
             libc::SYS_pwrite64 =>
                 transfer(Call::Pwrite, a as c_int, d as i64, c as i64, NONE, true, || run() as isize) as c_long,
-            libc::SYS_close => {
-                descriptors::forget(a as c_int);
-                run()
-            }
+            libc::SYS_close => files::close_with(a as c_int, || run() as c_int).into(),
+            libc::SYS_lseek => files::seek_with(a as c_int, b as i64, c as c_int, || run()),
+            libc::SYS_fsync => on_descriptor(Call::Fsync, a as c_int, NONE, NONE, run),
+            libc::SYS_fdatasync => on_descriptor(Call::Fdatasync, a as c_int, NONE, NONE, run),
             libc::SYS_futex if b as c_int & FUTEX_COMMAND == libc::FUTEX_WAIT
                 || b as c_int & FUTEX_COMMAND == libc::FUTEX_WAIT_BITSET =>
                 wait(Call::Futex, WaitKind::Lock, a as i64, NONE, NONE, run),
+            libc::SYS_open =>
+                names::open_path(Call::Open, sys::AT_FDCWD, a as *const c_char, b as c_int, || run() as c_int).into(),
+            libc::SYS_openat =>
+                names::open_path(Call::Open, a as c_int, b as *const c_char, c as c_int, || run() as c_int).into(),
             libc::SYS_openat2 => {
-                let fd = run();
-                if fd >= 0 {
-                    let file = paths::of(a as c_int, b as *const c_char);
-                    descriptors::opened(fd as c_int, file, 0);
-                }
-                fd
+                // `struct open_how` begins with the flags, as 64 bits (openat2(2)).
+                let flags = if c == 0 { 0 } else { *(c as *const u64) as c_int };
+                names::open_path(Call::Open, a as c_int, b as *const c_char, flags, || run() as c_int).into()
             }
             _ => run(),
         }

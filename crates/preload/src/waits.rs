@@ -12,7 +12,7 @@ use libc::{pid_t, size_t, ssize_t, timespec};
 
 use crate::descriptors;
 use crate::real::interpose;
-use crate::record::{self, Outcome, call, draft, wait_errno};
+use crate::record::{self, Outcome, call, call_errno, draft, wait_errno};
 
 /// A call on a socket; `length` bytes asked for.
 #[inline(always)]
@@ -194,8 +194,7 @@ interpose! {
         lock(Call::SpinLock, WaitKind::Lock, spin.cast_const().cast(), || libc::pthread_spin_trylock(spin), || real(spin))
     }
     pthread_barrier_wait => fn(barrier: *mut libc::pthread_barrier_t) -> c_int, |real| {
-        // PTHREAD_BARRIER_SERIAL_THREAD is -1 and no error.
-        wait_errno(Call::BarrierWait, WaitKind::Barrier, barrier as i64, NONE, || real(barrier).max(-1))
+        wait_errno(Call::BarrierWait, WaitKind::Barrier, barrier as i64, NONE, || real(barrier))
     }
     pthread_join => fn(thread: libc::pthread_t, value: *mut *mut c_void) -> c_int, |real| {
         wait_errno(Call::PthreadJoin, WaitKind::Thread, 0, thread as i64, || real(thread, value))
@@ -259,8 +258,16 @@ interpose! {
         record::wait(Call::Sleep, WaitKind::Sleep, 0, NONE, nanoseconds(time), || real(time, left))
     }
     clock_nanosleep => fn(clock: c_int, flags: c_int, time: *const timespec, left: *mut timespec) -> c_int, |real| {
+        if attach::off() {
+            return real(clock, flags, time, left);
+        }
+        let mut on = draft(Call::Sleep);
+        on.kind = WaitKind::Sleep as u8;
         // With TIMER_ABSTIME the time is a moment, not a length.
-        wait_errno(Call::Sleep, WaitKind::Sleep, 0, NONE, || real(clock, flags, time, left))
+        if flags & libc::TIMER_ABSTIME == 0 {
+            on.length = nanoseconds(time);
+        }
+        call_errno(on, || real(clock, flags, time, left))
     }
     pause => fn() -> c_int, |real| {
         record::wait(Call::Pause, WaitKind::Signal, 0, NONE, NONE, || real())
@@ -283,15 +290,23 @@ fn descriptor(fd: c_int) -> i64 {
     if attach::off() { 0 } else { descriptors::known(fd) }
 }
 
+unsafe extern "C-unwind" {
+    fn pthread_testcancel();
+}
+
 #[inline(always)]
 fn wait_semaphore(semaphore: *mut libc::sem_t, run: impl FnOnce() -> c_int) -> c_int {
     if attach::off() {
         return run();
     }
     let saved = crate::real::errno();
-    // SAFETY: the program passed a semaphore.
-    if unsafe { libc::sem_trywait(semaphore) } == 0 {
-        return 0;
+    // SAFETY: the program passed a semaphore. A thread may be cancelled here even if the semaphore is
+    // free (pthreads(7)), but not in sem_trywait.
+    unsafe {
+        pthread_testcancel();
+        if libc::sem_trywait(semaphore) == 0 {
+            return 0;
+        }
     }
     crate::real::set_errno(saved);
     record::wait(Call::SemWait, WaitKind::Semaphore, semaphore as i64, NONE, NONE, run)

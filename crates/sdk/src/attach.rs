@@ -28,6 +28,8 @@ const NEW: u32 = 0;
 const ATTACHING: u32 = 1;
 const ACTIVE: u32 = 2;
 const OFF: u32 = 3;
+/// Got no segment: nothing can be posted, but every call is counted.
+const REFUSED: u32 = 4;
 
 /// State of this program image, in a page of its own.
 #[repr(C)]
@@ -235,7 +237,7 @@ pub(crate) fn enter(thread: *mut Thread) -> bool {
     thread.vfork = 0;
     let image = image();
     match image.state.load(Acquire) {
-        OFF => return false,
+        OFF | REFUSED => return false,
         ACTIVE => {}
         _ => {
             thread.busy = 1;
@@ -328,10 +330,16 @@ fn attach(image: &Image) -> bool {
     }
     let attached =
         control().is_some_and(|control| control.closed.load(Relaxed) == 0 && make_segment(image, control));
-    if !attached && let Some(control) = control() {
+    let open = control().filter(|control| control.closed.load(Relaxed) == 0);
+    if !attached && let Some(control) = open {
         control.refused.fetch_add(1, Relaxed);
     }
-    image.state.store(if attached { ACTIVE } else { OFF }, Release);
+    let state = match (attached, open) {
+        (true, _) => ACTIVE,
+        (false, Some(_)) => REFUSED,
+        (false, None) => OFF,
+    };
+    image.state.store(state, Release);
     attached
 }
 
@@ -631,6 +639,8 @@ pub fn thread_ends() {
         return;
     }
     thread.busy = 1;
+    // A cancelled thread leaves its last call without return.
+    post::leave_all(thread);
     // SAFETY: the thread's own ring.
     let header = unsafe { &*thread.ring };
     header.end_ticks.store(clock::ticks(), Relaxed);

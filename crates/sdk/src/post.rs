@@ -11,6 +11,7 @@ use iotrail_format::segment::*;
 
 use crate::attach::{self, ready};
 use crate::clock::ticks;
+use crate::sys;
 use crate::thread::{self, Thread};
 
 /// A call as it is known before it is made. Units as in [`Slot`].
@@ -56,10 +57,12 @@ pub fn begin(draft: &Draft) -> Option<Pending> {
     let frame = frame_address();
     thread.busy += 1;
     // SAFETY: a ready thread's ring is populated and its own.
-    let ring = unsafe { &mut *thread.ring };
+    let mut ring = unsafe { &mut *thread.ring };
     let mut depth = ring.depth.load(Relaxed);
     if depth != 0 {
-        depth = drop_left_frames(thread, ring, depth, frame);
+        depth = drop_left_frames(thread, depth, frame);
+        // SAFETY: as above; posting what was left may have moved the ring.
+        ring = unsafe { &mut *thread.ring };
     }
     let stacked = (depth as usize) < INFLIGHT_DEPTH;
     let start;
@@ -103,8 +106,7 @@ pub fn end(pending: &Pending, draft: &Draft, result: i64, errno: u8) {
     }
     thread.busy += 1;
     // SAFETY: a ready thread's ring is populated and its own.
-    let ring = unsafe { &mut *thread.ring };
-    let mine = !pending.stacked || pop(thread, ring, pending);
+    let mine = !pending.stacked || pop(thread, pending);
     if mine {
         post(thread, pending.start, dur, draft, result, errno);
     }
@@ -118,26 +120,28 @@ pub fn forget(pending: &Pending) {
     let thread = unsafe { &mut *pending.thread };
     if pending.stacked && ready(thread) {
         thread.busy += 1;
-        // SAFETY: a ready thread's ring is populated and its own.
-        let ring = unsafe { &mut *thread.ring };
-        pop(thread, ring, pending);
+        pop(thread, pending);
         thread.busy -= 1;
     }
 }
 
 /// Takes the call off the stack; false if it was already posted as left by a `longjmp`.
 #[inline(always)]
-fn pop(thread: &mut Thread, ring: &mut RingHeader, pending: &Pending) -> bool {
+fn pop(thread: &mut Thread, pending: &Pending) -> bool {
+    // SAFETY: a ready thread's ring is populated and its own.
+    let ring = unsafe { &mut *thread.ring };
     let depth = ring.depth.load(Relaxed);
     if depth == pending.depth + 1 && ring.inflight[pending.depth as usize].start == pending.start {
         ring.depth.store(pending.depth, Relaxed);
         return true;
     }
-    pop_unusual(thread, ring, pending, depth)
+    pop_unusual(thread, pending, depth)
 }
 
 #[cold]
-fn pop_unusual(thread: &mut Thread, ring: &mut RingHeader, pending: &Pending, depth: u32) -> bool {
+fn pop_unusual(thread: &mut Thread, pending: &Pending, depth: u32) -> bool {
+    // SAFETY: as in `pop`.
+    let ring = unsafe { &*thread.ring };
     let at = pending.depth as usize;
     if depth <= pending.depth || at >= INFLIGHT_DEPTH || ring.inflight[at].start != pending.start {
         // After fork the stack is empty, and so the call is this image's to post; else it is gone.
@@ -145,9 +149,9 @@ fn pop_unusual(thread: &mut Thread, ring: &mut RingHeader, pending: &Pending, de
     }
     // What lies above was left by a longjmp.
     for above in (at + 1..(depth as usize).min(INFLIGHT_DEPTH)).rev() {
-        post_unfinished(thread, ring, above);
+        post_unfinished(thread, above);
     }
-    ring.depth.store(pending.depth, Relaxed);
+    set_depth(thread, pending.depth);
     true
 }
 
@@ -155,23 +159,55 @@ fn pop_unusual(thread: &mut Thread, ring: &mut RingHeader, pending: &Pending, de
 /// them. A frame that still exists lies above the current one (the stack grows down).
 #[cold]
 #[inline(never)]
-fn drop_left_frames(thread: &mut Thread, ring: &mut RingHeader, mut depth: u32, frame: u64) -> u32 {
+fn drop_left_frames(thread: &mut Thread, mut depth: u32, frame: u64) -> u32 {
     while depth > 0 {
         let top = depth as usize - 1;
+        // SAFETY: a ready thread's ring is populated and its own; each post may move it.
+        let ring = unsafe { &*thread.ring };
         if top < INFLIGHT_DEPTH && ring.frames[top].load(Relaxed) > frame {
             break;
         }
+        // A handler on a stack of its own may lie above what it interrupted.
+        if on_alternate_stack() {
+            break;
+        }
         if top < INFLIGHT_DEPTH {
-            post_unfinished(thread, ring, top);
+            post_unfinished(thread, top);
         }
         depth -= 1;
     }
-    ring.depth.store(depth, Relaxed);
+    set_depth(thread, depth);
     depth
 }
 
-fn post_unfinished(thread: &mut Thread, ring: &RingHeader, index: usize) {
-    let entry = &ring.inflight[index];
+/// Posts every call in flight as left: the thread ends.
+pub(crate) fn leave_all(thread: &mut Thread) {
+    // SAFETY: a ready thread's ring is populated and its own.
+    let depth = unsafe { &*thread.ring }.depth.load(Relaxed) as usize;
+    for top in (0..depth.min(INFLIGHT_DEPTH)).rev() {
+        post_unfinished(thread, top);
+    }
+    set_depth(thread, 0);
+}
+
+fn set_depth(thread: &Thread, depth: u32) {
+    // SAFETY: a ready thread's ring is populated and its own.
+    unsafe { &*thread.ring }.depth.store(depth, Relaxed);
+}
+
+/// Whether the caller is a signal handler on its alternate stack (sigaltstack(2)).
+fn on_alternate_stack() -> bool {
+    const SS_ONSTACK: u64 = 1;
+    // `stack_t`: address, flags (int), size.
+    let mut now = [0u64; 3];
+    // SAFETY: changes nothing; `now` has the size of `stack_t`.
+    unsafe { sys::sigaltstack(core::ptr::null(), now.as_mut_ptr().cast()) };
+    now[1] & SS_ONSTACK != 0
+}
+
+fn post_unfinished(thread: &mut Thread, index: usize) {
+    // SAFETY: a ready thread's ring is populated and its own.
+    let entry = unsafe { &(*thread.ring).inflight[index] };
     let draft = Draft {
         opcode: entry.opcode.load(Relaxed),
         kind: entry.kind,

@@ -115,6 +115,8 @@ calls! {
     getrusage = 98 (who: usize, usage: *mut u8);
     /// getppid(2)
     getppid = 110 ();
+    /// sigaltstack(2)
+    sigaltstack = 131 (new: *const u8, old: *mut u8);
     /// gettid(2)
     gettid = 186 ();
     /// futex(2)
