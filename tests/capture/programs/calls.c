@@ -94,7 +94,7 @@ static void transfers(void) {
     TIMES DO("pwritev64", "moved", 64 * left_, 1013, pwritev64(fd, parts, 3, 64 * left_));
     TIMES DO("pwritev2", "moved", 64 * left_, 1013, pwritev2(fd, parts, 3, 64 * left_, 0));
     TIMES DO("pwritev64v2", "moved", 64 * left_, 1013, pwritev64v2(fd, parts, 3, 64 * left_, 0));
-    DO("+truncate", "moved", ANY, 1 << 20, ftruncate(fd, 1 << 20)); /* long enough for all reads */
+    DO("+ftruncate", "moved", ANY, 1 << 20, ftruncate(fd, 1 << 20)); /* long enough for all reads */
     DO("+lseek", "moved", ANY, ANY, lseek(fd, 0, SEEK_SET));
     at = 0;
     TIMES { DO("read", "moved", at, 4093, read(fd, buffer, some)); at += 4093; }
