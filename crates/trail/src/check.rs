@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use crate::columns::{first_out_of_order, time_range};
 use crate::error::{Error, IoContext as _};
-use crate::file::{Damage, DataFile, OpenFile};
+use crate::file::{Damage, DataFile, Layout, OpenFile};
 use crate::seal::recover::{Recovered, recover};
 use crate::snapshot::{FileEntry, Snapshot};
 use crate::writer::TrailWriter;
@@ -215,15 +215,15 @@ fn keep_sound(writer: &mut TrailWriter, table: &'static Table, old: &OpenFile) -
     let mut new: Option<DataFile> = None;
     for batch in (0..old.row_groups()).filter_map(|group| old.try_row_group(group).ok()) {
         // Where the order of row groups among each other is broken, a new file begins.
-        if last.as_ref().is_some_and(|last| goes_back(table, last, &batch)) {
-            if let Some(file) = new.take() {
-                writer.add(file.finish(true)?);
-            }
+        if last.as_ref().is_some_and(|last| goes_back(table, last, &batch))
+            && let Some(file) = new.take()
+        {
+            writer.add(file.finish(true)?);
         }
         last = last_row(&batch).or(last);
         match &mut new {
             Some(file) => file.write(&batch)?,
-            None => new.insert(DataFile::create(writer.path(), table)?).write(&batch)?,
+            None => new.insert(DataFile::create(writer.path(), table, Layout::Small)?).write(&batch)?,
         }
     }
     if let Some(file) = new {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use iotrail_format::schema::{FILE, TABLES, Table};
 
 use crate::error::Error;
-use crate::file::{DataFile, FILE_ROWS, OpenFile, ROW_GROUP_ROWS};
+use crate::file::{DataFile, FILE_ROWS, Layout, OpenFile, ROW_GROUP_ROWS};
 use crate::kway::{Input, Merged};
 use crate::snapshot::{FileEntry, Snapshot};
 use crate::writer::TrailWriter;
@@ -134,7 +134,7 @@ pub(crate) fn merge_files<'a>(
         written += batch.num_rows() as u64;
         let file = match &mut output {
             Some(file) => file,
-            None => output.insert(DataFile::create(writer.path(), table)?),
+            None => output.insert(DataFile::create(writer.path(), table, Layout::Small)?),
         };
         file.write(&batch)?;
         if file.rows() >= FILE_ROWS as u64 {

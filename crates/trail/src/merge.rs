@@ -37,10 +37,10 @@ pub fn merge(inputs: &[PathBuf], output: &Path, force: bool) -> Result<Snapshot,
                 "it has a table {name}, which this iotrail doesn't know; update iotrail"
             )));
         }
-        if let (Ok(input), Ok(output)) = (input.canonicalize(), output.canonicalize()) {
-            if input == output {
-                return Err(refuse("it is the output too".into()));
-            }
+        if let (Ok(input), Ok(output)) = (input.canonicalize(), output.canonicalize())
+            && input == output
+        {
+            return Err(refuse("it is the output too".into()));
         }
         snapshots.push(snapshot);
     }

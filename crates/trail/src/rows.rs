@@ -204,10 +204,23 @@ struct ByTime<C> {
     waiting: Vec<(i64, Rc<OpenFile>, usize)>,
     loaded: Vec<Option<Loaded<C>>>,
     free: Vec<usize>,
-    /// The next row of each run: ts, thread, slot in `loaded`, row, end of the run.
-    runs: BinaryHeap<Reverse<(i64, i64, usize, usize, usize)>>,
+    /// The runs by their next row.
+    runs: BinaryHeap<Reverse<Run>>,
     /// The run of the row given out last: it goes on before the next row is chosen.
     current: bool,
+}
+
+/// The rest of one thread's rows in a loaded row group; ordered as rows are to come.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Run {
+    /// Time of the next row.
+    ts: i64,
+    thread: i64,
+    /// Index in `loaded`.
+    slot: usize,
+    /// The next row.
+    row: usize,
+    end: usize,
 }
 
 struct Loaded<C> {
@@ -231,25 +244,25 @@ impl<C: Columns> ByTime<C> {
         }
         self.current = false;
         while let Some((min, ..)) = self.waiting.last() {
-            if self.runs.peek().is_some_and(|Reverse((ts, ..))| ts < min) {
+            if self.runs.peek().is_some_and(|Reverse(run)| run.ts < *min) {
                 break;
             }
             self.load()?;
         }
-        let Some(&Reverse((_, _, slot, row, _))) = self.runs.peek() else { return Ok(None) };
+        let Some(Reverse(run)) = self.runs.peek() else { return Ok(None) };
         self.current = true;
-        Ok(self.loaded[slot].as_ref().map(|loaded| loaded.columns.row(row)))
+        Ok(self.loaded[run.slot].as_ref().map(|loaded| loaded.columns.row(run.row)))
     }
 
     /// Moves the first run to its next row.
     fn go_on(&mut self) {
         let Some(mut first) = self.runs.peek_mut() else { return };
-        let Reverse((ts, _, slot, row, end)) = &mut *first;
-        *row += 1;
-        let slot = *slot;
+        let Reverse(run) = &mut *first;
+        run.row += 1;
+        let slot = run.slot;
         let loaded = &mut self.loaded[slot];
-        if let (true, Some(loaded)) = (*row < *end, loaded.as_ref()) {
-            *ts = loaded.columns.keys().0[*row];
+        if let (true, Some(loaded)) = (run.row < run.end, loaded.as_ref()) {
+            run.ts = loaded.columns.keys().0[run.row];
             return;
         }
         std::collections::binary_heap::PeekMut::pop(first);
@@ -273,9 +286,10 @@ impl<C: Columns> ByTime<C> {
         let columns = C::new(&batch);
         let (ts, threads) = columns.keys();
         let (mut start, mut runs) = (0, 0);
-        for run in threads.chunk_by(|a, b| a == b) {
-            self.runs.push(Reverse((ts[start], run[0], slot, start, start + run.len())));
-            start += run.len();
+        for rows in threads.chunk_by(|a, b| a == b) {
+            let end = start + rows.len();
+            self.runs.push(Reverse(Run { ts: ts[start], thread: rows[0], slot, row: start, end }));
+            start = end;
             runs += 1;
         }
         self.loaded[slot] = Some(Loaded { columns, runs });

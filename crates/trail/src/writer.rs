@@ -11,7 +11,7 @@ use iotrail_format::schema::{TABLES, Table};
 
 use crate::columns::{conform, first_out_of_order};
 use crate::error::{Error, IoContext as _};
-use crate::file::{DataFile, Finished};
+use crate::file::{DataFile, Finished, Layout};
 use crate::snapshot::{DeadFile, Snapshot, TableFiles, now_ns};
 
 /// How long a reader may keep to a snapshot that is no longer the newest, unless a caller says otherwise.
@@ -83,7 +83,7 @@ impl TrailWriter {
         }
     }
 
-    /// Makes files durable before they are listed. A recorder doesn't want that: it would wait for the
+    /// Makes files durable before they are listed, and smaller at some cost of time. A recorder doesn't want that: it would wait for the
     /// very storage it observes. What replaces older files does.
     #[must_use]
     pub fn durable(mut self) -> Self {
@@ -116,7 +116,8 @@ impl TrailWriter {
             return Err(Error::BadRows { table: table.name, why });
         }
         if batch.num_rows() > 0 {
-            let mut file = DataFile::create(&self.path, table)?;
+            let layout = if self.durable { Layout::Small } else { Layout::Quick };
+            let mut file = DataFile::create(&self.path, table, layout)?;
             file.write(&batch)?;
             let file = file.finish(self.durable)?;
             self.add(file);
