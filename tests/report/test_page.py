@@ -273,6 +273,16 @@ def test_fits_the_screen_in_both_themes(browser: Browser, page_file: Path, width
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") != background
 
 
+def test_prints_light_and_without_controls(browser: Browser, page_file: Path) -> None:
+    with opened(browser, page_file, color_scheme="dark") as page:
+        page.emulate_media(media="print", color_scheme="dark")
+        # A4 across, less the margins, at 96 pixels an inch.
+        page.set_viewport_size({"width": 1031, "height": 700})
+        expect(page.locator("html")).to_have_attribute("data-theme", "light")
+        expect(page.get_by_role("button", name="Print")).to_be_hidden()
+        page.wait_for_function("document.documentElement.scrollWidth === 1031")
+
+
 def test_text_has_contrast(browser: Browser, page_file: Path) -> None:
     """Text on its background reaches WCAG 2.2's 4.5 to 1 in both themes."""
 

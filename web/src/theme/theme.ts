@@ -1,10 +1,13 @@
 // Light or dark: what the system prefers until the reader chooses, then the choice.
 
+import { flushSync } from "preact/compat";
 import { useEffect, useState } from "preact/hooks";
 
 export type Theme = "light" | "dark";
 
 const KEY = "iotrail-theme";
+// Paper is light, and canvases must be drawn again for it.
+const printing = window.matchMedia("print");
 const prefersDark = window.matchMedia("(prefers-color-scheme: dark)");
 
 function chosen(): Theme | null {
@@ -17,16 +20,25 @@ function chosen(): Theme | null {
   }
 }
 
-const system = (): Theme => (prefersDark.matches ? "dark" : "light");
+function current(): Theme {
+  return printing.matches ? "light" : (chosen() ?? (prefersDark.matches ? "dark" : "light"));
+}
 
 /** The theme, and a function that switches it. Also sets the attribute that theme.css goes by. */
 export function useTheme(): [Theme, () => void] {
-  const [theme, setTheme] = useState<Theme>(() => chosen() ?? system());
+  const [theme, setTheme] = useState<Theme>(current);
   document.documentElement.dataset.theme = theme;
   useEffect(() => {
-    const follow = () => setTheme(chosen() ?? system());
-    prefersDark.addEventListener("change", follow);
-    return () => prefersDark.removeEventListener("change", follow);
+    // At once: the browser prints what is drawn when the event returns.
+    const follow = () => flushSync(() => setTheme(current()));
+    for (const query of [prefersDark, printing]) {
+      query.addEventListener("change", follow);
+    }
+    return () => {
+      for (const query of [prefersDark, printing]) {
+        query.removeEventListener("change", follow);
+      }
+    };
   }, []);
   const toggle = () => {
     const next = theme === "dark" ? "light" : "dark";
