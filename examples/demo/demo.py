@@ -23,14 +23,18 @@ PRELOAD = ROOT / "python" / "iotrail" / "_native" / "libiotrail_preload.so"
 
 
 def postgresql(folder: Path) -> list[str] | None:
-    """The command that runs PostgreSQL under load, if it can be run here."""
+    """Make a cluster in the folder; the command that runs it under load. None if it can't be run here."""
     # Debian's own binaries: what is on PATH may be a wrapper that changes user.
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
     found = [path for path in found if (path / "initdb").exists() and (path / "pgbench").exists()]
     if not found:
         return None
     prefix = not_root(folder)
-    return None if prefix is None else [*prefix, str(HERE / "postgresql.sh"), str(found[-1]), str(folder)]
+    if prefix is None:
+        return None
+    script = str(HERE / "postgresql.sh")
+    subprocess.run([*prefix, script, "create", str(found[-1]), str(folder)], check=True)
+    return [*prefix, script, "run", str(found[-1]), str(folder)]
 
 
 def not_root(folder: Path) -> Sequence[str] | None:

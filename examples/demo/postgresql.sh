@@ -1,25 +1,29 @@
 #!/bin/bash
-# PostgreSQL under load, for half a minute: a new cluster, pgbench's tables, then its mix of transactions.
+# PostgreSQL under load, for half a minute: pgbench's tables, then its mix of transactions.
 #
-#   postgresql.sh BIN FOLDER
+#   postgresql.sh create BIN FOLDER     make a cluster in FOLDER, which exists and is empty
+#   postgresql.sh run BIN FOLDER        start the server, load it, stop it
 #
-# BIN holds initdb, pg_ctl and pgbench; the cluster is made in FOLDER, which must exist and be empty, and
-# listens on a socket there and nowhere else. Refused to root by PostgreSQL itself: demo.py sees to that.
+# BIN holds initdb, pg_ctl and pgbench. The server listens on a socket in FOLDER and nowhere else.
+# PostgreSQL refuses root: demo.py sees to that.
 set -euo pipefail
 
-bin=$1 folder=$2
+bin=$2 folder=$3
 export PGHOST=$folder PGUSER=demo PGDATABASE=postgres
 
-"$bin/initdb" -D "$folder/data" --username=$PGUSER --auth=trust --no-sync >"$folder/initdb.log"
+if [[ $1 == create ]]; then
+    "$bin/initdb" -D "$folder/data" --username=$PGUSER --auth=trust --no-sync >"$folder/initdb.log"
 
-# The cache is smaller than the tables, so that they are read again, and a checkpoint falls into the run.
-cat >>"$folder/data/postgresql.conf" <<END
+    # The cache is smaller than the tables, so that they are read again, and a checkpoint falls into the run.
+    cat >>"$folder/data/postgresql.conf" <<END
 listen_addresses = ''
 unix_socket_directories = '$folder'
 shared_buffers = 32MB
 max_wal_size = 64MB
 checkpoint_timeout = 30s
 END
+    exit
+fi
 
 "$bin/pg_ctl" -D "$folder/data" -l "$folder/server.log" -w start >/dev/null
 trap '"$bin/pg_ctl" -D "$folder/data" -m fast -w stop >/dev/null' EXIT
