@@ -15,9 +15,10 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
-OUTPUT = ROOT / "demo"
+ROOT = Path(__file__).resolve().parent.parent.parent
+# Commands are run from the top of the checkout, and so are short.
+HERE = Path("examples", "demo")
+OUTPUT = Path("demo")
 IOTRAIL = Path(sys.executable).with_name("iotrail")
 PRELOAD = ROOT / "python" / "iotrail" / "_native" / "libiotrail_preload.so"
 
@@ -65,6 +66,7 @@ def not_root(folder: Path) -> Sequence[str] | None:
 
 def main(arguments: list[str]) -> int:
     """Record, summarise, report."""
+    os.chdir(ROOT)
     wanted = arguments[0] if arguments else None
     if wanted not in (None, "postgresql", "sqlite"):
         print("usage: demo.py [postgresql|sqlite]", file=sys.stderr)
@@ -92,7 +94,7 @@ def main(arguments: list[str]) -> int:
             done = subprocess.run(words)
             if done.returncode != 0:
                 return done.returncode
-    print(f"\nThe report: {report}\nAsk more:   {os.path.relpath(IOTRAIL)} sql {os.path.relpath(trail)}")
+    print(f"\nThe report: {report.resolve()}\nAsk more:   {os.path.relpath(IOTRAIL)} sql {trail}")
     return 0
 
 
