@@ -6,6 +6,7 @@
 
 import json as json_text
 import os
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,7 @@ def show(path: str | os.PathLike[str], json: bool = False) -> None:
 
 def _page(data: dict[str, Any], width: int) -> list[RenderableType]:
     overview = data["overview"]
-    parts: list[RenderableType] = [_head(data)]
+    parts: list[RenderableType] = [_head(data, width)]
     if not overview["ops"] and not overview["waits"]:
         parts.append(Text("\nNo call was recorded.", style="bold"))
     else:
@@ -94,13 +95,13 @@ def _section(title: str, body: RenderableType) -> RenderableType:
     return Group(Text(f"\n{title}", style="bold underline"), Padding(body, (0, 0, 0, 2)))
 
 
-def _head(data: dict[str, Any]) -> RenderableType:
+def _head(data: dict[str, Any], width: int) -> RenderableType:
     o = data["overview"]
-    command = data["recording"].get("command")
+    command = _command(data["recording"].get("command"), width)
     lines = Text()
     lines.append(Path(data["trail"]).name, style="bold")
     if command:
-        lines.append(f"  {command}")
+        lines.append(f"\n{command}")
     lines.append(
         f"\n{duration(o['duration_ns'])}  ·  {_count(o['processes'], 'process', 'processes')}"
         f"  ·  {_count(o['threads'], 'thread')}  ·  {_count(o['files'], 'file')}"
@@ -120,6 +121,19 @@ def _head(data: dict[str, Any]) -> RenderableType:
     if o["unfinished"]:
         lines.append(f"; {o['unfinished']:,} never returned", style="yellow")
     return lines
+
+
+def _command(recorded: str | None, width: int) -> str:
+    """The recorded command (a JSON list of words, where a recorder wrote it) as one line of a shell."""
+    if not recorded:
+        return ""
+    try:
+        words = json_text.loads(recorded)
+        line = shlex.join(words) if isinstance(words, list) else recorded
+    except (ValueError, TypeError):
+        line = recorded
+    line = " ".join(line.split())
+    return line if len(line) <= width else f"{line[: width - 1]}…"
 
 
 def _split(data: dict[str, Any], width: int) -> RenderableType:
