@@ -4,7 +4,7 @@
 -- operation of no length counts in neither.
 --
 -- @materialize
--- @requires op, time_bucket
+-- @requires file_op, call, op, time_bucket
 -- @order ts
 -- @measure mean = avg(mean); most = max(most); mean_reads = avg(mean_reads);
 --     most_reads = max(most_reads); mean_writes = avg(mean_writes); most_writes = max(most_writes);
@@ -19,33 +19,45 @@
 -- @column mean_flushes DOUBLE ops: as mean, of flushes
 -- @column most_flushes BIGINT ops: as most, of flushes
 -- @column busy_ns BIGINT ns: time of the operations in the bucket together: mean times its width
-WITH edge AS (
-    SELECT kind, ts, 1 AS step FROM op WHERE end_ts > ts
+WITH flight AS (
+    -- ids and numbers only, because these rows are sorted: names would double the time
+    SELECT
+        o.ts,
+        o.ts + o.dur AS end_ts,
+        CASE c.kind WHEN 'read' THEN 1 WHEN 'write' THEN 2 WHEN 'flush' THEN 3 ELSE 4 END AS kind
+    FROM file_op AS o
+    LEFT JOIN (
+        SELECT call, MAX(kind) AS kind
+        FROM call
+        GROUP BY call
+    ) AS c ON c.call = o.call
+    WHERE o.dur > 0
     UNION ALL
-    SELECT kind, end_ts, -1 FROM op WHERE end_ts > ts
+    SELECT ts, end_ts, CASE kind WHEN 'read' THEN 1 WHEN 'write' THEN 2 WHEN 'flush' THEN 3 ELSE 4 END
+    FROM op
+    WHERE dur IS NULL AND end_ts > ts
 ),
 
 placed AS (
-    SELECT
-        -- an operation that ends as a bucket begins wasn't in flight in that bucket
-        CASE WHEN step = 1 THEN ts ELSE ts - 1 END
-        - CASE WHEN step = 1 THEN ts ELSE ts - 1 END % (SELECT MAX(every_ns) FROM time_bucket) AS bucket_ts,
-        ts,
-        step,
-        CASE WHEN kind = 'read' THEN step ELSE 0 END AS read_step,
-        CASE WHEN kind = 'write' THEN step ELSE 0 END AS write_step,
-        CASE WHEN kind = 'flush' THEN step ELSE 0 END AS flush_step
-    FROM edge
+    SELECT ts - ts % (SELECT MAX(every_ns) FROM time_bucket) AS bucket_ts, ts, kind, 1 AS step
+    FROM flight
+    UNION ALL
+    -- an operation that ends as a bucket begins wasn't in flight in that bucket
+    SELECT (end_ts - 1) - (end_ts - 1) % (SELECT MAX(every_ns) FROM time_bucket), end_ts, kind, -1
+    FROM flight
 ),
 
 -- depth against the bucket's begin; an end comes before a start at the same instant: those two don't overlap
 running AS (
     SELECT
-        *,
+        bucket_ts,
+        ts,
+        kind,
+        step,
         SUM(step) OVER w AS depth,
-        SUM(read_step) OVER w AS read_depth,
-        SUM(write_step) OVER w AS write_depth,
-        SUM(flush_step) OVER w AS flush_depth
+        SUM(CASE WHEN kind = 1 THEN step ELSE 0 END) OVER w AS read_depth,
+        SUM(CASE WHEN kind = 2 THEN step ELSE 0 END) OVER w AS write_depth,
+        SUM(CASE WHEN kind = 3 THEN step ELSE 0 END) OVER w AS flush_depth
     FROM placed
     WINDOW w AS (
         PARTITION BY bucket_ts ORDER BY ts NULLS LAST, step NULLS LAST
@@ -58,13 +70,13 @@ changed AS (
     SELECT
         r.bucket_ts,
         SUM(r.step) AS step,
-        SUM(r.read_step) AS read_step,
-        SUM(r.write_step) AS write_step,
-        SUM(r.flush_step) AS flush_step,
+        SUM(CASE WHEN r.kind = 1 THEN r.step ELSE 0 END) AS read_step,
+        SUM(CASE WHEN r.kind = 2 THEN r.step ELSE 0 END) AS write_step,
+        SUM(CASE WHEN r.kind = 3 THEN r.step ELSE 0 END) AS flush_step,
         SUM(r.step * (r.bucket_ts + b.every_ns - r.ts)) AS area,
-        SUM(r.read_step * (r.bucket_ts + b.every_ns - r.ts)) AS read_area,
-        SUM(r.write_step * (r.bucket_ts + b.every_ns - r.ts)) AS write_area,
-        SUM(r.flush_step * (r.bucket_ts + b.every_ns - r.ts)) AS flush_area,
+        SUM(CASE WHEN r.kind = 1 THEN r.step * (r.bucket_ts + b.every_ns - r.ts) ELSE 0 END) AS read_area,
+        SUM(CASE WHEN r.kind = 2 THEN r.step * (r.bucket_ts + b.every_ns - r.ts) ELSE 0 END) AS write_area,
+        SUM(CASE WHEN r.kind = 3 THEN r.step * (r.bucket_ts + b.every_ns - r.ts) ELSE 0 END) AS flush_area,
         MAX(r.depth) AS depth,
         MAX(r.read_depth) AS read_depth,
         MAX(r.write_depth) AS write_depth,
