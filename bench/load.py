@@ -12,10 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from measure import SEED, Spread, compile_c, console, interleave, keep, run, scratch, table
+from measure import ROUNDS, SEED, Spread, compile_c, console, interleave, keep, run, scratch, table
 from recorders import Recorder, recorders
-
-ROUNDS = 7
 
 
 @dataclass(frozen=True)

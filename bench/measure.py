@@ -29,8 +29,10 @@ from recorders import Recorder
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench" / "results"
 SEED = 20_240_229
+# Rounds of each comparison; fewer for a quick look.
+ROUNDS = int(os.environ.get("BENCH_ROUNDS", "7"))
 
-console = Console(width=None if sys.stdout.isatty() else 132, highlight=False)
+console = Console(width=None if sys.stdout.isatty() else 150, highlight=False)
 
 
 @contextmanager
