@@ -14,9 +14,9 @@ use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
 use iotrail_format::segment::SESSION_ENV;
-use iotrail_trail::TrailWriter;
 use iotrail_trail::seal::session::{Budget, LEAST_MEMORY, Session, node};
 use iotrail_trail::seal::{Fact, Sealed, Sealer};
+use iotrail_trail::{Snapshot, TrailWriter, compact};
 
 use crate::failure::Failure;
 use crate::program;
@@ -25,6 +25,9 @@ use crate::program;
 const LIBRARY: &str = "libiotrail_preload.so";
 /// Names tried for a trail without `-o`.
 const MOST_NAMES: usize = 100_000;
+
+/// Files of one table that a finished trail is left with.
+const MOST_FILES: usize = 8;
 
 /// Arguments of `record`.
 #[derive(clap::Args)]
@@ -83,6 +86,9 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     ];
     let facts: Vec<Fact> = facts.into_iter().filter(|(_, value)| value.is_some()).collect();
     let sealed = sealer.finish(&facts);
+    if sealed.is_ok() {
+        tidy(&target.path);
+    }
     report(&target.path, sealed, began.elapsed(), volatile.as_deref(), &args);
     Ok(exit_code(status))
 }
@@ -369,6 +375,17 @@ impl Host {
     }
 }
 
+/// A long recording leaves many small files: makes few of them. If that fails the trail is as it was.
+fn tidy(trail: &Path) {
+    let many = Snapshot::newest(trail)
+        .is_ok_and(|snapshot| snapshot.tables.values().any(|table| table.files.len() > MOST_FILES));
+    if many {
+        if let Err(error) = compact(trail, Duration::ZERO) {
+            eprintln!("iotrail: warning: the trail is whole, but could not be compacted: {error}");
+        }
+    }
+}
+
 /// The closing lines.
 fn report(
     path: &Path,
@@ -424,7 +441,11 @@ fn report(
             pids.join(", ")
         ));
     }
-    if totals.processes == 0 {
+    if sealed.refused != 0 {
+        let what = count(sealed.refused, "thread or process");
+        unseen
+            .push(format!("{what} that got no memory to record into (--memory, ulimit -f, a full /dev/shm)"));
+    } else if totals.processes == 0 {
         unseen.push("anything: the recorder was not loaded into the program".into());
     }
     if !unseen.is_empty() {
@@ -469,6 +490,7 @@ fn count(number: u64, noun: &str) -> String {
     match (number, head) {
         (1, _) => format!("{grouped} {noun}"),
         (_, "process") => format!("{grouped} processes{tail}"),
+        (_, "thread") if tail.starts_with(" or") => format!("{grouped} threads or processes"),
         (_, "ring" | "submission" | "program") => format!("{grouped} {head}s{tail}"),
         _ => format!("{grouped} {noun}s"),
     }

@@ -77,7 +77,8 @@ pub struct Control {
     pub version: u32,
     /// Pid of the sealer.
     pub sealer_pid: u32,
-    /// 1 once the recording has ended: processes still running stop posting.
+    /// 1 once the recording has ended, 2 if it ended early because the trail could not be written:
+    /// processes still running stop posting.
     pub closed: AtomicU32,
     /// Futex a producer wakes when a ring fills fast.
     pub wake: AtomicU32,

@@ -255,6 +255,12 @@ fn close_trail(
             format!("processes that went on after the recording ended: pid {}", pids.join(", ")),
         ),
         (
+            "stopped",
+            u64::from(session.was_stopped()),
+            "the trail could not be written for a while; what programs did from then on is missing"
+                .to_owned(),
+        ),
+        (
             "other_version",
             sealed.foreign_versions,
             "programs recorded by another version of iotrail, which this one can't read".to_owned(),
@@ -296,8 +302,11 @@ fn drain_until(mut drain: Drain<ToWriter>, stop: &AtomicBool) -> Drained {
         .clamp(PAUSE.0, if ending.is_some() { Duration::from_millis(2) } else { PAUSE.1 });
         woken = sleep(&drain.session().control().wake, seen, pause, stop);
     };
+    if result.is_none() {
+        drain.session().stop();
+        return None;
+    }
     drain.session().close();
-    result?;
     let foreign_versions = drain.foreign_versions();
     let (_, session, running) = drain.finish().ok()?;
     Some((session, running, foreign_versions))

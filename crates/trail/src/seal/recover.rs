@@ -55,7 +55,7 @@ pub fn recover(trail: &Path) -> Result<Recovered, Error> {
     }
     if file.boot_id != boot_id() || !file.session_dir.is_dir() {
         let session = file.session_dir;
-        let mut writer = open_or_create(trail)?;
+        let mut writer = TrailWriter::open(trail)?;
         let rows = Rows::new(file.node, super::clock::Clock::new(0), HashSet::new());
         let mut sink = |table, batch| writer.append(table, &batch);
         rows.write_facts(
@@ -83,11 +83,6 @@ fn recovered_fact(how: &str) -> Fact {
     ("recovered".to_owned(), Some(how.to_owned()))
 }
 
-/// A recorder killed in its first milliseconds may not have published anything.
-fn open_or_create(trail: &Path) -> Result<TrailWriter, Error> {
-    TrailWriter::open(trail)
-}
-
 fn run(trail: &Path, mut file: SessionFile, facts: &[Fact]) -> Result<Sealed, Error> {
     let session = Session::open(&file.session_dir)?;
     session.close();
@@ -99,8 +94,11 @@ fn run(trail: &Path, mut file: SessionFile, facts: &[Fact]) -> Result<Sealed, Er
         session.remove();
         return Ok(Sealed { whole: true, ..Sealed::default() });
     }
-    let mut writer = open_or_create(trail)?;
-    let mut rows = Rows::new(file.node.clone(), session.clock(), known_files(trail, writer.snapshot())?);
+    let mut writer = TrailWriter::open(trail)?;
+    let known = known_files(trail, writer.snapshot())?;
+    let mut rows = Rows::new(file.node.clone(), session.clock(), known.iter().map(|(id, _)| *id).collect());
+    known.iter().for_each(|(_, path)| rows.note_mount(path.as_bytes()));
+    drop(known);
 
     let carry = Left::read(&dir.join(CARRY_NAME)).ok().flatten();
     let mut sequence = 0;
@@ -170,16 +168,20 @@ fn journals(dir: &Path) -> Result<Vec<Left>, Error> {
     Ok(found)
 }
 
-/// Ids of the files whose path the trail has.
-fn known_files(trail: &Path, snapshot: &Snapshot) -> Result<HashSet<i64>, Error> {
-    let mut ids = HashSet::new();
-    let column = FILE.columns.iter().position(|column| column.name == "file").unwrap_or(0);
+/// The files whose path the trail has.
+fn known_files(trail: &Path, snapshot: &Snapshot) -> Result<Vec<(i64, String)>, Error> {
+    let mut known = Vec::new();
+    let [id, path] = ["file", "path"].map(|name| FILE.columns.iter().position(|column| column.name == name));
     for entry in snapshot.files(FILE.name) {
         for batch in OpenFile::open(trail, &FILE, entry)?.read_all(1 << 16)? {
-            ids.extend(batch?.column(column).as_primitive::<Int64Type>().values());
+            let batch = batch?;
+            let (Some(id), Some(path)) = (id, path) else { continue };
+            let ids = batch.column(id).as_primitive::<Int64Type>().values().iter();
+            let paths = batch.column(path).as_string::<i32>().iter().map(Option::unwrap_or_default);
+            known.extend(ids.copied().zip(paths.map(str::to_owned)));
         }
     }
-    Ok(ids)
+    Ok(known)
 }
 
 /// Turns full journals into rows at once.

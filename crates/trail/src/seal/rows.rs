@@ -641,6 +641,11 @@ impl Rows {
         sink(&RECORDING, batch(&RECORDING, rows.collect())?)
     }
 
+    /// Notes where a file lies that the trail has already.
+    pub fn note_mount(&mut self, path: &[u8]) {
+        self.mounts.note(path);
+    }
+
     /// The mounts that hold the files seen, as facts.
     #[must_use]
     pub fn mounts(&self) -> Vec<(String, Option<String>)> {

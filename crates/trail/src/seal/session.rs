@@ -28,6 +28,8 @@ use crate::error::{Error, IoContext as _};
 pub const LEAST_MEMORY: u64 = 16 << 20;
 /// File in a trail that says where its session is.
 pub const SESSION_FILE: &str = "session.json";
+/// Value of `Control::closed` after [`Session::stop`].
+const STOPPED: u32 = 2;
 /// Longest path of a session's directory that the recorder in the program takes.
 const LONGEST_DIR: usize = 200;
 
@@ -230,7 +232,19 @@ impl Session {
 
     /// Tells the programs that nobody listens any more.
     pub fn close(&self) {
-        self.control().closed.store(1, Ordering::Release);
+        // What was stopped stays so.
+        let _ = self.control().closed.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
+    /// As [`Self::close`], because the trail can't be written.
+    pub fn stop(&self) {
+        self.control().closed.store(STOPPED, Ordering::Release);
+    }
+
+    /// Whether [`Self::stop`] ended it.
+    #[must_use]
+    pub fn was_stopped(&self) -> bool {
+        self.control().closed.load(Ordering::Acquire) == STOPPED
     }
 
     /// Removes the directory and all in it.
