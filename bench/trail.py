@@ -19,7 +19,7 @@ SECONDS = (5, 20)
 def bench() -> None:
     """Measure and print."""
     rates = subprocess.run(
-        ["cargo", "bench", "--quiet", "--locked", "-p", "iotrail-trail", "--bench", "trail"],
+        ["cargo", "bench", "--quiet", "--locked", "-p", "iotrail-trail", "--bench", "seal", "--bench", "trail"],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,

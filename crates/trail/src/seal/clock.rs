@@ -135,6 +135,7 @@ impl Clock {
 
     /// `ts` of a counter reading. `piece` is where the last one lay, any number at first: readings
     /// come nearly in order, so that it is almost always right.
+    #[inline]
     #[must_use]
     pub fn ts(&self, ticks: u64, piece: &mut usize) -> i64 {
         let Some(first) = self.pairs.first() else {

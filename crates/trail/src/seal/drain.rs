@@ -248,6 +248,12 @@ impl<T: Turn> Drain<T> {
         &self.session
     }
 
+    /// Where journals go.
+    #[must_use]
+    pub fn turn(&self) -> &T {
+        &self.output.turn
+    }
+
     /// Whether any process that posts is still there.
     #[must_use]
     pub fn any_alive(&self) -> bool {

@@ -307,6 +307,7 @@ impl Journal {
 
     /// Writes the `index`th slot of a run that [`Self::commit_run`] will head. There must be room
     /// for it and the head.
+    #[inline]
     pub fn slot(&mut self, index: usize, unit: &Unit) {
         self.put(self.len + 1 + index, unit);
     }
@@ -318,6 +319,7 @@ impl Journal {
         self.commit(at + 1 + count);
     }
 
+    #[inline]
     fn put(&mut self, index: usize, unit: &Unit) {
         let at = UNITS + index * 8;
         for (word, value) in self.map.words()[at..at + 8].iter().zip(unit) {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, DictionaryArray, Int32Array, Int64Array, RecordBatch, StringArray};
-use arrow_buffer::{NullBuffer, NullBufferBuilder, ScalarBuffer};
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use iotrail_format::call::{Call, CallKind, WaitKind};
 use iotrail_format::ids::{ProcessId, ThreadId};
 use iotrail_format::schema::{
@@ -964,24 +964,40 @@ fn in_order(units: &[Unit], slots: HashMap<i64, Vec<u32>>) -> (Vec<(i64, Vec<u32
     (order, rows)
 }
 
-/// A BIGINT column with nulls.
+/// A BIGINT column with nulls. Arrow's builder branches on each value; this is a tenth of sealing.
 struct Nullable {
     values: Vec<i64>,
-    valid: NullBufferBuilder,
+    /// Validity of the values, 64 a word, the last word still in `word`.
+    words: Vec<u64>,
+    word: u64,
+    nulls: usize,
 }
 
 impl Nullable {
     fn new(rows: usize) -> Self {
-        Self { values: Vec::with_capacity(rows), valid: NullBufferBuilder::new(rows) }
+        let words = Vec::with_capacity(rows.div_ceil(64));
+        Self { values: Vec::with_capacity(rows), words, word: 0, nulls: 0 }
     }
 
+    #[inline(always)]
     fn push(&mut self, value: i64, valid: bool) {
+        let bit = self.values.len() % 64;
         self.values.push(if valid { value } else { 0 });
-        self.valid.append(valid);
+        self.word |= u64::from(valid) << bit;
+        self.nulls += usize::from(!valid);
+        if bit == 63 {
+            self.words.push(std::mem::take(&mut self.word));
+        }
     }
 
     fn finish(mut self) -> ArrayRef {
-        let nulls: Option<NullBuffer> = self.valid.finish();
+        let rows = self.values.len();
+        let nulls = (self.nulls != 0).then(|| {
+            if rows % 64 != 0 {
+                self.words.push(self.word);
+            }
+            NullBuffer::new(BooleanBuffer::new(Buffer::from_vec(self.words), 0, rows))
+        });
         Arc::new(Int64Array::new(ScalarBuffer::from(self.values), nulls))
     }
 }

@@ -189,6 +189,7 @@ impl<'a> Ring<'a> {
     }
 
     /// The eight words of the slot at a position.
+    #[inline]
     #[must_use]
     pub fn slot(&self, position: u64) -> &'a [AtomicU64] {
         let index = (position & (self.capacity() - 1)) as usize * SLOT_WORDS;
@@ -295,6 +296,7 @@ impl<'a> Ring<'a> {
 }
 
 /// Reads a slot. The words are atomic only because a broken program may write meanwhile.
+#[inline]
 #[must_use]
 pub fn copy(words: &[AtomicU64]) -> Unit {
     core::array::from_fn(|index| words[index].load(Ordering::Relaxed))
