@@ -164,19 +164,19 @@ impl Target {
 
     /// The program runs: the old trail is replaced.
     fn settle(&self) {
-        if let Some(aside) = &self.aside {
-            if let Err(error) = std::fs::remove_dir_all(aside) {
-                eprintln!("iotrail: warning: cannot remove the replaced trail {}: {error}", aside.display());
-            }
+        if let Some(aside) = &self.aside
+            && let Err(error) = std::fs::remove_dir_all(aside)
+        {
+            eprintln!("iotrail: warning: cannot remove the replaced trail {}: {error}", aside.display());
         }
     }
 
     /// It doesn't: all is as before.
     fn undo(&self) {
-        if let Some(aside) = &self.aside {
-            if let Err(error) = std::fs::rename(aside, &self.path) {
-                eprintln!("iotrail: warning: the replaced trail is now {}: {error}", aside.display());
-            }
+        if let Some(aside) = &self.aside
+            && let Err(error) = std::fs::rename(aside, &self.path)
+        {
+            eprintln!("iotrail: warning: the replaced trail is now {}: {error}", aside.display());
         }
     }
 }
@@ -379,10 +379,8 @@ impl Host {
 fn tidy(trail: &Path) {
     let many = Snapshot::newest(trail)
         .is_ok_and(|snapshot| snapshot.tables.values().any(|table| table.files.len() > MOST_FILES));
-    if many {
-        if let Err(error) = compact(trail, Duration::ZERO) {
-            eprintln!("iotrail: warning: the trail is whole, but could not be compacted: {error}");
-        }
+    if many && let Err(error) = compact(trail, Duration::ZERO) {
+        eprintln!("iotrail: warning: the trail is whole, but could not be compacted: {error}");
     }
 }
 
@@ -458,10 +456,10 @@ fn report(
     let next = if args.summary { "" } else { "; next: iotrail report " };
     let name = if args.summary { String::new() } else { shown.to_string() };
     eprintln!("iotrail: {shown}, {}{next}{name}", bytes(on_disk));
-    if let Some(file) = &args.announce {
-        if let Err(error) = std::fs::write(file, path.as_os_str().as_encoded_bytes()) {
-            eprintln!("iotrail: warning: cannot write {}: {error}", file.display());
-        }
+    if let Some(file) = &args.announce
+        && let Err(error) = std::fs::write(file, path.as_os_str().as_encoded_bytes())
+    {
+        eprintln!("iotrail: warning: cannot write {}: {error}", file.display());
     }
 }
 
@@ -480,7 +478,7 @@ fn count(number: u64, noun: &str) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();
     for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             grouped.push(',');
         }
         grouped.push(digit);

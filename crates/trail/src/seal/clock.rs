@@ -96,10 +96,10 @@ impl Clock {
 
     /// Adds a pair; one that is not later than the last in both is ignored.
     pub fn push(&mut self, pair: Pair) {
-        if let Some(last) = self.pairs.last() {
-            if pair.ticks <= last.ticks || pair.mono <= last.mono {
-                return;
-            }
+        if let Some(last) = self.pairs.last()
+            && (pair.ticks <= last.ticks || pair.mono <= last.mono)
+        {
+            return;
         }
         self.pairs.push(pair);
         if self.pairs.len() > MAX_PAIRS {

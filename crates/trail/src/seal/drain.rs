@@ -103,10 +103,11 @@ impl<T: Turn> Output<T> {
     /// Hands over what is pending for longer than `age`, if a spare journal is at hand.
     pub fn hand_over(&mut self, age: Duration) {
         let pending = self.journal.as_ref().is_some_and(|journal| !journal.is_empty());
-        if pending && self.since.elapsed() >= age {
-            if let Some(next) = self.turn.spare(false) {
-                self.turn_over(Some(next));
-            }
+        if pending
+            && self.since.elapsed() >= age
+            && let Some(next) = self.turn.spare(false)
+        {
+            self.turn_over(Some(next));
         }
     }
 
@@ -519,14 +520,14 @@ fn drain_rings<T: Turn>(
         if state == RingState::Free as u32 || state == RingState::Claimed as u32 {
             continue;
         }
-        if let Some((of, number, first, end)) = *copied {
-            if (of, number) == (process, index as u32) {
-                // The one run that was committed last: given back wholly, in part, or not at all.
-                if (first..end).contains(&ring.tail()) {
-                    ring.advance(end);
-                }
-                *copied = None;
+        if let Some((of, number, first, end)) = *copied
+            && (of, number) == (process, index as u32)
+        {
+            // The one run that was committed last: given back wholly, in part, or not at all.
+            if (first..end).contains(&ring.tail()) {
+                ring.advance(end);
             }
+            *copied = None;
         }
         RingDrain { process, index: index as u32, ring, local, output, producer }
             .drain(state == RingState::Closed as u32, fill)?;
@@ -712,14 +713,10 @@ impl<T: Turn> RingDrain<'_, '_, T> {
 }
 
 #[cfg(test)]
-#[path = "../../tests/producer/mod.rs"]
-mod producer;
-
-#[cfg(test)]
 mod tests {
-    use super::producer::{NOBODY, Producer, pread};
     use super::*;
     use crate::seal::journal::pieces;
+    use crate::seal::producer::{NOBODY, Producer, pread};
     use crate::seal::view::Unit;
     use proptest::prelude::*;
 

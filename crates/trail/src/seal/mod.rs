@@ -24,11 +24,15 @@ pub mod rows;
 pub mod session;
 pub mod view;
 
+#[cfg(test)]
+#[path = "../../tests/producer/mod.rs"]
+mod producer;
+
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, channel, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -104,10 +108,7 @@ impl Turn for ToWriter {
         if wait {
             return self.empty.recv().ok();
         }
-        match self.empty.try_recv() {
-            Ok(journal) => Some(journal),
-            Err(TryRecvError::Empty | TryRecvError::Disconnected) => None,
-        }
+        self.empty.try_recv().ok()
     }
 
     fn full(&mut self, journal: Journal) {

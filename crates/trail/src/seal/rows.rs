@@ -993,7 +993,7 @@ impl Nullable {
     fn finish(mut self) -> ArrayRef {
         let rows = self.values.len();
         let nulls = (self.nulls != 0).then(|| {
-            if rows % 64 != 0 {
+            if !rows.is_multiple_of(64) {
                 self.words.push(self.word);
             }
             NullBuffer::new(BooleanBuffer::new(Buffer::from_vec(self.words), 0, rows))
@@ -1098,14 +1098,10 @@ fn push_run(units: &mut Vec<Unit>, process: i64, thread: i64, tid: u32, slots: &
 }
 
 #[cfg(test)]
-#[path = "../../tests/producer/mod.rs"]
-mod producer;
-
-#[cfg(test)]
 mod tests {
-    use super::producer::{call, pread, text};
     use super::*;
     use crate::seal::clock::Pair;
+    use crate::seal::producer::{call, pread, text};
     use arrow_array::cast::AsArray as _;
     use arrow_array::types::Int64Type;
     use proptest::prelude::*;
