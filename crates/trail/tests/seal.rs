@@ -175,5 +175,6 @@ fn a_program_that_outlives_its_recorder_stops_posting_and_goes_on() {
     program.kill().unwrap();
     program.wait().unwrap();
     assert!(rows(&trail, "file_op") > 100);
-    assert_eq!(rows(&trail, "unseen"), 1);
+    // That it still runs; and what the ring had no room for, where the sealer gets too little of a CPU.
+    assert_eq!(rows(&trail, "unseen"), 1 + u64::from(sealed.totals.lost != 0));
 }
