@@ -12,7 +12,7 @@
 -- @materialize
 -- @param small_bytes BIGINT 131072 bytes: a request of fewer bytes is small
 -- @param block_bytes BIGINT 4096 bytes: block of the file system, for alignment
--- @requires file_op, call, thread, process, file
+-- @requires file_op, call, thread_life, file
 -- @dimension process_name, process, thread, path, file, call, kind
 -- @measure ops = sum(ops); bytes = sum(bytes); io_ns = sum(io_ns); failed = sum(failed); small_ops = sum(small_ops)
 -- @column node VARCHAR: machine (one boot of it)
@@ -35,6 +35,7 @@
 -- @column small_bytes BIGINT bytes: moved by those
 -- @column small_ns BIGINT ns: time in those
 -- @column unaligned_ops BIGINT: reads or writes whose start or length is no multiple of block_bytes
+-- @column max_pos BIGINT bytes: largest offset of a read or write; null none
 -- @column eof_ops BIGINT: reads that returned 0 though they asked for bytes
 -- @column eof_ns BIGINT ns: time in those
 -- @column creates BIGINT: successful opens that may create the file (O_CREAT, creat, mkstemp)
@@ -67,6 +68,7 @@ WITH grouped AS (
                                          AND o.result < p.small_bytes), 0) AS BIGINT) AS small_ns,
         count(*) FILTER (WHERE c.kind IN ('read', 'write')
                          AND (o.pos % p.block_bytes <> 0 OR o.length % p.block_bytes <> 0)) AS unaligned_ops,
+        max(o.pos) FILTER (WHERE c.kind IN ('read', 'write')) AS max_pos,
         count(*) FILTER (WHERE c.kind = 'read' AND o.result = 0 AND o.length > 0) AS eof_ops,
         CAST(coalesce(sum(o.dur) FILTER (WHERE c.kind = 'read' AND o.result = 0 AND o.length > 0), 0) AS BIGINT)
             AS eof_ns,
@@ -87,7 +89,7 @@ WITH grouped AS (
 SELECT
     g.node,
     t.process,
-    coalesce(p.name, 'unknown process') AS process_name,
+    coalesce(t.process_name, 'unknown process') AS process_name,
     g.thread,
     g.file,
     coalesce(f.path, '(unknown file)') AS path,
@@ -105,6 +107,7 @@ SELECT
     g.small_bytes,
     g.small_ns,
     g.unaligned_ops,
+    g.max_pos,
     g.eof_ops,
     g.eof_ns,
     g.creates,
@@ -114,6 +117,9 @@ SELECT
     g.start_ts,
     g.end_ts
 FROM grouped AS g
-LEFT JOIN thread AS t ON t.node = g.node AND t.thread = g.thread
-LEFT JOIN process AS p ON p.node = t.node AND p.process = t.process
-LEFT JOIN file AS f ON f.node = g.node AND f.file = g.file
+LEFT JOIN thread_life AS t ON t.node = g.node AND t.thread = g.thread
+LEFT JOIN (
+    SELECT node, file, max(path) AS path
+    FROM file
+    GROUP BY node, file
+) AS f ON f.node = g.node AND f.file = g.file

@@ -4,7 +4,7 @@
 -- in module throughput, an operation counts in the time bucket in which it returned.
 --
 -- @materialize
--- @requires op, time_bucket
+-- @requires bare_op, call, thread_file, time_bucket
 -- @dimension node, process, thread, file, call, kind, bucket
 -- @measure n = sum(n); errors = sum(errors); bytes = sum(bytes); time_ns = sum(time_ns); max_ns = max(max_ns)
 -- @column ts BIGINT ns: start of the time bucket; of operations that never returned the one their thread ended in
@@ -21,27 +21,51 @@
 -- @column time_ns BIGINT ns: their time together; those that never returned count as 0
 -- @column max_ns BIGINT ns: the longest of them; null if none returned
 WITH placed AS (
-    SELECT COALESCE(end_ts, ts) AS at_ts, node, process, thread, file, call, kind, bucket, errno, moved, dur
-    FROM op
+    SELECT
+        CAST(f.thread_file AS INTEGER) AS thread_file,
+        COALESCE(o.ts + o.dur, GREATEST(f.until_ts, o.ts), o.ts) AS at_ts,
+        o.call,
+        o.bucket,
+        o.errno,
+        o.moved,
+        o.dur
+    FROM bare_op AS o
+    INNER JOIN thread_file AS f ON f.thread = o.thread AND COALESCE(f.file, 0) = COALESCE(o.file, 0)
 ),
 
-width AS (
-    SELECT MAX(every_ns) AS every_ns FROM time_bucket
+summed AS (
+    SELECT
+        at_ts - at_ts % (SELECT MAX(every_ns) FROM time_bucket) AS ts,
+        thread_file,
+        call,
+        bucket,
+        COUNT(*) AS n,
+        COUNT(*) FILTER (WHERE errno <> 0) AS errors,
+        CAST(SUM(moved) AS BIGINT) AS bytes,
+        CAST(COALESCE(SUM(dur), 0) AS BIGINT) AS time_ns,
+        MAX(dur) AS max_ns
+    FROM placed
+    GROUP BY at_ts - at_ts % (SELECT MAX(every_ns) FROM time_bucket), thread_file, call, bucket
 )
 
 SELECT
-    at_ts - at_ts % (SELECT every_ns FROM width) AS ts,
-    node,
-    process,
-    thread,
-    file,
-    call,
-    kind,
-    bucket,
-    COUNT(*) AS n,
-    COUNT(*) FILTER (WHERE errno <> 0) AS errors,
-    CAST(SUM(moved) AS BIGINT) AS bytes,
-    CAST(COALESCE(SUM(dur), 0) AS BIGINT) AS time_ns,
-    MAX(dur) AS max_ns
-FROM placed
-GROUP BY at_ts - at_ts % (SELECT every_ns FROM width), node, process, thread, file, call, kind, bucket
+    s.ts,
+    f.node,
+    f.process,
+    f.thread,
+    f.file,
+    s.call,
+    COALESCE(c.kind, 'meta') AS kind,
+    s.bucket,
+    s.n,
+    s.errors,
+    s.bytes,
+    s.time_ns,
+    s.max_ns
+FROM summed AS s
+INNER JOIN thread_file AS f ON f.thread_file = s.thread_file
+LEFT JOIN (
+    SELECT call, MAX(kind) AS kind
+    FROM call
+    GROUP BY call
+) AS c ON c.call = s.call

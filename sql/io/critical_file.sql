@@ -48,5 +48,9 @@ SELECT
     l.all_ns
 FROM longest AS l
 INNER JOIN thread_life AS t ON t.thread = l.thread
-LEFT JOIN file AS f ON f.file = l.file AND f.node = t.node
+LEFT JOIN (
+    SELECT node, file, MAX(path) AS path
+    FROM file
+    GROUP BY node, file
+) AS f ON f.file = l.file AND f.node = t.node
 CROSS JOIN trail_span AS s

@@ -4,7 +4,7 @@
 --
 -- @materialize
 -- @param heat_rows BIGINT 64: offset buckets a file at most
--- @requires op, time_bucket
+-- @requires file_op, call, file, activity, thread_file, time_bucket
 -- @order file, ts, pos
 -- @dimension file, path, pos
 -- @measure reads = sum(reads); writes = sum(writes); bytes_read = sum(bytes_read);
@@ -25,28 +25,56 @@ WITH extent AS (
         node,
         file,
         -- the smallest width times heat_rows that lies beyond the largest offset
-        CAST(POWER(2, GREATEST(0, FLOOR(LOG2(GREATEST(MAX(pos), 1) / CAST(MAX(h.heat_rows) AS DOUBLE))) + 1)) AS BIGINT)
+        CAST(POWER(2, GREATEST(0, FLOOR(LOG2(GREATEST(MAX(max_pos), 1) / CAST(MAX(h.heat_rows) AS DOUBLE))) + 1)) AS BIGINT)
             AS width
-    FROM op
+    FROM activity
     CROSS JOIN (SELECT heat_rows FROM params) AS h
-    WHERE kind IN ('read', 'write') AND pos IS NOT NULL AND file IS NOT NULL
+    WHERE max_pos IS NOT NULL AND file IS NOT NULL
     GROUP BY node, file
+),
+
+place AS (
+    SELECT f.thread, f.file, f.node, CAST(f.file_number AS INTEGER) AS file_number, e.width
+    FROM thread_file AS f
+    INNER JOIN extent AS e ON e.node = f.node AND e.file = f.file
+),
+
+summed AS (
+    SELECT
+        p.file_number,
+        o.ts - o.ts % b.every_ns AS ts,
+        o.pos - o.pos % p.width AS pos,
+        COUNT(*) FILTER (WHERE c.kind = 'read') AS reads,
+        COUNT(*) FILTER (WHERE c.kind = 'write') AS writes,
+        CAST(SUM(CASE WHEN c.kind = 'read' AND o.errno = 0 AND o.result > 0 THEN o.result ELSE 0 END) AS BIGINT)
+            AS bytes_read,
+        CAST(SUM(CASE WHEN c.kind = 'write' AND o.errno = 0 AND o.result > 0 THEN o.result ELSE 0 END) AS BIGINT)
+            AS bytes_written,
+        CAST(SUM(COALESCE(o.dur, 0)) AS BIGINT) AS time_ns
+    FROM file_op AS o
+    INNER JOIN call AS c ON c.call = o.call
+    INNER JOIN place AS p ON p.thread = o.thread AND p.file = o.file
+    CROSS JOIN (SELECT MAX(every_ns) AS every_ns FROM time_bucket) AS b
+    WHERE c.kind IN ('read', 'write') AND o.pos IS NOT NULL
+    GROUP BY p.file_number, o.ts - o.ts % b.every_ns, o.pos - o.pos % p.width
 )
 
 SELECT
-    o.node,
-    o.file,
-    MAX(o.path) AS path,
-    o.ts - o.ts % b.every_ns AS ts,
-    o.pos - o.pos % e.width AS pos,
-    e.width,
-    COUNT(*) FILTER (WHERE o.kind = 'read') AS reads,
-    COUNT(*) FILTER (WHERE o.kind = 'write') AS writes,
-    CAST(SUM(CASE WHEN o.kind = 'read' THEN o.moved ELSE 0 END) AS BIGINT) AS bytes_read,
-    CAST(SUM(CASE WHEN o.kind = 'write' THEN o.moved ELSE 0 END) AS BIGINT) AS bytes_written,
-    CAST(SUM(COALESCE(o.dur, 0)) AS BIGINT) AS time_ns
-FROM op AS o
-INNER JOIN extent AS e ON e.node = o.node AND e.file = o.file
-CROSS JOIN (SELECT MAX(every_ns) AS every_ns FROM time_bucket) AS b
-WHERE o.kind IN ('read', 'write') AND o.pos IS NOT NULL
-GROUP BY o.node, o.file, o.ts - o.ts % b.every_ns, o.pos - o.pos % e.width, e.width
+    k.node,
+    k.file,
+    f.path,
+    s.ts,
+    s.pos,
+    k.width,
+    s.reads,
+    s.writes,
+    s.bytes_read,
+    s.bytes_written,
+    s.time_ns
+FROM summed AS s
+INNER JOIN (SELECT DISTINCT file_number, node, file, width FROM place) AS k ON k.file_number = s.file_number
+LEFT JOIN (
+    SELECT node, file, MAX(path) AS path
+    FROM file
+    GROUP BY node, file
+) AS f ON f.node = k.node AND f.file = k.file

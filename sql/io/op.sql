@@ -1,7 +1,7 @@
 -- Every call on a file with what is known about it: one row a call, the base of the other modules.
 -- A call that never returned (the program was killed in it) has null for dur, result and bucket.
 --
--- @requires file_op, call, file, thread_life
+-- @requires bare_op, file, thread_life
 -- @dimension call, kind, file, path, process, process_name, rank, thread, node
 -- @measure n = count(*); calls = sum(calls); dur = sum(dur); length = sum(length); moved = sum(moved)
 -- @column ts BIGINT ns: start
@@ -27,16 +27,6 @@
 -- @column flags BIGINT: flags of the call; null none
 -- @column calls BIGINT ops: calls of the program the row stands for
 -- @column bucket BIGINT: bucket of dur in the log-linear histogram (crates/format/src/hist.rs); null unfinished
-WITH placed AS (
-    SELECT
-        *,
-        -- log2 may round up just below a power of two: >> tells
-        CAST(FLOOR(LOG2(GREATEST(dur, 1))) AS INTEGER)
-        - CASE WHEN GREATEST(dur, 1) >> CAST(FLOOR(LOG2(GREATEST(dur, 1))) AS INTEGER) = 0 THEN 1 ELSE 0 END
-            AS octave
-    FROM file_op
-)
-
 SELECT
     o.ts,
     o.dur,
@@ -48,28 +38,20 @@ SELECT
     o.thread,
     o.crumb,
     o.call,
-    COALESCE(c.kind, 'meta') AS kind,
+    o.kind,
     o.file,
     f.path,
     o.file2,
     o.fd,
     o.pos,
     o.length,
-    CASE WHEN c.kind IN ('read', 'write') AND o.errno = 0 AND o.result > 0 THEN o.result ELSE 0 END AS moved,
+    o.moved,
     o.result,
     o.errno,
     o.flags,
     o.calls,
-    CASE
-        WHEN o.dur < 32 THEN GREATEST(o.dur, 0)
-        ELSE CAST((o.octave - 5) * 32 + (o.dur >> GREATEST(o.octave - 5, 0)) AS BIGINT)
-    END AS bucket
-FROM placed AS o
-LEFT JOIN (
-    SELECT call, MAX(kind) AS kind
-    FROM call
-    GROUP BY call
-) AS c ON c.call = o.call
+    o.bucket
+FROM bare_op AS o
 LEFT JOIN (
     SELECT node, file, MAX(path) AS path
     FROM file

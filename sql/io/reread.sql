@@ -1,12 +1,12 @@
 -- Bytes read more than once: one row a file. What a cache in front of its storage would have served.
 -- again_bytes counts every byte exactly: bytes read less the different bytes read, which is what a cache
 -- of unlimited size serves. How long ago the last read was is counted by whole reads, from the last one
--- that began in the same page of page_bytes. For caches of a size see module cache. What the program
+-- that began in the same page of page_bytes. What the program
 -- wrote before is not counted as cached.
 --
 -- @materialize
 -- @param page_bytes BIGINT 4096 bytes: page of the cache
--- @requires op, file
+-- @requires file_op, call, file, thread_file
 -- @order again_bytes DESC
 -- @dimension path
 -- @measure bytes = sum(bytes); again_bytes = sum(again_bytes);
@@ -25,23 +25,31 @@
 -- @column within_60s BIGINT ops: more than 10 s, at most 60 s after
 -- @column later BIGINT ops: more than 60 s after
 WITH access AS (
-    SELECT node, file, ts, dur, pos, pos + moved AS end_pos, moved, pos - pos % (SELECT page_bytes FROM params) AS page
-    FROM op
-    WHERE kind = 'read' AND pos IS NOT NULL AND file IS NOT NULL AND moved > 0
+    SELECT
+        CAST(f.file_number AS INTEGER) AS file_number,
+        o.ts,
+        o.dur,
+        o.pos,
+        o.result AS moved,
+        o.pos - o.pos % p.page_bytes AS page
+    FROM file_op AS o
+    SEMI JOIN call AS c ON c.call = o.call AND c.kind = 'read'
+    INNER JOIN thread_file AS f ON f.thread = o.thread AND f.file = o.file
+    CROSS JOIN params AS p
+    WHERE o.pos IS NOT NULL AND o.errno = 0 AND o.result > 0
 ),
 
 -- reads by offset: what lies before the furthest end so far was read by another one
 covered AS (
     SELECT
-        node,
-        file,
+        file_number,
         GREATEST(
             0,
             end_pos - GREATEST(
                 pos,
                 COALESCE(
                     MAX(end_pos) OVER (
-                        PARTITION BY node, file ORDER BY pos NULLS LAST
+                        PARTITION BY file_number ORDER BY pos NULLS LAST
                         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
                     ),
                     pos
@@ -49,17 +57,18 @@ covered AS (
             )
         ) AS once
     -- reads of the same range are one here
-    FROM (SELECT node, file, pos, MAX(end_pos) AS end_pos FROM access GROUP BY node, file, pos) AS different
+    FROM (SELECT file_number, pos, MAX(pos + moved) AS end_pos FROM access GROUP BY file_number, pos) AS different
 ),
 
 since AS (
-    SELECT node, file, dur, moved, ts - LAG(ts) OVER (PARTITION BY node, file, page ORDER BY ts NULLS LAST) AS ago
+    SELECT
+        file_number, dur, moved, ts - LAG(ts) OVER (PARTITION BY file_number, page ORDER BY ts NULLS LAST) AS ago
     FROM access
 )
 
 SELECT
-    s.node,
-    s.file,
+    k.node,
+    k.file,
     f.path,
     s.n,
     s.bytes,
@@ -73,8 +82,7 @@ SELECT
     s.later
 FROM (
     SELECT
-        node,
-        file,
+        file_number,
         COUNT(*) AS n,
         CAST(SUM(moved) AS BIGINT) AS bytes,
         CAST(SUM(dur) AS BIGINT) AS time_ns,
@@ -83,15 +91,16 @@ FROM (
         COUNT(*) FILTER (WHERE ago > 10000000000 AND ago <= 60000000000) AS within_60s,
         COUNT(*) FILTER (WHERE ago > 60000000000) AS later
     FROM since
-    GROUP BY node, file
+    GROUP BY file_number
 ) AS s
 INNER JOIN (
-    SELECT node, file, CAST(SUM(once) AS BIGINT) AS once_bytes
+    SELECT file_number, CAST(SUM(once) AS BIGINT) AS once_bytes
     FROM covered
-    GROUP BY node, file
-) AS c ON c.node = s.node AND c.file = s.file
+    GROUP BY file_number
+) AS c ON c.file_number = s.file_number
+INNER JOIN (SELECT DISTINCT file_number, node, file FROM thread_file) AS k ON k.file_number = s.file_number
 LEFT JOIN (
     SELECT node, file, MAX(path) AS path
     FROM file
     GROUP BY node, file
-) AS f ON f.node = s.node AND f.file = s.file
+) AS f ON f.node = k.node AND f.file = k.file

@@ -8,7 +8,7 @@
 --
 -- @materialize
 -- @param block_bytes BIGINT 4096 bytes: block of the file system, for alignment
--- @requires file_op, call, thread, process, file
+-- @requires file_op, call, thread_file
 -- @dimension process_name, process, thread, path, file, kind
 -- @measure ops = sum(ops); consecutive_ops = sum(consecutive_ops); jump_ops = sum(jump_ops); strided_ops = sum(strided_ops)
 -- @column node VARCHAR: machine (one boot of it)
@@ -41,10 +41,7 @@
 -- @column end_ts BIGINT ns: end of the last
 WITH access AS (
     SELECT
-        o.node,
-        o.thread,
-        o.file,
-        -- The kind as a number: windows over integers are a third faster than over text.
+        CAST(f.thread_file AS INTEGER) AS thread_file,
         CASE c.kind WHEN 'read' THEN 1 ELSE 2 END AS kind_id,
         o.ts,
         o.dur,
@@ -53,14 +50,13 @@ WITH access AS (
         o.pos + o.length AS asked
     FROM file_op AS o
     INNER JOIN call AS c ON c.call = o.call
+    INNER JOIN thread_file AS f ON f.thread = o.thread AND COALESCE(f.file, 0) = COALESCE(o.file, 0)
     WHERE c.kind IN ('read', 'write') AND o.pos IS NOT NULL AND o.result > 0 AND o.dur IS NOT NULL
 ),
 
 follow AS (
     SELECT
-        node,
-        thread,
-        file,
+        thread_file,
         kind_id,
         ts,
         dur,
@@ -74,14 +70,12 @@ follow AS (
         lag(reached) OVER w AS last_reached,
         lag(asked) OVER w AS last_asked
     FROM access
-    WINDOW w AS (PARTITION BY node, thread, file ORDER BY ts NULLS LAST)
+    WINDOW w AS (PARTITION BY thread_file ORDER BY ts NULLS LAST)
 ),
 
 judged AS (
     SELECT
-        node,
-        thread,
-        file,
+        thread_file,
         kind_id,
         ts,
         dur,
@@ -101,9 +95,7 @@ judged AS (
 
 grouped AS (
     SELECT
-        node,
-        thread,
-        file,
+        thread_file,
         kind_id,
         count(*) AS ops,
         CAST(sum(bytes) AS BIGINT) AS bytes,
@@ -127,16 +119,16 @@ grouped AS (
         min(ts) AS start_ts,
         max(ts + dur) AS end_ts
     FROM judged
-    GROUP BY node, thread, file, kind_id
+    GROUP BY thread_file, kind_id
 )
 
 SELECT
-    g.node,
-    t.process,
-    coalesce(p.name, 'unknown process') AS process_name,
-    g.thread,
-    g.file,
-    coalesce(f.path, '(unknown file)') AS path,
+    f.node,
+    f.process,
+    f.process_name,
+    f.thread,
+    f.file,
+    f.path,
     CASE g.kind_id WHEN 1 THEN 'read' ELSE 'write' END AS kind,
     g.ops,
     g.bytes,
@@ -160,6 +152,4 @@ SELECT
     g.start_ts,
     g.end_ts
 FROM grouped AS g
-LEFT JOIN thread AS t ON t.node = g.node AND t.thread = g.thread
-LEFT JOIN process AS p ON p.node = t.node AND p.process = t.process
-LEFT JOIN file AS f ON f.node = g.node AND f.file = g.file
+INNER JOIN thread_file AS f ON f.thread_file = g.thread_file

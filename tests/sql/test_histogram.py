@@ -31,7 +31,8 @@ def trail(native: Path, tmp_path_factory: pytest.TempPathFactory) -> Trail:
     table = pa.table(
         {
             "node": ["n"] * len(values),
-            "thread": [1] * len(values),
+            # a thread a call: no sum of a thread's times exceeds 63 bits
+            "thread": list(range(len(values))),
             "crumb": [0] * len(values),
             "call": ["read"] * len(values),
             "errno": [0] * len(values),
