@@ -75,10 +75,10 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     };
     target.settle();
     let Recording { mut child, sealer } = recording;
-    let volatile = sealer.volatile().map(str::to_owned);
     let status = host
         .wait(&mut child)
         .map_err(|error| Failure::new(format!("cannot wait for {}: {error}", program.display())))?;
+    let took = began.elapsed();
     let facts = [
         ("end".to_owned(), Some(humantime::format_rfc3339_nanos(std::time::SystemTime::now()).to_string())),
         ("exit_status".to_owned(), status.code().map(|code| code.to_string())),
@@ -89,7 +89,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     if sealed.is_ok() {
         tidy(&target.path);
     }
-    report(&target.path, sealed, began.elapsed(), volatile.as_deref(), &args);
+    report(&target.path, sealed, took, &args);
     Ok(exit_code(status))
 }
 
@@ -385,13 +385,7 @@ fn tidy(trail: &Path) {
 }
 
 /// The closing lines.
-fn report(
-    path: &Path,
-    sealed: Result<Sealed, iotrail_trail::Error>,
-    took: Duration,
-    volatile: Option<&str>,
-    args: &Args,
-) {
+fn report(path: &Path, sealed: Result<Sealed, iotrail_trail::Error>, took: Duration, args: &Args) {
     let shown = path.display();
     let sealed = match sealed {
         Ok(sealed) => sealed,
@@ -449,7 +443,7 @@ fn report(
     if !unseen.is_empty() {
         eprintln!("iotrail: not seen: {}", unseen.join("; "));
     }
-    if let Some(why) = volatile {
+    if let Some(why) = &sealed.volatile {
         eprintln!("iotrail: warning: {why}; had the recorder been killed, the last seconds were lost");
     }
     let on_disk = size_of_tree(path);

@@ -32,7 +32,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, channel, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -50,6 +50,8 @@ const PAUSE: (Duration, Duration) = (Duration::from_micros(500), Duration::from_
 /// Youngest and oldest age at which a pending journal is written, full or not. In between it is a
 /// fiftieth of the recording's length, so that the number of small files grows only with its logarithm.
 const AGE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(60));
+/// Journals that take turns.
+const JOURNALS: usize = 2;
 /// How long processes that are just ending may take after the program has ended.
 const GRACE: Duration = Duration::from_millis(200);
 
@@ -67,8 +69,8 @@ pub struct Sealed {
     pub refused: u64,
     /// Programs recorded by another version of iotrail, whose segments can't be read.
     pub foreign_versions: u64,
-    /// Whether everything up to the end is in the trail.
-    pub whole: bool,
+    /// Why a kill of the recorder would have lost what was pending, if it would.
+    pub volatile: Option<String>,
 }
 
 /// Writes journals into a trail.
@@ -101,14 +103,34 @@ impl Writer {
 struct ToWriter {
     full: SyncSender<Journal>,
     empty: Receiver<Journal>,
+    dir: PathBuf,
+    units: usize,
+    /// Journals made so far. They are made here, when they are needed: to allocate one takes 10 ms,
+    /// for which a program should not wait, and a short one needs no second.
+    made: usize,
+    /// Why one could not be made where it outlives a crash.
+    volatile: Option<String>,
+}
+
+impl ToWriter {
+    fn make(&mut self) -> Option<Journal> {
+        let made = Journal::create(&self.dir, self.made, self.units).or_else(|error| {
+            self.volatile = Some(format!("no room for a journal in {}: {error}", self.dir.display()));
+            Journal::volatile(self.units)
+        });
+        self.made += 1;
+        made.ok()
+    }
 }
 
 impl Turn for ToWriter {
     fn spare(&mut self, wait: bool) -> Option<Journal> {
-        if wait {
-            return self.empty.recv().ok();
+        match self.empty.try_recv() {
+            Ok(journal) => Some(journal),
+            Err(TryRecvError::Empty) if self.made < JOURNALS => self.make(),
+            Err(TryRecvError::Empty) if wait => self.empty.recv().ok(),
+            Err(_) => None,
         }
-        self.empty.try_recv().ok()
     }
 
     fn full(&mut self, journal: Journal) {
@@ -117,7 +139,8 @@ impl Turn for ToWriter {
     }
 }
 
-type Drained = Option<(Session, Vec<u32>, u64)>;
+/// What the drain thread leaves: the session, and its part of [`Sealed`]; none if the writer failed.
+type Drained = Option<(Session, Sealed)>;
 
 /// A running sealer.
 pub struct Sealer {
@@ -125,8 +148,6 @@ pub struct Sealer {
     stop: Arc<AtomicBool>,
     drainer: JoinHandle<Drained>,
     writer: JoinHandle<Result<Writer, Error>>,
-    /// Why a crash of the recorder would lose what is pending, if it would.
-    volatile: Option<String>,
 }
 
 impl Sealer {
@@ -152,15 +173,6 @@ impl Sealer {
 
         let (full, to_write) = sync_channel(1);
         let (give_back, empty) = channel();
-        let mut volatile = None;
-        for index in 0..2 {
-            let journal = Journal::create(session.dir(), index, budget.journal_units).or_else(|error| {
-                volatile = Some(format!("no room for a journal in {}: {error}", session.dir().display()));
-                Journal::volatile(budget.journal_units)
-            });
-            // The receiver is in this very function.
-            let _ = give_back.send(journal.at("make a journal in", session.dir())?);
-        }
         let mut writer = Writer { trail, rows, dir: session.dir().to_owned() };
         let writing = move || {
             for journal in to_write {
@@ -171,7 +183,9 @@ impl Sealer {
             Ok(writer)
         };
         let stop = Arc::new(AtomicBool::new(false));
-        let drain = Drain::new(session, Output::new(ToWriter { full, empty }, 1));
+        let dir = session.dir().to_owned();
+        let turn = ToWriter { full, empty, dir, units: budget.journal_units, made: 0, volatile: None };
+        let drain = Drain::new(session, Output::new(turn, 1));
         let stopped = stop.clone();
         let spawn = |name: &str| std::thread::Builder::new().name(name.into());
         Ok(Self {
@@ -181,14 +195,7 @@ impl Sealer {
                 .at("start a thread for", &path)?,
             trail: path,
             stop,
-            volatile,
         })
-    }
-
-    /// Why a kill of the recorder would lose what is pending; none if it would not.
-    #[must_use]
-    pub fn volatile(&self) -> Option<&str> {
-        self.volatile.as_deref()
     }
 
     /// Ends the recording: takes what is left, adds `facts`, publishes and removes the session.
@@ -203,7 +210,7 @@ impl Sealer {
             let source = std::io::Error::other("the writing thread ended unexpectedly");
             Err(source).at("write", &self.trail)
         });
-        let (mut writer, (session, running, foreign_versions)) = match (written, drained) {
+        let (mut writer, (session, mut sealed)) = match (written, drained) {
             (Ok(writer), Some(drained)) => (writer, drained),
             (Ok(_), None) => {
                 let source = std::io::Error::other("the draining thread ended unexpectedly");
@@ -212,13 +219,7 @@ impl Sealer {
             // The disk may have room again: the journals and segments are still there.
             (Err(_), _) => return recover::take_over(&self.trail, facts),
         };
-        let mut sealed = Sealed {
-            totals: writer.rows.totals(),
-            running,
-            foreign_versions,
-            whole: true,
-            ..Sealed::default()
-        };
+        sealed.totals = writer.rows.totals();
         close_trail(&mut writer.trail, &mut writer.rows, &session, &mut sealed, facts)?;
         SessionFile::remove(&self.trail)?;
         session.remove();
@@ -309,8 +310,11 @@ fn drain_until(mut drain: Drain<ToWriter>, stop: &AtomicBool) -> Drained {
     }
     drain.session().close();
     let foreign_versions = drain.foreign_versions();
-    let (_, session, running) = drain.finish().ok()?;
-    Some((session, running, foreign_versions))
+    let (turn, session, running) = drain.finish().ok()?;
+    let volatile = turn.volatile;
+    // Ends the writer thread: nothing follows.
+    drop((turn.full, turn.empty));
+    Some((session, Sealed { running, foreign_versions, volatile, ..Sealed::default() }))
 }
 
 /// Sleeps until the futex is no longer `seen`, at most `pause`. Whether a producer woke it.

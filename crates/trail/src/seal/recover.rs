@@ -92,7 +92,7 @@ fn run(trail: &Path, mut file: SessionFile, facts: &[Fact]) -> Result<Sealed, Er
         // An earlier recovery got as far as this.
         SessionFile::remove(trail)?;
         session.remove();
-        return Ok(Sealed { whole: true, ..Sealed::default() });
+        return Ok(Sealed::default());
     }
     let mut writer = TrailWriter::open(trail)?;
     let known = known_files(trail, writer.snapshot())?;
@@ -143,8 +143,7 @@ fn run(trail: &Path, mut file: SessionFile, facts: &[Fact]) -> Result<Sealed, Er
     if let Some(error) = failed {
         return Err(error);
     }
-    let mut sealed =
-        Sealed { totals: rows.totals(), running, foreign_versions, whole: true, ..Sealed::default() };
+    let mut sealed = Sealed { totals: rows.totals(), running, foreign_versions, ..Sealed::default() };
     if let Some(path) = writer.first_added() {
         (file.publishes, file.file) = (writer.snapshot().snapshot + 1, hash63(path.as_bytes()));
         file.write(trail)?;
