@@ -49,13 +49,7 @@ const UNSEEKABLE: u32 = 0x400;
 
 type Chunk = [Entry; CHUNK];
 
-const EMPTY: Entry = Entry {
-    file: AtomicI64::new(0),
-    pos: AtomicI64::new(0),
-    state: AtomicU32::new(0),
-    absorbed: AtomicU32::new(0),
-};
-static FIRST: Chunk = [const { EMPTY }; CHUNK];
+static FIRST: Chunk = [const { Entry::new() }; CHUNK];
 static REST: [AtomicPtr<Chunk>; CHUNKS] = [const { AtomicPtr::new(null_mut()) }; CHUNKS];
 static HIGHEST: AtomicI32 = AtomicI32::new(-1);
 
@@ -204,6 +198,15 @@ fn classify_as(fd: c_int, entry: &Entry, state: u32, mode: u32, rdev: u64, inode
 }
 
 impl Entry {
+    const fn new() -> Self {
+        Self {
+            file: AtomicI64::new(0),
+            pos: AtomicI64::new(0),
+            state: AtomicU32::new(UNKNOWN),
+            absorbed: AtomicU32::new(0),
+        }
+    }
+
     /// Position before a sequential call, [`NONE`] where there is none.
     #[inline(always)]
     pub fn position(&self, fd: c_int) -> i64 {

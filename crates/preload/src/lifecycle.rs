@@ -190,28 +190,33 @@ unsafe extern "C" fn thread_ended(_value: *mut c_void) {
 type Start = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 
 /// What a new thread needs, from its creator.
-struct Box {
+struct Starting {
     taken: AtomicU32,
     start: core::cell::UnsafeCell<Option<Start>>,
     argument: core::cell::UnsafeCell<*mut c_void>,
 }
 
 // SAFETY: between taking a box and its thread's first step only these two touch it, in that order.
-unsafe impl Sync for Box {}
+unsafe impl Sync for Starting {}
 
-const EMPTY: Box = Box {
-    taken: AtomicU32::new(0),
-    start: core::cell::UnsafeCell::new(None),
-    argument: core::cell::UnsafeCell::new(core::ptr::null_mut()),
-};
+impl Starting {
+    const fn new() -> Self {
+        Self {
+            taken: AtomicU32::new(0),
+            start: core::cell::UnsafeCell::new(None),
+            argument: core::cell::UnsafeCell::new(core::ptr::null_mut()),
+        }
+    }
+}
+
 /// Threads that may be starting at the same moment; more are followed from their first call on.
-const BOXES: usize = 256;
-static STARTING: [Box; BOXES] = [const { EMPTY }; BOXES];
+const AT_ONCE: usize = 256;
+static STARTING: [Starting; AT_ONCE] = [const { Starting::new() }; AT_ONCE];
 
 extern "C-unwind" fn thread_begins(argument: *mut c_void) -> *mut c_void {
     // SAFETY: pthread_create below passed a taken box, filled before the thread was made.
     let (start, argument) = unsafe {
-        let packed = &*argument.cast::<Box>();
+        let packed = &*argument.cast::<Starting>();
         let taken = (*packed.start.get(), *packed.argument.get());
         packed.taken.store(0, Release);
         taken

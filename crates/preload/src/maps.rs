@@ -23,9 +23,13 @@ struct Mapping {
     file: AtomicI64,
 }
 
-const FREE: Mapping =
-    Mapping { start: AtomicUsize::new(0), end: AtomicUsize::new(0), file: AtomicI64::new(0) };
-static MAPPINGS: [Mapping; MAX] = [const { FREE }; MAX];
+impl Mapping {
+    const fn free() -> Self {
+        Self { start: AtomicUsize::new(0), end: AtomicUsize::new(0), file: AtomicI64::new(0) }
+    }
+}
+
+static MAPPINGS: [Mapping; MAX] = [const { Mapping::free() }; MAX];
 /// Entries ever used; none above need looking at.
 static USED: AtomicUsize = AtomicUsize::new(0);
 

@@ -123,11 +123,11 @@ macro_rules! interpose {
                     Ok(name) => name,
                     Err(_) => c"",
                 });
-            // SAFETY: the C library's function of this name has this signature.
             let $real: unsafe extern "C-unwind" fn($($ty),*) $(-> $ret)? =
+                // SAFETY: the C library's function of this name has this signature.
                 unsafe { core::mem::transmute(REAL.get()) };
-            // SAFETY: the real function gets what the caller gave.
             #[allow(unused_unsafe, reason = "some bodies only call safe code")]
+            // SAFETY: the real function gets what the caller gave.
             unsafe { $body }
         }
     };

@@ -51,7 +51,7 @@ interpose! {
             libc::SYS_pwrite64 =>
                 transfer(Call::Pwrite, a as c_int, d as i64, c as i64, NONE, true, || run() as isize) as c_long,
             libc::SYS_close => files::close_with(a as c_int, || run() as c_int).into(),
-            libc::SYS_lseek => files::seek_with(a as c_int, b as i64, c as c_int, || run()),
+            libc::SYS_lseek => files::seek_with(a as c_int, b as i64, c as c_int, run),
             libc::SYS_fsync => on_descriptor(Call::Fsync, a as c_int, NONE, NONE, run),
             libc::SYS_fdatasync => on_descriptor(Call::Fdatasync, a as c_int, NONE, NONE, run),
             libc::SYS_futex if b as c_int & FUTEX_COMMAND == libc::FUTEX_WAIT

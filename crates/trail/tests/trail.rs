@@ -152,8 +152,8 @@ proptest! {
     #[test]
     fn merging_keeps_every_row(a in prop::collection::vec(row(), 1..80), b in prop::collection::vec(row(), 1..80)) {
         let folder = tempfile::tempdir().expect("a directory");
-        let first = trail(folder.path(), "a.trail", &[a.clone()]);
-        let second = trail(folder.path(), "b.trail", &[b.clone()]);
+        let first = trail(folder.path(), "a.trail", std::slice::from_ref(&a));
+        let second = trail(folder.path(), "b.trail", std::slice::from_ref(&b));
         let both = folder.path().join("c.trail");
         prop_assume!(sorted(a.clone()) != sorted(b.clone()));
         merge(&[first, second], &both, false).expect("two recordings");
@@ -259,7 +259,7 @@ fn damage_costs_its_row_group_only() {
     let folder = tempfile::tempdir().expect("a directory");
     let count = 2 * ROW_GROUP_ROWS + 1000;
     let rows: Vec<Row> = (0..count as i64).map(|i| plain(i / 100_000, i)).collect();
-    let path = trail(folder.path(), "a.trail", &[rows.clone()]);
+    let path = trail(folder.path(), "a.trail", std::slice::from_ref(&rows));
     let entry = TrailReader::open(&path).expect("a trail").snapshot().files("file_op")[0].clone();
     let file = path.join(&entry.path);
     let mut bytes = fs::read(&file).expect("the data file");
