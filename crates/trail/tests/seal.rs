@@ -178,3 +178,24 @@ fn a_program_that_outlives_its_recorder_stops_posting_and_goes_on() {
     // That it still runs; and what the ring had no room for, where the sealer gets too little of a CPU.
     assert_eq!(rows(&trail, "unseen"), 1 + u64::from(sealed.totals.lost != 0));
 }
+
+#[test]
+fn a_trail_that_cannot_be_written_for_a_while_keeps_what_was_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let trail = folder.path().join("w.trail");
+    let (dir, sealer) = start(&trail);
+    let (data, away) = (trail.join("data"), folder.path().join("away"));
+    std::fs::rename(&data, &away).unwrap();
+    std::fs::write(&data, "in the way").unwrap();
+    run_as("threads", &[(SESSION_ENV, &dir)]).wait().unwrap();
+    // The first journal is written after two seconds, which fails; the next one goes on filling.
+    std::thread::sleep(Duration::from_millis(2800));
+    run_as("threads", &[(SESSION_ENV, &dir)]).wait().unwrap();
+    std::fs::remove_file(&data).unwrap();
+    std::fs::rename(&away, &data).unwrap();
+    let sealed = sealer.finish(&[]).unwrap();
+    assert_eq!(sealed.totals.lost, 0);
+    assert_eq!(rows(&trail, "file_op"), 2 * 3 * 10_007);
+    assert_eq!((rows(&trail, "process"), rows(&trail, "thread"), rows(&trail, "file")), (2, 8, 1));
+    assert!(!dir.exists());
+}
