@@ -19,7 +19,18 @@ SECONDS = (5, 20)
 def bench() -> None:
     """Measure and print."""
     rates = subprocess.run(
-        ["cargo", "bench", "--quiet", "--locked", "-p", "iotrail-trail", "--bench", "seal", "--bench", "trail"],
+        [
+            "cargo",
+            "bench",
+            "--quiet",
+            "--locked",
+            "-p",
+            "iotrail-trail",
+            "--bench",
+            "seal",
+            "--bench",
+            "trail",
+        ],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
