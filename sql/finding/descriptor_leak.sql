@@ -34,7 +34,7 @@ found AS (
         process,
         process_name,
         count(*) AS files,
-        max_by(path, left_open) AS top_path,
+        max_by(path, concat(lpad(CAST(left_open AS VARCHAR), 20, '0'), path)) AS top_path,
         max(left_open) AS top_left,
         CAST(sum(opens) AS BIGINT) AS ops,
         CAST(sum(left_open) AS BIGINT) AS left_open,

@@ -35,10 +35,16 @@ found AS (
     SELECT
         process_name,
         CASE WHEN min(process_min) = max(process_max) THEN min(process_min) END AS process,
-        CASE WHEN 2 * max(cost_ns) >= sum(cost_ns) THEN max_by(file, cost_ns) END AS file,
+        CASE
+            WHEN 2 * max(cost_ns) >= sum(cost_ns)
+                THEN max_by(file, concat(lpad(CAST(cost_ns AS VARCHAR), 20, '0'), path))
+        END AS file,
         CASE
             WHEN count(*) = 1 THEN max(path)
-            ELSE concat(CAST(count(*) AS VARCHAR), ' files, most in ', max_by(path, cost_ns))
+            ELSE concat(
+                CAST(count(*) AS VARCHAR), ' files, most in ',
+                max_by(path, concat(lpad(CAST(cost_ns AS VARCHAR), 20, '0'), path))
+            )
         END AS place,
         count(*) AS files,
         CAST(sum(ops) AS BIGINT) AS ops,
@@ -73,8 +79,8 @@ SELECT
     f.start_ts AS start_ts,
     f.end_ts AS end_ts,
     concat(
-        CAST(CAST(round(1e0 * 1e2 * f.ops / NULLIF(f.writes, 0)) AS BIGINT) AS VARCHAR),
-        ' flushes for 100 writes, ',
+        CAST(f.ops AS VARCHAR), ' flushes, one for each ',
+        CAST(CAST(1e0 * f.writes / NULLIF(f.ops, 0) AS DECIMAL(18, 1)) AS VARCHAR), ' writes, ',
         CAST(CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1)) AS VARCHAR), ' µs each, ',
         CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s in all, for ',
         CAST(CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR), ' MiB.'

@@ -46,7 +46,10 @@ found AS (
         CAST(NULL AS BIGINT) AS file,
         CASE
             WHEN count(*) = 1 THEN max(path)
-            ELSE concat(CAST(count(*) AS VARCHAR), ' directories, most in ', max_by(path, cost_ns))
+            ELSE concat(
+                CAST(count(*) AS VARCHAR), ' directories, most in ',
+                max_by(path, concat(lpad(CAST(cost_ns AS VARCHAR), 20, '0'), path))
+            )
         END AS place,
         count(*) AS files,
         CAST(sum(ops) AS BIGINT) AS ops,

@@ -39,7 +39,7 @@ lives AS (
 ),
 
 leader AS (
-    SELECT name, max_by(process, bytes) AS process
+    SELECT name, max_by(process, concat(lpad(CAST(bytes AS VARCHAR), 20, '0'), CAST(process AS VARCHAR))) AS process
     FROM lives
     GROUP BY name
 ),

@@ -28,8 +28,8 @@ checked AS (
         process,
         process_name,
         CAST(sum(CASE WHEN kind = 'meta' AND call NOT IN ('close', 'fclose') THEN ops ELSE eof_ops END) AS BIGINT) AS checks,
-        max_by(path, ops) AS path,
-        max_by(file, ops) AS file
+        max_by(path, concat(lpad(CAST(ops AS VARCHAR), 20, '0'), path)) AS path,
+        max_by(file, concat(lpad(CAST(ops AS VARCHAR), 20, '0'), path)) AS file
     FROM activity
     GROUP BY node, thread, process, process_name
 ),

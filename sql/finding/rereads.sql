@@ -29,7 +29,7 @@ per_file AS (
         r.again_bytes,
         r.within_1s,
         CAST(floor(r.time_ns * r.again_share) AS BIGINT) AS cost_ns,
-        max_by(a.process_name, a.bytes) AS process_name,
+        max_by(a.process_name, concat(lpad(CAST(a.bytes AS VARCHAR), 20, '0'), a.process_name)) AS process_name,
         min(a.process_min) AS process_min,
         max(a.process_max) AS process_max,
         min(a.start_ts) AS start_ts,
@@ -44,11 +44,17 @@ found AS (
     SELECT
         process_name,
         CASE WHEN min(process_min) = max(process_max) THEN min(process_min) END AS process,
-        CASE WHEN 2 * max(cost_ns) >= sum(cost_ns) THEN max_by(file, cost_ns) END AS file,
+        CASE
+            WHEN 2 * max(cost_ns) >= sum(cost_ns)
+                THEN max_by(file, concat(lpad(CAST(cost_ns AS VARCHAR), 20, '0'), coalesce(path, '')))
+        END AS file,
         CASE
             WHEN count(*) = 1 THEN coalesce(max(path), '(unknown file)')
             ELSE concat(
-                CAST(count(*) AS VARCHAR), ' files, most in ', coalesce(max_by(path, cost_ns), '(unknown file)')
+                CAST(count(*) AS VARCHAR), ' files, most in ',
+                coalesce(
+                    max_by(path, concat(lpad(CAST(cost_ns AS VARCHAR), 20, '0'), coalesce(path, ''))), '(unknown file)'
+                )
             )
         END AS place,
         CAST(sum(n) AS BIGINT) AS ops,

@@ -39,7 +39,7 @@ lives AS (
 ),
 
 leader AS (
-    SELECT name, max_by(process, io_ns) AS process
+    SELECT name, max_by(process, concat(lpad(CAST(io_ns AS VARCHAR), 20, '0'), CAST(process AS VARCHAR))) AS process
     FROM lives
     GROUP BY name
 ),

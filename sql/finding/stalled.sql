@@ -56,7 +56,9 @@ found AS (
         s.next_ts AS end_ts,
         greatest(s.last_ts, min(l.ts)) AS start_ts,
         count(*) AS ops,
-        max_by(l.call, least(l.end_ts, s.next_ts) - greatest(l.ts, s.last_ts)) AS call,
+        max_by(
+            l.call, concat(lpad(CAST(least(l.end_ts, s.next_ts) - greatest(l.ts, s.last_ts) AS VARCHAR), 20, '0'), l.call)
+        ) AS call,
         CASE WHEN min(t.process) = max(t.process) THEN min(t.process) END AS process,
         CASE WHEN min(l.thread) = max(l.thread) THEN min(l.thread) END AS thread,
         CASE WHEN min(l.file) = max(l.file) THEN min(l.file) END AS file,

@@ -32,10 +32,16 @@ found AS (
     SELECT
         process_name,
         CASE WHEN min(process_min) = max(process_max) THEN min(process_min) END AS process,
-        CASE WHEN 2 * max(cost_ns) >= sum(cost_ns) THEN max_by(file, cost_ns) END AS file,
+        CASE
+            WHEN 2 * max(cost_ns) >= sum(cost_ns)
+                THEN max_by(file, concat(lpad(CAST(cost_ns AS VARCHAR), 20, '0'), path))
+        END AS file,
         CASE
             WHEN count(*) = 1 THEN max(path)
-            ELSE concat(CAST(count(*) AS VARCHAR), ' files, most in ', max_by(path, cost_ns))
+            ELSE concat(
+                CAST(count(*) AS VARCHAR), ' files, most in ',
+                max_by(path, concat(lpad(CAST(cost_ns AS VARCHAR), 20, '0'), path))
+            )
         END AS place,
         count(*) AS files,
         CAST(sum(ops) AS BIGINT) AS ops,

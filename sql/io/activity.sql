@@ -57,9 +57,6 @@ WITH grouped AS (
                       THEN o.result ELSE 0 END) AS BIGINT) AS bytes,
         CAST(coalesce(sum(o.dur), 0) AS BIGINT) AS io_ns,
         max(o.dur) AS max_ns,
-        count(*) FILTER (WHERE o.errno <> 0) AS failed,
-        count(*) FILTER (WHERE o.errno IN (2, 20)) AS missing,
-        CAST(coalesce(sum(o.dur) FILTER (WHERE o.errno IN (2, 20)), 0) AS BIGINT) AS missing_ns,
         count(*) FILTER (WHERE c.kind IN ('read', 'write') AND o.result > 0 AND o.result < p.small_bytes)
             AS small_ops,
         CAST(coalesce(sum(o.result) FILTER (WHERE c.kind IN ('read', 'write') AND o.result > 0
@@ -72,18 +69,33 @@ WITH grouped AS (
         count(*) FILTER (WHERE c.kind = 'read' AND o.result = 0 AND o.length > 0) AS eof_ops,
         CAST(coalesce(sum(o.dur) FILTER (WHERE c.kind = 'read' AND o.result = 0 AND o.length > 0), 0) AS BIGINT)
             AS eof_ns,
-        count(*) FILTER (WHERE o.errno = 0 AND (o.call IN ('creat', 'mkstemp')
-                         OR (o.call IN ('open', 'fopen') AND (o.flags & 64) <> 0))) AS creates,
-        count(*) FILTER (WHERE o.errno = 0 AND (o.call = 'creat'
-                         OR (o.call IN ('open', 'fopen') AND (o.flags & 512) <> 0))) AS truncates,
-        count(*) FILTER (WHERE o.errno = 0 AND o.call = 'open' AND (o.flags & 16384) <> 0) AS direct_opens,
-        count(*) FILTER (WHERE o.errno = 0 AND o.call = 'open' AND (o.flags & 4096) <> 0) AS sync_opens,
         min(o.ts) AS start_ts,
         max(o.ts + coalesce(o.dur, 0)) AS end_ts
     FROM file_op AS o
     LEFT JOIN call AS c ON c.call = o.call
     CROSS JOIN params AS p
     GROUP BY o.node, o.thread, o.file, o.call, c.kind
+),
+
+-- What only failed calls and opens have: summed over those few, which spares seven sums over all calls.
+seldom AS (
+    SELECT
+        o.node,
+        o.thread,
+        o.file,
+        o.call,
+        count(*) FILTER (WHERE o.errno <> 0) AS failed,
+        count(*) FILTER (WHERE o.errno IN (2, 20)) AS missing,
+        CAST(coalesce(sum(o.dur) FILTER (WHERE o.errno IN (2, 20)), 0) AS BIGINT) AS missing_ns,
+        count(*) FILTER (WHERE o.errno = 0 AND (o.call IN ('creat', 'mkstemp')
+                         OR (o.call IN ('open', 'fopen') AND (o.flags & 64) <> 0))) AS creates,
+        count(*) FILTER (WHERE o.errno = 0 AND (o.call = 'creat'
+                         OR (o.call IN ('open', 'fopen') AND (o.flags & 512) <> 0))) AS truncates,
+        count(*) FILTER (WHERE o.errno = 0 AND o.call = 'open' AND (o.flags & 16384) <> 0) AS direct_opens,
+        count(*) FILTER (WHERE o.errno = 0 AND o.call = 'open' AND (o.flags & 4096) <> 0) AS sync_opens
+    FROM file_op AS o
+    WHERE o.errno <> 0 OR o.call IN ('open', 'creat', 'fopen', 'mkstemp')
+    GROUP BY o.node, o.thread, o.file, o.call
 )
 
 SELECT
@@ -100,9 +112,9 @@ SELECT
     g.bytes,
     g.io_ns,
     g.max_ns,
-    g.failed,
-    g.missing,
-    g.missing_ns,
+    coalesce(r.failed, 0) AS failed,
+    coalesce(r.missing, 0) AS missing,
+    coalesce(r.missing_ns, 0) AS missing_ns,
     g.small_ops,
     g.small_bytes,
     g.small_ns,
@@ -110,13 +122,15 @@ SELECT
     g.max_pos,
     g.eof_ops,
     g.eof_ns,
-    g.creates,
-    g.truncates,
-    g.direct_opens,
-    g.sync_opens,
+    coalesce(r.creates, 0) AS creates,
+    coalesce(r.truncates, 0) AS truncates,
+    coalesce(r.direct_opens, 0) AS direct_opens,
+    coalesce(r.sync_opens, 0) AS sync_opens,
     g.start_ts,
     g.end_ts
 FROM grouped AS g
+LEFT JOIN seldom AS r
+    ON r.node = g.node AND r.thread = g.thread AND r.call = g.call AND coalesce(r.file, 0) = coalesce(g.file, 0)
 LEFT JOIN thread_life AS t ON t.node = g.node AND t.thread = g.thread
 LEFT JOIN (
     SELECT node, file, max(path) AS path

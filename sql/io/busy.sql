@@ -64,8 +64,9 @@ SELECT
     process,
     thread,
     call,
-    CASE kind_id WHEN 1 THEN 'read' WHEN 2 THEN 'write' WHEN 3 THEN 'flush' WHEN 4 THEN 'map' WHEN 5 THEN 'meta' ELSE 'wait' END
-        AS kind,
+    CASE kind_id
+        WHEN 1 THEN 'read' WHEN 2 THEN 'write' WHEN 3 THEN 'flush' WHEN 4 THEN 'map' WHEN 5 THEN 'meta' ELSE 'wait'
+    END AS kind,
     file,
     GREATEST(ts, COALESCE(covered_ts, ts)) AS since_ts,
     end_ts AS until_ts

@@ -26,7 +26,7 @@ WITH spent AS (
 longest AS (
     SELECT
         file,
-        MAX_BY(thread, io_ns) AS thread,
+        MAX_BY(thread, CONCAT(LPAD(CAST(io_ns AS VARCHAR), 20, '0'), CAST(thread AS VARCHAR))) AS thread,
         MAX(io_ns) AS io_ns,
         COUNT(*) AS threads,
         CAST(SUM(io_ns) AS BIGINT) AS all_ns

@@ -24,8 +24,8 @@ SELECT
     CAST(SUM(v) AS DOUBLE) / COUNT(*) AS mean,
     MIN(v) AS least,
     MAX(v) AS most,
-    MAX_BY(process, v) AS most_process,
-    MAX_BY(rank, v) AS most_rank,
+    MAX_BY(process, CONCAT(LPAD(CAST(v AS VARCHAR), 20, '0'), CAST(process AS VARCHAR))) AS most_process,
+    MAX_BY(rank, CONCAT(LPAD(CAST(v AS VARCHAR), 20, '0'), CAST(process AS VARCHAR))) AS most_rank,
     CAST(MAX(v) AS DOUBLE) * COUNT(*) / NULLIF(CAST(SUM(v) AS DOUBLE), 0) AS ratio
 FROM (
     SELECT

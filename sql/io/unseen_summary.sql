@@ -14,8 +14,8 @@ SELECT
     CAST(SUM(u.amount) AS BIGINT) AS amount,
     COUNT(DISTINCT u.process) AS processes,
     COUNT(DISTINCT u.file) AS files,
-    MAX_BY(p.name, u.amount) AS example_process,
-    MAX_BY(u.detail, u.amount) AS detail
+    MAX_BY(p.name, CONCAT(LPAD(CAST(u.amount AS VARCHAR), 20, '0'), p.name)) AS example_process,
+    MAX_BY(u.detail, CONCAT(LPAD(CAST(u.amount AS VARCHAR), 20, '0'), u.detail)) AS detail
 FROM unseen AS u
 LEFT JOIN process AS p ON p.node = u.node AND p.process = u.process
 GROUP BY u.kind

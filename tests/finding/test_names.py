@@ -39,7 +39,7 @@ def test_fsync_per_write_fires(app, one):
     one(
         "fsync_per_write",
         "100 flushes for 100 writes of 512 bytes",
-        "100 flushes for 100 writes,",
+        "100 flushes, one for each 1.0 writes",
         ops=100,
         severity="high",
     )
