@@ -26,15 +26,15 @@ class Workload:
 
 
 def tree(folder: Path) -> Workload:
-    """tar of 20,000 files of 1 to 16 KiB in 400 directories."""
+    """tar of 40,000 files of 1 to 16 KiB in 800 directories."""
     source, target = folder / "tree", folder / "tree.tar"
     chance = random.Random(SEED)
-    for number in range(400):
+    for number in range(800):
         directory = source / f"{number // 20:02}" / f"{number:03}"
         directory.mkdir(parents=True)
         for file in range(50):
             (directory / f"{file:02}.dat").write_bytes(chance.randbytes(chance.randrange(1 << 10, 16 << 10)))
-    return Workload("tar of 20,000 files", ["tar", "-cf", str(target), "-C", str(folder), "tree"])
+    return Workload("tar of 40,000 files", ["tar", "-cf", str(target), "-C", str(folder), "tree"])
 
 
 def sqlite(folder: Path) -> Workload:
@@ -65,7 +65,7 @@ def fio(folder: Path, direct: bool) -> Workload:
         [
             *("fio", "--name=read", "--ioengine=psync", "--rw=randread", "--bs=4k", f"--filename={file}"),
             *("--size=256m", "--invalidate=0", "--readonly", "--minimal", f"--randseed={SEED}"),
-            *(("--direct=1", "--number_ios=20000") if direct else ("--direct=0", "--loops=5")),
+            *(("--direct=1", "--number_ios=40000") if direct else ("--direct=0", "--loops=15")),
         ],
     )
 

@@ -40,12 +40,12 @@ OPERATION = f"""
 """
 PROCESS = f"""
     SELECT 'bench' AS node, p + 1 AS process, 1000 + p AS pid, 'server' AS name, {START} AS start_ts,
-        {START} + {{operations}} // {THREADS} * 60000 AS end_ts, 'exit' AS ended, 0 AS status
+        {START} + 60000::BIGINT * ({{operations}} // {THREADS}) AS end_ts, 'exit' AS ended, 0 AS status
     FROM range(4) AS numbers(p)
 """
 THREAD = f"""
     SELECT 'bench' AS node, t + 1 AS thread, 1000 + t % 4 AS pid, 1000 + t AS tid, t % 4 + 1 AS process,
-        {START} AS start_ts, {START} + {{operations}} // {THREADS} * 60000 AS end_ts
+        {START} AS start_ts, {START} + 60000::BIGINT * ({{operations}} // {THREADS}) AS end_ts
     FROM range({THREADS}) AS numbers(t)
 """
 FILE = f"""
@@ -76,7 +76,7 @@ def bench() -> None:
     with scratch() as folder:
         trail, page = folder / "ten.trail", folder / "ten.html"
         make(trail, folder)
-        seconds, memory = [], []
+        seconds, cpu, memory = [], [], []
         for _ in range(ROUNDS):
             page.unlink(missing_ok=True)
             began = time.monotonic()
@@ -90,16 +90,18 @@ def bench() -> None:
             if process.returncode != 0:
                 raise SystemExit(f"bench: error: iotrail report ended with status {process.returncode}")
             seconds.append(time.monotonic() - began)
+            cpu.append(used.ru_utime + used.ru_stime)
             memory.append(used.ru_maxrss * 1024)
         size = page.stat().st_size
     shape = table(
         f"Report of {OPERATIONS:,} operations, median of {ROUNDS} rounds (least–most)",
-        ["seconds", "memory, MB", "page, MB"],
+        ["seconds", "CPU seconds", "memory, MB", "page, MB"],
     )
     shape.add_row(
         Spread.of(seconds).text(".1f"),
+        Spread.of(cpu).text(".1f"),
         Spread.of([m / 1e6 for m in memory]).text(",.0f"),
         f"{size / 1e6:.1f}",
     )
     console.print(shape)
-    keep("report", operations=OPERATIONS, seconds=seconds, memory=memory, page=size)
+    keep("report", operations=OPERATIONS, seconds=seconds, cpu=cpu, memory=memory, page=size)

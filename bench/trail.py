@@ -129,7 +129,5 @@ def lost(trail: Path) -> int:
     """Operations that were dropped and counted."""
     from iotrail.trail import Trail
 
-    count = (
-        Trail(trail).query("SELECT coalesce(sum(amount), 0) FROM unseen WHERE kind = 'dropped'").fetchone()
-    )
-    return int(count[0]) if count else 0
+    counted = Trail(trail).query("SELECT coalesce(sum(amount), 0) FROM unseen WHERE kind = 'dropped'")
+    return int(counted.fetchall()[0][0])
