@@ -1,5 +1,9 @@
 //! Links the unwinder statically: std needs it, and loading libgcc_s.so.1 into every recorded
 //! process would cost each start about a tenth of a millisecond.
+//!
+//! No frame that calls out may hold a landing pad (a value with a destructor): a cancelled thread is
+//! unwound by the host's unwinder, whose state this copy doesn't share. Optimised builds have none;
+//! tests/capture cancels threads to hold it so, and unoptimised builds are not for use.
 
 use std::path::Path;
 use std::process::Command;

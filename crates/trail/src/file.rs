@@ -517,19 +517,23 @@ impl OpenFile {
         let group = self.metadata.metadata().row_group(row_group);
         let rows = group.num_rows().max(0) as u64;
         let damage = |why: String| Damage { row_group, rows, why };
-        let ranges = group.columns().iter().map(|column| {
-            let start = column.dictionary_page_offset().unwrap_or(column.data_page_offset());
-            (start, start.saturating_add(column.compressed_size()))
-        });
-        let (start, end) =
-            ranges.fold((i64::MAX, 0), |(low, high), (start, end)| (low.min(start), high.max(end)));
-        if start < 0 || start > end || end as u64 > self.stored.length {
-            return Err(damage(format!(
-                "bytes {start}..{end} lie outside the file of {} bytes",
-                self.stored.length
-            )));
+        let (mut start, mut end) = (self.stored.length, 0);
+        for column in group.columns() {
+            let from = column.dictionary_page_offset().unwrap_or(column.data_page_offset());
+            let (at, length) = (u64::try_from(from), u64::try_from(column.compressed_size()));
+            // Each by itself: the Parquet reader panics at a negative one.
+            let range = at.ok().zip(length.ok()).and_then(|(at, length)| Some((at, at.checked_add(length)?)));
+            let Some((from, to)) = range.filter(|(_, to)| *to <= self.stored.length) else {
+                return Err(damage(format!(
+                    "column {} lies outside the file of {} bytes",
+                    column.column_path().string(),
+                    self.stored.length
+                )));
+            };
+            (start, end) = (start.min(from), end.max(to));
         }
-        let bytes = self.stored.get_bytes(start as u64, (end - start) as usize);
+        let (start, end) = (start.min(end), end);
+        let bytes = self.stored.get_bytes(start, (end - start) as usize);
         let bytes = bytes.map_err(|e| damage(format!("cannot read bytes {start}..{end}: {}", plain(&e))))?;
         let (found, expected) = (crc32fast::hash(&bytes), self.sums[row_group]);
         if found != expected {
