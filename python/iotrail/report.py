@@ -25,6 +25,7 @@ from typing import Any
 
 from iotrail.errors import IotrailError, UsageError
 from iotrail.trail import Trail
+from iotrail.units import shell_line
 
 DATA_VERSION = 1
 # About as many time buckets as a wide screen has pixels to tell them apart by.
@@ -174,7 +175,7 @@ class _Collector:
                 "bucket": self.width,
                 "buckets": self.buckets,
             },
-            "recording": trail.rows_of("SELECT node, name, value FROM recording ORDER BY node, name, value"),
+            "recording": self.recording(),
             "unseen": trail.rows_of("""
                 SELECT u.kind, p.i AS process, f.i AS file, u.amount, u.detail
                 FROM unseen AS u
@@ -192,6 +193,14 @@ class _Collector:
             "heat": self.heat(),
             "folded": {"files": self.folded},
         }
+
+    def recording(self) -> list[dict[str, Any]]:
+        """How the trail was made; the command as people type it."""
+        rows = self.trail.rows_of("SELECT node, name, value FROM recording ORDER BY node, name, value")
+        for row in rows:
+            if row["name"] == "command" and row["value"]:
+                row["value"] = shell_line(row["value"])
+        return rows
 
     def number_rows(self) -> None:
         """Sum the operations into cells, and number files, threads, processes and calls: most time first."""

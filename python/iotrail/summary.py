@@ -6,7 +6,6 @@
 
 import json as json_text
 import os
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from iotrail.trail import Trail
-from iotrail.units import decimal, duration, size
+from iotrail.units import decimal, duration, shell_line, size
 
 # Rows of the tables of files and processes, findings and threads the page holds; --json holds all.
 MOST_ROWS = 10
@@ -124,15 +123,7 @@ def _head(data: dict[str, Any], width: int) -> RenderableType:
 
 
 def _command(recorded: str | None, width: int) -> str:
-    """The recorded command (a JSON list of words, where a recorder wrote it) as one line of a shell."""
-    if not recorded:
-        return ""
-    try:
-        words = json_text.loads(recorded)
-        line = shlex.join(words) if isinstance(words, list) else recorded
-    except (ValueError, TypeError):
-        line = recorded
-    line = " ".join(line.split())
+    line = " ".join(shell_line(recorded or "").split())
     return line if len(line) <= width else f"{line[: width - 1]}…"
 
 

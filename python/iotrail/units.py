@@ -1,5 +1,8 @@
 """Numbers for people: times, sizes, rates and shares with three significant digits and their unit."""
 
+import json
+import shlex
+
 _DECIMAL = ("", "k", "M", "G", "T", "P")
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
@@ -56,3 +59,12 @@ def decimal(count: float) -> str:
 def _three(number: float) -> str:
     """Three significant digits, never fewer than the integer has."""
     return f"{number:.2f}" if number < 9.995 else f"{number:.1f}" if number < 99.95 else f"{number:,.0f}"
+
+
+def shell_line(recorded: str) -> str:
+    """A recorded command (a JSON list of words, where a recorder wrote it) as a line of a shell."""
+    try:
+        words = json.loads(recorded)
+    except ValueError:
+        return recorded
+    return shlex.join(map(str, words)) if isinstance(words, list) else recorded
