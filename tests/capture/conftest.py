@@ -7,12 +7,11 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from recording import Recording
+from recording import Recording, new_book
 
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parent.parent
@@ -116,18 +115,3 @@ def record(native: Path, tmp_path: Path) -> Callable[..., Recording]:
         return Recording(trail, process.returncode, stdout, stderr, book)
 
     return record
-
-
-def new_book(path: Path, notes: int) -> None:
-    """An empty book with room for that many notes; sparse."""
-    path.touch()
-    os.truncate(path, 128 * (1 + notes))
-    path.chmod(0o666)
-
-
-def until(condition, seconds: float = 30) -> None:
-    """Wait for a condition of another process."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.01)

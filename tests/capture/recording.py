@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import mmap
+import os
 import struct
+import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -124,6 +126,21 @@ FOLDED = frozenset(
         "readdir64",
     ]
 )
+
+
+def new_book(path: Path, notes: int) -> None:
+    """An empty book with room for that many notes; sparse."""
+    path.touch()
+    os.truncate(path, 128 * (1 + notes))
+    path.chmod(0o666)
+
+
+def until(condition, seconds: float = 30) -> None:
+    """Wait for a condition of another process."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.01)
 
 
 @dataclass(frozen=True)

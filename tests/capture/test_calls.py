@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
 from collections import Counter
 
 import pytest
+from recording import new_book, read_book
 
 
 def _is_prime(n: int) -> bool:
@@ -90,13 +94,6 @@ def test_every_wait_has_its_row(build, record, work, group, variant):
 
 def test_errno_and_results_are_what_they_are_unrecorded(build, record, work):
     """A recorded program sees the same results and the same errno after each call, failed or not."""
-    import os
-    import shutil
-    import subprocess
-
-    from conftest import new_book
-    from recording import read_book
-
     program = build("calls.c")
     recorded = record([program, work]).notes
     shutil.rmtree(work)
@@ -117,8 +114,6 @@ def test_errno_and_results_are_what_they_are_unrecorded(build, record, work):
 
 
 def _imports(program) -> set[str]:
-    import subprocess
-
     lines = subprocess.run(
         ["nm", "-D", "-u", program], check=True, capture_output=True, text=True
     ).stdout.splitlines()

@@ -8,7 +8,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import until
+from recording import new_book, read_book, until
 
 # Scenario of programs/life.c, its arguments, its exit status, the calls it leaves unfinished.
 SCENARIOS = {
@@ -230,9 +230,6 @@ def test_io_hidden_by_cpp(build, record, work):
 
 def test_own_malloc_that_does_io(build, record, work, tmp_path):
     """A program whose malloc writes a journal: recorded exactly, and the recorder allocates nothing from it."""
-    from conftest import new_book
-    from recording import read_book
-
     program = build("allocates.c")
     run = record([program, work])
     assert run.status == 0, run.stderr

@@ -7,7 +7,7 @@ import shlex
 import subprocess
 
 import pytest
-from recording import Trail
+from recording import Recording, Trail, new_book
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount small file systems")
 
@@ -28,9 +28,6 @@ def _namespaced(mounts: str, native, out, command, **options):
 @pytest.mark.parametrize("size", ["0", "48k", "256k", "1m"])
 def test_no_space_for_segments(build, native, tmp_path, size):
     """/dev/shm too small for the control file, a first ring, a grown ring or many threads' rings."""
-    from conftest import new_book
-    from recording import Recording
-
     book, out, work = tmp_path / "book", tmp_path / "t.trail", tmp_path / "work"
     work.mkdir()
     new_book(book, 10_000)
@@ -55,9 +52,6 @@ def test_no_space_for_segments(build, native, tmp_path, size):
 
 def test_shm_that_cannot_be_written(build, native, tmp_path):
     """Without a usable /dev/shm the session goes elsewhere, and nothing is missing."""
-    from conftest import new_book
-    from recording import Recording
-
     book, out, work = tmp_path / "book", tmp_path / "t.trail", tmp_path / "work"
     work.mkdir()
     new_book(book, 10_000)
@@ -79,7 +73,7 @@ def test_no_space_for_the_trail(build, native, tmp_path):
     small.mkdir()
     work.mkdir()
     out = small / "t.trail"
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "none", small], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "none", small], check=True)
 
     def run(*command):
         return subprocess.run([native, *command], check=False, capture_output=True, text=True, timeout=120)

@@ -53,7 +53,9 @@ def page_file(database: Path) -> Path:
     return output
 
 
-@pytest.fixture(scope="session")
+# Not for the whole session: while it runs, Playwright's event loop occupies the thread, and a prompt_toolkit
+# prompt tested later could not run its own.
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Debian's Chromium."""
     with sync_playwright() as playwright:
