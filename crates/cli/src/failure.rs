@@ -1,6 +1,6 @@
 //! What a person reads when a verb fails: what, where, and what to do next.
 
-use std::fmt;
+use std::{fmt, io, process};
 
 /// An error for people. `Display` is the whole text, with the line breaks.
 #[derive(Debug)]
@@ -13,6 +13,15 @@ impl Failure {
     /// A message: what failed, where, what was expected and found.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), hint: None }
+    }
+
+    /// Standard output can't be written. A reader that has seen enough (`| head`) is no failure: the
+    /// process then ends without a word, as SIGPIPE would have ended it.
+    pub fn stdout(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            process::exit(128 + libc::SIGPIPE);
+        }
+        Self::new(format!("cannot write to stdout: {error}"))
     }
 
     /// Adds what to do next.

@@ -19,8 +19,7 @@ pub struct Args {}
 /// Prints the schema.
 pub fn run(_: Args) -> Result<ExitCode, Failure> {
     let text = serde_json::to_string_pretty(&document()).expect("plain data");
-    writeln!(std::io::stdout(), "{text}")
-        .map_err(|e| Failure::new(format!("cannot write to stdout: {e}")))?;
+    writeln!(std::io::stdout(), "{text}").map_err(Failure::stdout)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -69,14 +69,18 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     match args.verb {
         Verb::Info { trail, json } => {
             let info = Info::of(&trail)?;
-            if json { print_json(&mut out, &info) } else { print_info(&mut out, &info).map_err(to_stdout) }?;
+            if json {
+                print_json(&mut out, &info)
+            } else {
+                print_info(&mut out, &info).map_err(Failure::stdout)
+            }?;
         }
         Verb::Check { trail, repair, json } => {
             let found = check(&trail, repair)?;
             if json {
                 print_json(&mut out, &found)
             } else {
-                print_check(&mut out, &found).map_err(to_stdout)
+                print_check(&mut out, &found).map_err(Failure::stdout)
             }?;
             drop(out);
             if found.repaired.is_none() && !found.is_sound() {
@@ -99,7 +103,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
                 bytes(done.bytes_after),
                 done.snapshot
             )
-            .map_err(to_stdout)?;
+            .map_err(Failure::stdout)?;
         }
         Verb::Merge { trails, output, force } => {
             for trail in trails.iter().filter(|trail| trail.join("session.json").exists()) {
@@ -119,19 +123,15 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
                 count(rows),
                 trails.len()
             )
-            .map_err(to_stdout)?;
+            .map_err(Failure::stdout)?;
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn to_stdout(error: io::Error) -> Failure {
-    Failure::new(format!("cannot write to stdout: {error}"))
-}
-
 fn print_json(out: &mut impl Write, value: &impl serde::Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value).expect("plain data");
-    writeln!(out, "{text}").map_err(to_stdout)
+    writeln!(out, "{text}").map_err(Failure::stdout)
 }
 
 fn print_info(out: &mut impl Write, info: &Info) -> io::Result<()> {

@@ -355,3 +355,12 @@ fn a_closed_pipe_is_no_panic() {
         .expect("the binary runs");
     refused(&output, &["cannot write to stdout"]);
 }
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let child = Command::new(env!("CARGO_BIN_EXE_iotrail-native")).arg("schema").stdout(writer).output();
+    let output = child.expect("the binary runs");
+    assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(141), ""));
+}
