@@ -11,7 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from recording import Recording, new_book
+from .recording import Recording, new_book
+
+# A shell's background jobs ignore SIGINT, and what they start inherits that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parent.parent

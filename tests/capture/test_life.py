@@ -8,7 +8,7 @@ import subprocess
 import time
 
 import pytest
-from recording import new_book, read_book, until
+from .recording import new_book, read_book, until
 
 # Scenario of programs/life.c, its arguments, its exit status, the calls it leaves unfinished.
 SCENARIOS = {
@@ -39,6 +39,7 @@ SCENARIOS = {
     "longjmp out of read": (["longjmp"], 0, {"read": 23}),
     "interrupted reads": (["interrupted"], 0, {}),
     "system calls by number": (["raw"], 0, {}),
+    "paths that are no addresses": (["bad-paths"], 0, {}),
 }
 
 

@@ -14,6 +14,9 @@ use iotrail_sdk::{post, sys};
 
 /// Linux's PATH_MAX.
 const MAX: usize = 4096;
+/// Below is never mapped (vm.mmap_min_addr), from the second on is the kernel's.
+const FIRST_PAGE: usize = 4096;
+const USER_END: usize = 1 << 47;
 
 /// A path being put together, on the stack.
 struct Builder {
@@ -112,7 +115,7 @@ pub fn with_cwd(use_it: impl FnOnce(&[u8])) {
 }
 
 /// The id of `path` relative to directory descriptor `directory` (AT_FDCWD: the working directory);
-/// [`FileId::NONE`] for a null path. An empty path means the descriptor itself.
+/// [`FileId::NONE`] for an address that can't be a path's. An empty path means the descriptor itself.
 #[inline]
 pub fn of(directory: c_int, path: *const c_char) -> FileId {
     name(directory, path, false)
@@ -125,7 +128,8 @@ pub fn of_directory(directory: c_int, path: *const c_char) -> FileId {
 
 #[inline]
 fn name(directory: c_int, path: *const c_char, keep: bool) -> FileId {
-    if path.is_null() {
+    // What can't be a user's address (null, -1, an error number): the kernel answers EFAULT.
+    if !(FIRST_PAGE..USER_END).contains(&(path as usize)) {
         return FileId::NONE;
     }
     // SAFETY: the program passed a C string; if it is not readable the real call's EFAULT would have

@@ -235,6 +235,24 @@ pub fn post_now(draft: &Draft) -> bool {
     posted
 }
 
+/// Posts a call that began at counter value `start` and has just completed, whoever else was under way:
+/// asynchronous I/O, which no stack of calls describes.
+#[inline]
+pub fn completed(draft: &Draft, start: u64, result: i64, errno: u8) -> bool {
+    let pointer = thread::current();
+    // SAFETY: the calling thread's own state.
+    if !ready(unsafe { &*pointer }) && !attach::enter(pointer) {
+        attach::refuse_call();
+        return false;
+    }
+    // SAFETY: as above.
+    let thread = unsafe { &mut *pointer };
+    thread.busy += 1;
+    let posted = post(thread, start, ticks().wrapping_sub(start), draft, result, errno);
+    thread.busy -= 1;
+    posted
+}
+
 pub(crate) fn vfork_marker(thread: &mut Thread, child: i32) {
     let draft = Draft { opcode: OP_VFORK, kind: 0, fd: child, object: 0, pos: NONE, length: NONE, aux: NONE };
     thread.busy += 1;

@@ -29,6 +29,6 @@ pub use file::{Damage, FILE_ROWS, ROW_GROUP_ROWS};
 pub use info::{Info, TableInfo};
 pub use ingest::Ingest;
 pub use merge::merge;
-pub use rows::{Columns, FileOp, FileOpColumns, Order, Rows, SyncOp, SyncOpColumns, TrailReader};
+pub use rows::{Columns, FileOp, FileOpColumns, Order, Rows, SmallRow, SyncOp, SyncOpColumns, TrailReader};
 pub use snapshot::{ColumnEntry, DeadFile, FileEntry, Snapshot, TableFiles};
 pub use writer::{GRACE, TrailWriter};

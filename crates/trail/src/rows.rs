@@ -104,6 +104,15 @@ pub struct SyncOp<'a> {
     pub errno: i64,
 }
 
+/// Columns of a row of a small table, in the order they were asked for; `None` is null.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SmallRow {
+    /// BIGINT columns.
+    pub ints: Vec<Option<i64>>,
+    /// VARCHAR columns of many values.
+    pub texts: Vec<Option<String>>,
+}
+
 impl TrailReader {
     /// Opens the newest snapshot of a trail and keeps to it. Its files stay for
     /// [`crate::GRACE`] after a compaction replaced them.
@@ -134,6 +143,43 @@ impl TrailReader {
     /// As [`TrailReader::file_ops`].
     pub fn sync_ops(&self, order: Order) -> Result<Rows<SyncOpColumns>, Error> {
         self.rows(order)
+    }
+
+    /// Some columns of a table that is small enough to be read whole: processes, threads, files.
+    ///
+    /// # Errors
+    /// As [`TrailReader::file_ops`].
+    ///
+    /// # Panics
+    /// If the table has no such columns.
+    pub fn small(
+        &self,
+        table: &'static Table,
+        ints: &[&str],
+        texts: &[&str],
+    ) -> Result<Vec<SmallRow>, Error> {
+        let mut rows = Vec::new();
+        for entry in self.snapshot.files(table.name) {
+            for batch in OpenFile::open(&self.path, table, entry)?.read_all(8192)? {
+                let batch = batch?;
+                let ints: Vec<Ints> = ints.iter().map(|name| Ints::of(table, &batch, name)).collect();
+                let texts: Vec<&StringArray> = texts
+                    .iter()
+                    .map(|name| position(table, name).expect("a column of the table"))
+                    .map(|at| batch.column(at).as_string::<i32>())
+                    .collect();
+                rows.extend((0..batch.num_rows()).map(|at| {
+                    SmallRow {
+                        ints: ints.iter().map(|column| column.get(at)).collect(),
+                        texts: texts
+                            .iter()
+                            .map(|column| column.is_valid(at).then(|| column.value(at).to_owned()))
+                            .collect(),
+                    }
+                }));
+            }
+        }
+        Ok(rows)
     }
 
     fn rows<C: Columns>(&self, order: Order) -> Result<Rows<C>, Error> {

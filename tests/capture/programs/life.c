@@ -488,6 +488,19 @@ static void raw_calls(void) {
     for (int i = 0; i < 5; i++) DO("fsync", "raw", ANY, ANY, syscall(SYS_fsync, fd));
     DO("+close", "raw", ANY, ANY, syscall(SYS_close, fd));
 }
+static void bad_paths(void) { /* EFAULT is the kernel's to say */
+    const char *const bad[] = {NULL, (char *)8, (char *)-1, (char *)-14};
+    struct stat attributes;
+    for (int i = 0; i < 4; i++) {
+        const char *volatile path = bad[i];
+        for (int j = 0; j < 7; j++) {
+            DO("open", NULL, ANY, ANY, open(path, O_RDONLY));
+            MUST(errno == EFAULT);
+        }
+        for (int j = 0; j < 5; j++) DO("stat", NULL, ANY, ANY, stat(path, &attributes));
+        for (int j = 0; j < 3; j++) DO("rename", NULL, ANY, ANY, rename(path, path));
+    }
+}
 static void loads_library(void) {
     piece("main", 3);
     for (int i = 0; i < 5; i++) {
@@ -537,6 +550,7 @@ static const struct { const char *name; void (*run)(void); } scenarios[] = {
     {"few-descriptors", few_descriptors}, {"inherits", inherits}, {"close-standard", closes_standard},
     {"signals", signals}, {"longjmp", longjmps}, {"interrupted", interrupted}, {"drop", drops},
     {"chroot", chroots}, {"little-address-space", little_address_space}, {"raw", raw_calls},
+    {"bad-paths", bad_paths},
     {"dlopen", loads_library}, {"status", status}, {"wait", waits_for_signal}, {"leaves-child", leaves_child},
     {"much", writes_much},
 };

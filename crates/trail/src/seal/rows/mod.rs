@@ -7,121 +7,31 @@
 //! Journals also come from crashed sessions, so nothing in them is trusted to make sense: what
 //! doesn't is left out, and no number read from one is the length of a loop or of an allocation.
 
+mod carry;
+mod ops;
+mod slot;
+mod small;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
 
-use arrow_array::types::Int32Type;
-use arrow_array::{ArrayRef, DictionaryArray, Int32Array, Int64Array, RecordBatch, StringArray};
-use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
-use iotrail_format::call::{Call, CallKind, WaitKind};
+use arrow_array::RecordBatch;
+use iotrail_format::call::{Call, CallKind};
 use iotrail_format::ids::{ProcessId, ThreadId};
-use iotrail_format::schema::{
-    CLOCK, ColumnType, FILE, FILE_OP, PROCESS, RECORDING, SYNC_OP, THREAD, Table, UNSEEN,
-};
-use iotrail_format::segment::{
-    NONE, OP_TEXT, OP_UNSEEN, OP_VFORK, TEXT_BYTES, TextKind, UNFINISHED, UnseenKind,
-};
+use iotrail_format::schema::{CLOCK, RECORDING, Table, UNSEEN};
+use iotrail_format::segment::{OP_TEXT, OP_UNSEEN, OP_VFORK, TEXT_BYTES, TextKind, UnseenKind};
 
+use self::slot::Fields;
+use self::small::{Small, Value, base_name, batch, command_line, lossy};
 use super::clock::Clock;
 use super::journal::{Ended, Event, Loss, pieces};
 use super::mounts::Mounts;
 use super::view::Unit;
-use crate::columns::{arrow_schema, conform, sort};
-use crate::error::{ArrowContext as _, Error};
+use crate::error::Error;
 
 /// A wall clock that moved this far against CLOCK_MONOTONIC between two pairs was set, not slewed.
 const WALL_STEP: i64 = 10_000_000;
 /// Texts of one thread that may be incomplete at a time; a signal handler can interrupt one.
 const OPEN_TEXTS: usize = 16;
-
-/// What a call's `aux` is in `file_op`.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Aux {
-    /// Column `flags`.
-    Flags,
-    /// Column `file2`.
-    File2,
-    /// Column `calls`.
-    Calls,
-}
-
-/// The whole mapping of `aux`: in `sync_op` it is `peer`, here what the call makes of it.
-const fn aux_of(call: Call) -> Aux {
-    match call {
-        Call::Rename | Call::Link | Call::Symlink | Call::Sendfile | Call::CopyFileRange | Call::Splice => {
-            Aux::File2
-        }
-        Call::Fread | Call::Fwrite | Call::Fflush | Call::Fclose | Call::Readdir => Aux::Calls,
-        _ => Aux::Flags,
-    }
-}
-
-/// What is known of a call number: its place in [`Call::ALL`], what `aux` is, what it moves.
-#[derive(Clone, Copy)]
-struct Known {
-    name: i32,
-    aux: Aux,
-    kind: CallKind,
-}
-
-/// By opcode; calls are numbered below 256.
-const KNOWN: [Option<Known>; 256] = {
-    let mut known = [None; 256];
-    let mut at = 0;
-    while at < Call::ALL.len() {
-        let call = Call::ALL[at];
-        known[call as usize] = Some(Known { name: at as i32, aux: aux_of(call), kind: call.kind() });
-        at += 1;
-    }
-    known
-};
-
-/// A slot's fields, by the layout in `iotrail_format::segment`.
-#[derive(Clone, Copy)]
-struct Fields<'a>(&'a Unit);
-
-impl Fields<'_> {
-    fn opcode(self) -> u16 {
-        self.0[0] as u16
-    }
-    fn kind(self) -> u8 {
-        (self.0[0] >> 16) as u8
-    }
-    fn errno(self) -> i64 {
-        i64::from((self.0[0] >> 24) as u8)
-    }
-    fn fd(self) -> i32 {
-        (self.0[0] >> 32) as i32
-    }
-    fn start(self) -> u64 {
-        self.0[1]
-    }
-    /// When it returned, or if it never did, began.
-    fn end(self) -> u64 {
-        if self.finished() { self.0[1].saturating_add(self.0[2]) } else { self.0[1] }
-    }
-    fn finished(self) -> bool {
-        self.0[2] != UNFINISHED
-    }
-    fn object(self) -> i64 {
-        self.0[3] as i64
-    }
-    fn pos(self) -> i64 {
-        self.0[4] as i64
-    }
-    fn length(self) -> i64 {
-        self.0[5] as i64
-    }
-    fn result(self) -> i64 {
-        self.0[6] as i64
-    }
-    fn aux(self) -> i64 {
-        self.0[7] as i64
-    }
-    fn known(self) -> Option<Known> {
-        KNOWN.get(usize::from(self.opcode())).copied().flatten()
-    }
-}
 
 /// What was recorded so far, for the closing lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -178,48 +88,6 @@ struct Process {
     cmd: Option<Vec<u8>>,
     cwd: Option<Vec<u8>>,
     threads: BTreeMap<i64, Thread>,
-}
-
-/// A value of a small table.
-#[derive(Clone, Debug)]
-pub enum Value {
-    /// BIGINT.
-    Int(i64),
-    /// VARCHAR.
-    Text(String),
-    /// Null.
-    Null,
-}
-
-impl From<i64> for Value {
-    fn from(value: i64) -> Self {
-        Self::Int(value)
-    }
-}
-impl From<String> for Value {
-    fn from(value: String) -> Self {
-        Self::Text(value)
-    }
-}
-impl From<&str> for Value {
-    fn from(value: &str) -> Self {
-        Self::Text(value.to_owned())
-    }
-}
-impl<T: Into<Value>> From<Option<T>> for Value {
-    fn from(value: Option<T>) -> Self {
-        value.map_or(Self::Null, Into::into)
-    }
-}
-
-/// Rows of small tables.
-#[derive(Default)]
-struct Small {
-    process: Vec<Vec<Value>>,
-    thread: Vec<Vec<Value>>,
-    file: Vec<Vec<Value>>,
-    clock: Vec<Vec<Value>>,
-    unseen: BTreeMap<(&'static str, i64, i64), (i64, i64)>,
 }
 
 /// Where rows go.
@@ -667,241 +535,6 @@ impl Rows {
         ];
         sink(&UNSEEN, batch(&UNSEEN, vec![row])?)
     }
-
-    fn write_file_ops(
-        &mut self,
-        units: &[Unit],
-        slots: HashMap<i64, Vec<u32>>,
-        sink: Sink<'_>,
-    ) -> Result<(), Error> {
-        let (order, rows) = in_order(units, slots);
-        if rows == 0 {
-            return Ok(());
-        }
-        let mut ts = Vec::with_capacity(rows);
-        let mut thread_ids = Vec::with_capacity(rows);
-        let mut names = Vec::with_capacity(rows);
-        let mut errno = Vec::with_capacity(rows);
-        let mut calls = Vec::with_capacity(rows);
-        let (mut dur, mut file, mut file2, mut fd) =
-            (Nullable::new(rows), Nullable::new(rows), Nullable::new(rows), Nullable::new(rows));
-        let (mut pos, mut length, mut result, mut flags) =
-            (Nullable::new(rows), Nullable::new(rows), Nullable::new(rows), Nullable::new(rows));
-        let (mut piece, mut end_piece) = (0, 0);
-        for (thread, indices) in &order {
-            for index in indices {
-                let slot = Fields(&units[*index as usize]);
-                let Some(known) = slot.known() else { continue };
-                let start = self.clock.ts(slot.start(), &mut piece);
-                ts.push(start);
-                thread_ids.push(*thread);
-                names.push(known.name);
-                errno.push(slot.errno());
-                let finished = slot.finished();
-                let end = self.clock.ts(slot.end(), &mut end_piece);
-                dur.push(end - start, finished);
-                result.push(slot.result(), finished);
-                file.push(slot.object(), slot.object() != 0);
-                fd.push(i64::from(slot.fd()), slot.fd() >= 0);
-                pos.push(slot.pos(), slot.pos() != NONE);
-                length.push(slot.length(), slot.length() != NONE);
-                let aux = slot.aux();
-                let given = aux != NONE;
-                file2.push(aux, given && known.aux == Aux::File2 && aux != 0);
-                flags.push(aux, given && known.aux == Aux::Flags);
-                let stands_for = if given && known.aux == Aux::Calls { aux.max(1) } else { 1 };
-                calls.push(stands_for);
-                self.totals.calls = self.totals.calls.saturating_add(stands_for as u64);
-            }
-        }
-        self.totals.rows += rows as u64;
-        let columns: Vec<ArrayRef> = vec![
-            ints(ts),
-            dur.finish(),
-            repeated(&self.node, rows),
-            ints(thread_ids),
-            ints(vec![0; rows]),
-            named(names, call_names()),
-            file.finish(),
-            file2.finish(),
-            fd.finish(),
-            pos.finish(),
-            length.finish(),
-            result.finish(),
-            ints(errno),
-            flags.finish(),
-            ints(calls),
-        ];
-        let rows = RecordBatch::try_new(arrow_schema(&FILE_OP), columns).when("make rows of file_op")?;
-        sink(&FILE_OP, rows)
-    }
-
-    fn write_sync_ops(
-        &mut self,
-        units: &[Unit],
-        slots: HashMap<i64, Vec<u32>>,
-        sink: Sink<'_>,
-    ) -> Result<(), Error> {
-        let (order, rows) = in_order(units, slots);
-        if rows == 0 {
-            return Ok(());
-        }
-        let mut ts = Vec::with_capacity(rows);
-        let mut thread_ids = Vec::with_capacity(rows);
-        let mut names = Vec::with_capacity(rows);
-        let mut kinds = Vec::with_capacity(rows);
-        let mut errno = Vec::with_capacity(rows);
-        let (mut dur, mut object, mut peer, mut fd) =
-            (Nullable::new(rows), Nullable::new(rows), Nullable::new(rows), Nullable::new(rows));
-        let (mut length, mut result) = (Nullable::new(rows), Nullable::new(rows));
-        let (mut piece, mut end_piece) = (0, 0);
-        for (thread, indices) in &order {
-            for index in indices {
-                let slot = Fields(&units[*index as usize]);
-                let Some(known) = slot.known() else { continue };
-                let start = self.clock.ts(slot.start(), &mut piece);
-                ts.push(start);
-                thread_ids.push(*thread);
-                names.push(known.name);
-                kinds.push(i32::from(slot.kind()).min(WAIT_KINDS - 1));
-                errno.push(slot.errno());
-                let finished = slot.finished();
-                let end = self.clock.ts(slot.end(), &mut end_piece);
-                dur.push(end - start, finished);
-                result.push(slot.result(), finished);
-                object.push(slot.object(), slot.object() != 0);
-                peer.push(slot.aux(), slot.aux() != NONE);
-                fd.push(i64::from(slot.fd()), slot.fd() >= 0);
-                length.push(slot.length(), slot.length() != NONE);
-            }
-        }
-        self.totals.rows += rows as u64;
-        self.totals.calls += rows as u64;
-        let columns: Vec<ArrayRef> = vec![
-            ints(ts),
-            dur.finish(),
-            repeated(&self.node, rows),
-            ints(thread_ids),
-            ints(vec![0; rows]),
-            named(names, call_names()),
-            named(kinds, wait_names()),
-            object.finish(),
-            peer.finish(),
-            fd.finish(),
-            length.finish(),
-            result.finish(),
-            ints(errno),
-        ];
-        let rows = RecordBatch::try_new(arrow_schema(&SYNC_OP), columns).when("make rows of sync_op")?;
-        sink(&SYNC_OP, rows)
-    }
-
-    fn write_small(&mut self, mut small: Small, sink: Sink<'_>) -> Result<(), Error> {
-        for (file, path) in std::mem::take(&mut self.new_files) {
-            small.file.push(vec![self.node.as_str().into(), file.into(), lossy(&path).into()]);
-        }
-        for ((kind, ..), (amount, _)) in &small.unseen {
-            // Lost calls are counted as such.
-            if !matches!(*kind, "dropped" | "interrupted" | "no_memory") {
-                let sum = self.totals.unseen.entry(kind).or_default();
-                *sum = sum.saturating_add(*amount as u64);
-            }
-        }
-        let unseen = small.unseen.iter().map(|((kind, process, file), (amount, times))| {
-            vec![
-                self.node.as_str().into(),
-                (*kind).into(),
-                Some(*process).filter(|id| *id != 0).into(),
-                Some(*file).filter(|id| *id != 0).into(),
-                (*amount).into(),
-                detail(kind, *times).into(),
-            ]
-        });
-        let unseen = unseen.collect();
-        for (table, rows) in [
-            (&PROCESS, small.process),
-            (&THREAD, small.thread),
-            (&FILE, small.file),
-            (&CLOCK, small.clock),
-            (&UNSEEN, unseen),
-        ] {
-            if !rows.is_empty() {
-                sink(table, batch(table, rows)?)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The state as events: applied to new [`Rows`] they make the same state and no row.
-    #[must_use]
-    pub fn carry(&self) -> Vec<Unit> {
-        let mut units = Vec::new();
-        let pairs = self.clock.pairs();
-        for (index, pair) in pairs.iter().enumerate() {
-            let wall = match self.wall {
-                Some(offset) if index + 1 == pairs.len() => (pair.mono as i64).wrapping_add(offset) as u64,
-                _ => 0,
-            };
-            units.push(Event::Clock { pair: *pair, wall }.encode());
-        }
-        let children: HashSet<i64> = self
-            .processes
-            .values()
-            .flat_map(|process| process.threads.values())
-            .filter_map(|thread| thread.child.map(|(child, _)| child))
-            .collect();
-        for (id, process) in &self.processes {
-            // A vfork child is made again by its marker, on its parent's thread.
-            if children.contains(id) {
-                continue;
-            }
-            if process.announced {
-                let event = Event::Process {
-                    process: *id,
-                    parent: process.parent,
-                    pid: process.pid,
-                    start_ticks: process.start_ticks,
-                };
-                units.push(event.encode());
-            }
-            let texts = [
-                (TextKind::Exe, &process.exe),
-                (TextKind::Command, &process.cmd),
-                (TextKind::Cwd, &process.cwd),
-            ];
-            let slots: Vec<Unit> = texts
-                .into_iter()
-                .filter_map(|(kind, bytes)| bytes.as_ref().map(|bytes| (kind, bytes)))
-                .flat_map(|(kind, bytes)| text_units(kind, bytes))
-                .collect();
-            // They belong to no thread; the one that posted them may be gone.
-            push_run(&mut units, *id, 0, 0, &slots);
-            for (thread_id, thread) in process.threads.iter().filter(|(id, _)| **id != 0) {
-                let Thread { tid, start_ticks, end_ticks, .. } = *thread;
-                let event = Event::Thread { process: *id, thread: *thread_id, tid, start_ticks, end_ticks };
-                units.push(event.encode());
-                let mut slots: Vec<Unit> =
-                    thread.open.iter().flat_map(|open| open.parts.values().copied()).collect();
-                if let Some(name) = &thread.name {
-                    slots.extend(text_units(TextKind::ThreadName, name));
-                }
-                if let Some(child) = thread.child.and_then(|(child, _)| self.processes.get(&child)) {
-                    slots.push([
-                        u64::from(OP_VFORK) | u64::from(child.pid) << 32,
-                        child.start_ticks,
-                        0,
-                        0,
-                        0,
-                        0,
-                        0,
-                        0,
-                    ]);
-                }
-                push_run(&mut units, *id, *thread_id, tid, &slots);
-            }
-        }
-        units
-    }
 }
 
 /// Whose slots a run holds, and where the first stands among the journal's units.
@@ -921,189 +554,17 @@ struct ProcessEnd {
     usage: [i64; 4],
 }
 
-impl Small {
-    /// Adds up what of one kind a process could not see of a file.
-    fn add(&mut self, kind: &'static str, process: i64, file: i64, amount: i64) {
-        let sum = self.unseen.entry((kind, process, file)).or_default();
-        sum.0 = sum.0.saturating_add(amount);
-        sum.1 += 1;
-    }
-}
-
-/// A sentence for people about what was not seen.
-fn detail(kind: &str, times: i64) -> String {
-    match kind {
-        "dropped" => "calls that were made faster than they could be written away".into(),
-        "interrupted" => {
-            "calls whose record was begun and never completed (longjmp out of a handler, or killed)".into()
-        }
-        "no_memory" => "calls of threads that got no memory to record into; --memory gives more".into(),
-        "mapped_file" => {
-            format!("mapped {times} times into memory; what the program reads and writes there makes no call")
-        }
-        "static_program" => "statically linked programs load no recorder".into(),
-        "setuid_program" => "programs that gain privileges load no recorder".into(),
-        "io_uring_setup" => "rings of io_uring; what is submitted to them makes no call".into(),
-        "io_uring_enter" => "submissions or waits of io_uring, each for any number of operations".into(),
-        "preload_removed" => "programs started with an environment that lacks the recorder".into(),
-        "foreign_program" => "programs of another architecture load no recorder".into(),
-        "native_aio" => "submissions of Linux native AIO".into(),
-        _ => String::new(),
-    }
-}
-
-/// The slots of each thread by start, threads by id: the order of the table. Also how many.
-fn in_order(units: &[Unit], slots: HashMap<i64, Vec<u32>>) -> (Vec<(i64, Vec<u32>)>, usize) {
-    let mut order: Vec<_> = slots.into_iter().filter(|(_, indices)| !indices.is_empty()).collect();
-    order.sort_unstable_by_key(|(thread, _)| *thread);
-    for (_, indices) in &mut order {
-        // Nearly sorted already: a ring has them by return, and few calls nest.
-        indices.sort_by_key(|index| units[*index as usize][1]);
-    }
-    let rows = order.iter().map(|(_, indices)| indices.len()).sum();
-    (order, rows)
-}
-
-/// A BIGINT column with nulls. Arrow's builder branches on each value; this is a tenth of sealing.
-struct Nullable {
-    values: Vec<i64>,
-    /// Validity of the values, 64 a word, the last word still in `word`.
-    words: Vec<u64>,
-    word: u64,
-    nulls: usize,
-}
-
-impl Nullable {
-    fn new(rows: usize) -> Self {
-        let words = Vec::with_capacity(rows.div_ceil(64));
-        Self { values: Vec::with_capacity(rows), words, word: 0, nulls: 0 }
-    }
-
-    #[inline(always)]
-    fn push(&mut self, value: i64, valid: bool) {
-        let bit = self.values.len() % 64;
-        self.values.push(if valid { value } else { 0 });
-        self.word |= u64::from(valid) << bit;
-        self.nulls += usize::from(!valid);
-        if bit == 63 {
-            self.words.push(std::mem::take(&mut self.word));
-        }
-    }
-
-    fn finish(mut self) -> ArrayRef {
-        let rows = self.values.len();
-        let nulls = (self.nulls != 0).then(|| {
-            if !rows.is_multiple_of(64) {
-                self.words.push(self.word);
-            }
-            NullBuffer::new(BooleanBuffer::new(Buffer::from_vec(self.words), 0, rows))
-        });
-        Arc::new(Int64Array::new(ScalarBuffer::from(self.values), nulls))
-    }
-}
-
-fn ints(values: Vec<i64>) -> ArrayRef {
-    Arc::new(Int64Array::from(values))
-}
-
-fn named(keys: Vec<i32>, names: StringArray) -> ArrayRef {
-    let keys = Int32Array::from(keys);
-    Arc::new(DictionaryArray::<Int32Type>::new(keys, Arc::new(names)))
-}
-
-fn repeated(text: &str, rows: usize) -> ArrayRef {
-    named(vec![0; rows], StringArray::from(vec![text]))
-}
-
-fn call_names() -> StringArray {
-    Call::ALL.iter().map(|call| Some(call.name())).collect()
-}
-
-/// Wait kinds by number, and one more for what a later recorder may add.
-const WAIT_KINDS: i32 = 32;
-
-fn wait_names() -> StringArray {
-    (0..WAIT_KINDS as u8)
-        .map(|number| Some(WaitKind::from_number(number).map_or("unknown", WaitKind::name)))
-        .collect()
-}
-
-/// Rows of a small table as a batch, in the table's order.
-fn batch(table: &'static Table, rows: Vec<Vec<Value>>) -> Result<RecordBatch, Error> {
-    let columns = table.columns.iter().enumerate().map(|(at, column)| {
-        let values = rows.iter().map(|row| &row[at]);
-        let array: ArrayRef = match column.ty {
-            ColumnType::Text => Arc::new(StringArray::from_iter(values.map(|value| match value {
-                Value::Text(text) => Some(text.as_str()),
-                _ => None,
-            }))),
-            _ => Arc::new(Int64Array::from_iter(values.map(|value| match value {
-                Value::Int(value) => Some(*value),
-                _ => None,
-            }))),
-        };
-        (column.name, array)
-    });
-    let batch = RecordBatch::try_from_iter_with_nullable(
-        columns.map(|(name, array)| (name, array, true)).collect::<Vec<_>>(),
-    )
-    .when("make rows of a table")?;
-    sort(table, &conform(table, &batch)?)
-}
-
-fn lossy(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn base_name(path: &[u8]) -> String {
-    lossy(path.rsplit(|byte| *byte == b'/').next().unwrap_or(path))
-}
-
-/// NUL-separated arguments as one would type them.
-fn command_line(bytes: &[u8]) -> String {
-    let arguments = bytes.strip_suffix(b"\0").unwrap_or(bytes).split(|byte| *byte == 0);
-    let quoted = arguments.map(|argument| {
-        let text = lossy(argument);
-        let plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:,+@%".contains(c) || !c.is_ascii();
-        if !text.is_empty() && text.chars().all(plain) {
-            text
-        } else {
-            format!("'{}'", text.replace('\'', "'\\''"))
-        }
-    });
-    quoted.collect::<Vec<_>>().join(" ")
-}
-
-/// A text as the slots that a program would post.
-fn text_units(kind: TextKind, bytes: &[u8]) -> Vec<Unit> {
-    let bytes = &bytes[..bytes.len().min(usize::from(u16::MAX))];
-    let part = |(index, chunk): (usize, &[u8])| {
-        let mut unit = [0; 8];
-        let word = u64::from(OP_TEXT) | u64::from(kind as u8) << 16;
-        unit[0] = word | (index as u64) << 32 | (bytes.len() as u64) << 48;
-        for (at, byte) in chunk.iter().enumerate() {
-            unit[2 + at / 8] |= u64::from(*byte) << (8 * (at % 8));
-        }
-        unit
-    };
-    bytes.chunks(TEXT_BYTES).enumerate().map(part).collect()
-}
-
-fn push_run(units: &mut Vec<Unit>, process: i64, thread: i64, tid: u32, slots: &[Unit]) {
-    if !slots.is_empty() {
-        let count = slots.len() as u64;
-        units.push(Event::Run { process, thread, ring: 0, tid, first: 0, count }.encode());
-        units.extend_from_slice(slots);
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::carry::push_run;
     use super::*;
+    use crate::columns::conform;
     use crate::seal::clock::Pair;
     use crate::seal::producer::{call, pread, text};
     use arrow_array::cast::AsArray as _;
     use arrow_array::types::Int64Type;
+    use iotrail_format::call::WaitKind;
+    use iotrail_format::segment::{NONE, UNFINISHED};
     use proptest::prelude::*;
 
     const PROCESS_ID: i64 = 11;

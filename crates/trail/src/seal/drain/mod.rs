@@ -9,6 +9,9 @@
 //! nobody can fill it any more, or when a full or closed ring has waited a second for it: then a
 //! signal handler left posting by `longjmp`.
 
+mod output;
+mod ring;
+
 use std::collections::HashSet;
 use std::fs::OpenOptions;
 use std::io;
@@ -20,108 +23,22 @@ use iotrail_format::segment::{
     ProcessState, RINGS_START, RingState, SEGMENT_PREFIX, SEGMENT_SPAN, SEGMENT_VERSION,
 };
 
-use super::clock::{self, Pair};
-use super::journal::{Ended, Event, Journal, Loss};
+use self::output::clock_event;
+pub use self::output::{Output, Stopped, Turn};
+pub use self::ring::{Fill, read_dead};
+use self::ring::{Producer, RingNote, drain_rings, note_rest};
+use super::clock;
+use super::journal::{Ended, Event};
 use super::map::Mapping;
 use super::session::Session;
-use super::view::{self, NotASegment, Ring, Segment};
+use super::view::{NotASegment, Segment};
 
-/// Slots moved at a time: small enough to be still in the cache when they are given back.
-const RUN: u64 = 2048;
-/// How long a hole may block a ring that is full or closed.
-const HOLE_PATIENCE: Duration = Duration::from_secs(1);
 /// How often the session's directory is read for new segments, and processes are asked for life.
 const LOOK_AROUND: Duration = Duration::from_millis(10);
 /// How often threads of quiet rings are looked for in /proc.
 const THREAD_CHECK: Duration = Duration::from_secs(2);
 /// How often a clock pair is taken.
 const CLOCK_PERIOD: Duration = Duration::from_secs(1);
-
-/// Where full journals go and empty ones come from.
-pub trait Turn {
-    /// An empty journal; none if there is none now (`wait` false) or never again.
-    fn spare(&mut self, wait: bool) -> Option<Journal>;
-    /// Takes a journal to be written.
-    fn full(&mut self, journal: Journal);
-}
-
-/// The journal being filled.
-pub struct Output<T> {
-    journal: Option<Journal>,
-    turn: T,
-    sequence: u64,
-    since: Instant,
-}
-
-/// The writer is gone: nothing more can be drained.
-#[derive(Debug)]
-pub struct Stopped;
-
-impl<T: Turn> Output<T> {
-    /// Fills journals from `turn`, the first of which gets number `sequence`.
-    pub fn new(turn: T, sequence: u64) -> Self {
-        Self { journal: None, turn, sequence, since: Instant::now() }
-    }
-
-    /// A journal with room for at least `units` more and the clock event that closes it.
-    fn room(&mut self, units: usize) -> Result<&mut Journal, Stopped> {
-        if self.journal.as_ref().is_some_and(|journal| journal.room() <= units) {
-            let next = self.turn.spare(true);
-            self.turn_over(next);
-        }
-        if self.journal.is_none() {
-            let next = self.turn.spare(true).ok_or(Stopped)?;
-            self.take(next);
-        }
-        self.journal.as_mut().ok_or(Stopped)
-    }
-
-    fn take(&mut self, mut journal: Journal) {
-        journal.begin(self.sequence);
-        self.sequence += 1;
-        self.since = Instant::now();
-        self.journal = Some(journal);
-    }
-
-    fn turn_over(&mut self, next: Option<Journal>) {
-        if let Some(mut journal) = self.journal.take() {
-            // Every slot in it was posted before this pair, so none needs a rate from the future.
-            journal.event(clock_event());
-            self.turn.full(journal);
-        }
-        if let Some(next) = next {
-            self.take(next);
-        }
-    }
-
-    /// Appends an event.
-    pub fn event(&mut self, event: Event) -> Result<(), Stopped> {
-        self.room(1)?.event(event);
-        Ok(())
-    }
-
-    /// Hands over what is pending for longer than `age`, if a spare journal is at hand.
-    pub fn hand_over(&mut self, age: Duration) {
-        let pending = self.journal.as_ref().is_some_and(|journal| !journal.is_empty());
-        if pending
-            && self.since.elapsed() >= age
-            && let Some(next) = self.turn.spare(false)
-        {
-            self.turn_over(Some(next));
-        }
-    }
-
-    /// Hands over what is pending; nothing follows.
-    pub fn finish(mut self) -> T {
-        self.turn_over(None);
-        self.turn
-    }
-}
-
-fn clock_event() -> Event {
-    let pair = Pair::now();
-    Event::Clock { pair, wall: clock::clock_ns(libc::CLOCK_REALTIME) }
-}
 
 /// A segment being drained.
 struct Process {
@@ -133,35 +50,6 @@ struct Process {
     /// Readable once the process has ended; none if it ended before it could be opened.
     pidfd: Option<OwnedFd>,
     rings: Vec<RingNote>,
-}
-
-/// What the sealer remembers of a ring.
-#[derive(Clone, Default)]
-struct RingNote {
-    /// The thread last announced.
-    thread: i64,
-    /// The hole that blocks it and since when.
-    hole: Option<(u64, Instant)>,
-    /// `reserved` at the last look for dead threads.
-    checked: u64,
-    /// End of its thread where the sealer found it dead.
-    found_dead: u64,
-}
-
-/// How full rings were in a pass.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Fill {
-    /// Slots moved.
-    pub slots: u64,
-    /// The fullest ring, in percent of its capacity.
-    pub percent: u64,
-}
-
-/// Who may still post into a segment.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Producer {
-    Alive,
-    Gone,
 }
 
 /// Drains the segments of a session.
@@ -499,223 +387,11 @@ impl Process {
     }
 }
 
-/// Moves what was posted into the rings of a segment.
-fn drain_rings<T: Turn>(
-    segment: Segment<'_>,
-    process: i64,
-    notes: &mut Vec<RingNote>,
-    output: &mut Output<T>,
-    producer: Producer,
-    copied: &mut Option<(i64, u32, u64, u64)>,
-    fill: &mut Fill,
-) -> Result<(), Stopped> {
-    let count = segment.ring_count();
-    if notes.len() < count {
-        notes.resize(count, RingNote::default());
-    }
-    for (index, local) in notes.iter_mut().enumerate() {
-        let Some(ring) = segment.ring(index) else { continue };
-        let state = ring.state();
-        // Free: drained, and its thread's end is noted. Claimed: nothing was posted yet.
-        if state == RingState::Free as u32 || state == RingState::Claimed as u32 {
-            continue;
-        }
-        if let Some((of, number, first, end)) = *copied
-            && (of, number) == (process, index as u32)
-        {
-            // The one run that was committed last: given back wholly, in part, or not at all.
-            if (first..end).contains(&ring.tail()) {
-                ring.advance(end);
-            }
-            *copied = None;
-        }
-        RingDrain { process, index: index as u32, ring, local, output, producer }
-            .drain(state == RingState::Closed as u32, fill)?;
-    }
-    Ok(())
-}
-
-/// Notes what the end of a segment leaves: calls in flight, and calls that were lost.
-fn note_rest<T: Turn>(segment: Segment<'_>, process: i64, output: &mut Output<T>) -> Result<(), Stopped> {
-    for index in 0..segment.ring_count() {
-        let Some(ring) = segment.ring(index) else { continue };
-        let unfinished = ring.inflight();
-        if !unfinished.is_empty() {
-            let journal = output.room(unfinished.len() + 1)?;
-            for (at, unit) in unfinished.iter().enumerate() {
-                journal.slot(at, unit);
-            }
-            let count = unfinished.len() as u64;
-            let (thread, tid, first) = (ring.thread(), ring.tid(), ring.tail());
-            let head = Event::Run { process, thread, ring: index as u32, tid, first, count };
-            journal.commit_run(head, unfinished.len());
-        }
-        let dropped = ring.dropped();
-        if dropped != 0 {
-            output.event(Event::Lost { process, loss: Loss::RingFull, calls: dropped })?;
-        }
-    }
-    let refused = segment.refused_calls();
-    if refused != 0 {
-        output.event(Event::Lost { process, loss: Loss::NoRing, calls: refused })?;
-    }
-    Ok(())
-}
-
-/// Reads a segment that nobody writes any more into `output`, whatever its words are.
-///
-/// # Errors
-/// [`Stopped`] if there is no journal to write to.
-pub fn read_dead<T: Turn>(segment: Segment<'_>, output: &mut Output<T>) -> Result<(), Stopped> {
-    let (process, pid, start_ticks) = (segment.process().0, segment.pid(), segment.start_ticks());
-    output.event(Event::Process { process, parent: segment.parent(), pid, start_ticks })?;
-    let mut fill = Fill::default();
-    drain_rings(segment, process, &mut Vec::new(), output, Producer::Gone, &mut None, &mut fill)?;
-    note_rest(segment, process, output)?;
-    output.event(Event::ProcessEnd {
-        process,
-        ended: Ended::Killed,
-        end_ticks: segment.end_ticks(),
-        status: segment.exit_status(),
-        rank: segment.rank(),
-        usage: segment.usage(),
-    })
-}
-
-/// One ring in one pass.
-struct RingDrain<'a, 'b, T> {
-    process: i64,
-    index: u32,
-    ring: Ring<'a>,
-    local: &'b mut RingNote,
-    output: &'b mut Output<T>,
-    producer: Producer,
-}
-
-impl<T: Turn> RingDrain<'_, '_, T> {
-    fn drain(mut self, closed: bool, fill: &mut Fill) -> Result<(), Stopped> {
-        let ring = self.ring;
-        let thread = ring.thread();
-        if thread != 0 && thread != self.local.thread {
-            self.local.thread = thread;
-            self.thread_event(0)?;
-        }
-        let pending = ring.pending();
-        fill.percent = fill.percent.max(pending * 100 / ring.capacity());
-        // A producer that is gone may have left nonsense in `reserved`; `pending` bounds the work.
-        let mut left = pending;
-        while left > 0 {
-            let moved = self.run(left.min(RUN))?;
-            fill.slots += moved;
-            left -= moved;
-            if left > 0 && moved < RUN && self.at_hole() {
-                if !self.may_pass(closed, left) {
-                    break;
-                }
-                self.pass_hole()?;
-                left -= 1;
-            }
-        }
-        if closed && ring.pending() == 0 && self.producer == Producer::Alive {
-            let dropped = ring.take_dropped();
-            if dropped != 0 {
-                self.output.event(Event::Lost {
-                    process: self.process,
-                    loss: Loss::RingFull,
-                    calls: dropped,
-                })?;
-            }
-            let end = ring.end_ticks().max(self.local.found_dead);
-            if end != 0 {
-                self.thread_event(end)?;
-            }
-            *self.local = RingNote::default();
-            ring.change_state(RingState::Closed, RingState::Free);
-        } else if self.producer == Producer::Gone && ring.end_ticks() != 0 && thread != 0 {
-            self.thread_event(ring.end_ticks())?;
-        }
-        Ok(())
-    }
-
-    fn thread_event(&mut self, end_ticks: u64) -> Result<(), Stopped> {
-        self.output.event(Event::Thread {
-            process: self.process,
-            thread: self.ring.thread(),
-            tid: self.ring.tid(),
-            start_ticks: self.ring.start_ticks(),
-            end_ticks,
-        })
-    }
-
-    /// Moves up to `limit` filled slots; stops at a hole.
-    fn run(&mut self, limit: u64) -> Result<u64, Stopped> {
-        let ring = self.ring;
-        let first = ring.tail();
-        let journal = self.output.room(2)?;
-        let limit = limit.min(journal.room() as u64 - 2);
-        let mut count = 0;
-        while count < limit {
-            let slot = ring.slot(first.wrapping_add(count));
-            // Acquire on the opcode: the rest of the slot was written before it.
-            if slot[0].load(std::sync::atomic::Ordering::Acquire) as u16 == 0 {
-                break;
-            }
-            journal.slot(count as usize, &view::copy(slot));
-            count += 1;
-        }
-        if count == 0 {
-            return Ok(0);
-        }
-        let head = Event::Run {
-            process: self.process,
-            thread: ring.thread(),
-            ring: self.index,
-            tid: ring.tid(),
-            first,
-            count,
-        };
-        journal.commit_run(head, count as usize);
-        for position in 0..count {
-            ring.slot(first.wrapping_add(position))[0].store(0, std::sync::atomic::Ordering::Relaxed);
-        }
-        ring.advance(first.wrapping_add(count));
-        self.local.hole = None;
-        Ok(count)
-    }
-
-    fn at_hole(&self) -> bool {
-        let slot = self.ring.slot(self.ring.tail());
-        slot[0].load(std::sync::atomic::Ordering::Acquire) as u16 == 0
-    }
-
-    fn may_pass(&mut self, closed: bool, pending: u64) -> bool {
-        if self.producer == Producer::Gone {
-            return true;
-        }
-        let tail = self.ring.tail();
-        match self.local.hole {
-            Some((position, since)) if position == tail => {
-                let pressing = closed || pending * 4 > self.ring.capacity() * 3;
-                pressing && since.elapsed() >= HOLE_PATIENCE
-            }
-            _ => {
-                self.local.hole = Some((tail, Instant::now()));
-                false
-            }
-        }
-    }
-
-    fn pass_hole(&mut self) -> Result<(), Stopped> {
-        self.output.event(Event::Lost { process: self.process, loss: Loss::NeverFilled, calls: 1 })?;
-        self.ring.advance(self.ring.tail().wrapping_add(1));
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::seal::journal::pieces;
+    use crate::seal::journal::{Journal, Loss};
     use crate::seal::producer::{NOBODY, Producer, pread};
     use crate::seal::view::Unit;
     use proptest::prelude::*;

@@ -1,0 +1,169 @@
+//! Rows of the small tables: processes, threads, files, clocks, what was not seen.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use iotrail_format::schema::{CLOCK, ColumnType, FILE, PROCESS, THREAD, Table, UNSEEN};
+
+use super::{Rows, Sink};
+use crate::columns::{conform, sort};
+use crate::error::{ArrowContext as _, Error};
+
+/// A value of a small table.
+#[derive(Clone, Debug)]
+pub enum Value {
+    /// BIGINT.
+    Int(i64),
+    /// VARCHAR.
+    Text(String),
+    /// Null.
+    Null,
+}
+
+impl From<i64> for Value {
+    fn from(value: i64) -> Self {
+        Self::Int(value)
+    }
+}
+impl From<String> for Value {
+    fn from(value: String) -> Self {
+        Self::Text(value)
+    }
+}
+impl From<&str> for Value {
+    fn from(value: &str) -> Self {
+        Self::Text(value.to_owned())
+    }
+}
+impl<T: Into<Value>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
+    }
+}
+
+/// Rows of small tables.
+#[derive(Default)]
+pub(super) struct Small {
+    pub(super) process: Vec<Vec<Value>>,
+    pub(super) thread: Vec<Vec<Value>>,
+    pub(super) file: Vec<Vec<Value>>,
+    pub(super) clock: Vec<Vec<Value>>,
+    /// By kind, process and file: amount, times.
+    unseen: BTreeMap<(&'static str, i64, i64), (i64, i64)>,
+}
+
+impl Small {
+    /// Adds up what of one kind a process could not see of a file.
+    pub(super) fn add(&mut self, kind: &'static str, process: i64, file: i64, amount: i64) {
+        let sum = self.unseen.entry((kind, process, file)).or_default();
+        sum.0 = sum.0.saturating_add(amount);
+        sum.1 += 1;
+    }
+}
+
+impl Rows {
+    pub(super) fn write_small(&mut self, mut small: Small, sink: Sink<'_>) -> Result<(), Error> {
+        for (file, path) in std::mem::take(&mut self.new_files) {
+            small.file.push(vec![self.node.as_str().into(), file.into(), lossy(&path).into()]);
+        }
+        for ((kind, ..), (amount, _)) in &small.unseen {
+            // Lost calls are counted as such.
+            if !matches!(*kind, "dropped" | "interrupted" | "no_memory") {
+                let sum = self.totals.unseen.entry(kind).or_default();
+                *sum = sum.saturating_add(*amount as u64);
+            }
+        }
+        let unseen = small.unseen.iter().map(|((kind, process, file), (amount, times))| {
+            vec![
+                self.node.as_str().into(),
+                (*kind).into(),
+                Some(*process).filter(|id| *id != 0).into(),
+                Some(*file).filter(|id| *id != 0).into(),
+                (*amount).into(),
+                detail(kind, *times).into(),
+            ]
+        });
+        let unseen = unseen.collect();
+        for (table, rows) in [
+            (&PROCESS, small.process),
+            (&THREAD, small.thread),
+            (&FILE, small.file),
+            (&CLOCK, small.clock),
+            (&UNSEEN, unseen),
+        ] {
+            if !rows.is_empty() {
+                sink(table, batch(table, rows)?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A sentence for people about what was not seen.
+fn detail(kind: &str, times: i64) -> String {
+    match kind {
+        "dropped" => "calls that were made faster than they could be written away".into(),
+        "interrupted" => {
+            "calls whose record was begun and never completed (longjmp out of a handler, or killed)".into()
+        }
+        "no_memory" => "calls of threads that got no memory to record into; --memory gives more".into(),
+        "mapped_file" => {
+            format!("mapped {times} times into memory; what the program reads and writes there makes no call")
+        }
+        "static_program" => "statically linked programs load no recorder".into(),
+        "setuid_program" => "programs that gain privileges load no recorder".into(),
+        "io_uring_setup" => "rings of io_uring; what is submitted to them makes no call".into(),
+        "io_uring_enter" => "submissions or waits of io_uring, each for any number of operations".into(),
+        "preload_removed" => "programs started with an environment that lacks the recorder".into(),
+        "foreign_program" => "programs of another architecture load no recorder".into(),
+        "native_aio" => "submissions of Linux native AIO".into(),
+        _ => String::new(),
+    }
+}
+
+/// Rows of a small table as a batch, in the table's order.
+pub(super) fn batch(table: &'static Table, rows: Vec<Vec<Value>>) -> Result<RecordBatch, Error> {
+    let columns = table.columns.iter().enumerate().map(|(at, column)| {
+        let values = rows.iter().map(|row| &row[at]);
+        let array: ArrayRef = match column.ty {
+            ColumnType::Text => Arc::new(StringArray::from_iter(values.map(|value| match value {
+                Value::Text(text) => Some(text.as_str()),
+                _ => None,
+            }))),
+            _ => Arc::new(Int64Array::from_iter(values.map(|value| match value {
+                Value::Int(value) => Some(*value),
+                _ => None,
+            }))),
+        };
+        (column.name, array)
+    });
+    let batch = RecordBatch::try_from_iter_with_nullable(
+        columns.map(|(name, array)| (name, array, true)).collect::<Vec<_>>(),
+    )
+    .when("make rows of a table")?;
+    sort(table, &conform(table, &batch)?)
+}
+
+pub(super) fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+pub(super) fn base_name(path: &[u8]) -> String {
+    lossy(path.rsplit(|byte| *byte == b'/').next().unwrap_or(path))
+}
+
+/// NUL-separated arguments as one would type them.
+pub(super) fn command_line(bytes: &[u8]) -> String {
+    let arguments = bytes.strip_suffix(b"\0").unwrap_or(bytes).split(|byte| *byte == 0);
+    let quoted = arguments.map(|argument| {
+        let text = lossy(argument);
+        let plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:,+@%".contains(c) || !c.is_ascii();
+        if !text.is_empty() && text.chars().all(plain) {
+            text
+        } else {
+            format!("'{}'", text.replace('\'', "'\\''"))
+        }
+    });
+    quoted.collect::<Vec<_>>().join(" ")
+}
