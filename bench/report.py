@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -12,11 +13,14 @@ import pyarrow as pa
 from measure import ROOT, Spread, console, keep, scratch, table
 from recorders import NATIVE
 
+sys.path.insert(0, str(ROOT))
+from tests.report import database_trail
+
 OPERATIONS = 10_000_000
 ROUNDS = 3
 
-# A database server: 4 processes of 4 threads over 200 files. Threads work side by side; a thread's calls
-# follow each other. Everything follows from the row's number, so that each run makes the same trail.
+# The worst case for sums by thread, file and call: 4 processes of 4 threads, each of which uses each of 200 files
+# as often as any other, at random. Everything follows from the row's number, so that each run makes the same trail.
 THREADS, FILES = 16, 200
 START = 1_700_000_000_000_000_000
 OPERATION = f"""
@@ -54,8 +58,13 @@ FILE = f"""
 """
 
 
-def make(trail: Path, folder: Path) -> None:
-    """Write the trail with the one trail writer."""
+def database(folder: Path) -> list[str]:
+    """Streams of a database under load: a few files have most of the calls."""
+    return database_trail.streams(database_trail.tables(OPERATIONS, 600, markup=False), folder)
+
+
+def scattered(folder: Path) -> list[str]:
+    """Streams of the worst case."""
     streams = []
     for name, query in {"file_op": OPERATION, "process": PROCESS, "thread": THREAD, "file": FILE}.items():
         path = folder / f"{name}.arrows"
@@ -68,40 +77,48 @@ def make(trail: Path, folder: Path) -> None:
             for batch in reader:
                 stream.write_batch(batch.cast(schema))
         streams.append(f"{name}={path}")
-    subprocess.run([str(NATIVE), "ingest", "-o", str(trail), *streams], check=True)
+    return streams
+
+
+def measure(trail: Path, page: Path) -> dict[str, Any]:
+    """Report a trail ROUNDS times."""
+    seconds, cpu, memory = [], [], []
+    for _ in range(ROUNDS):
+        page.unlink(missing_ok=True)
+        began = time.monotonic()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "iotrail", "report", str(trail), "-o", str(page)],
+            cwd=ROOT,
+            stdout=subprocess.DEVNULL,
+        )
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode != 0:
+            raise SystemExit(f"bench: error: iotrail report ended with status {process.returncode}")
+        seconds.append(time.monotonic() - began)
+        cpu.append(used.ru_utime + used.ru_stime)
+        memory.append(used.ru_maxrss * 1024)
+    return {"seconds": seconds, "cpu": cpu, "memory": memory, "page": page.stat().st_size}
 
 
 def bench() -> None:
     """Measure and print."""
-    with scratch() as folder:
-        trail, page = folder / "ten.trail", folder / "ten.html"
-        make(trail, folder)
-        seconds, cpu, memory = [], [], []
-        for _ in range(ROUNDS):
-            page.unlink(missing_ok=True)
-            began = time.monotonic()
-            process = subprocess.Popen(
-                [sys.executable, "-m", "iotrail", "report", str(trail), "-o", str(page)],
-                cwd=ROOT,
-                stdout=subprocess.DEVNULL,
-            )
-            _, status, used = os.wait4(process.pid, 0)
-            process.returncode = os.waitstatus_to_exitcode(status)
-            if process.returncode != 0:
-                raise SystemExit(f"bench: error: iotrail report ended with status {process.returncode}")
-            seconds.append(time.monotonic() - began)
-            cpu.append(used.ru_utime + used.ru_stime)
-            memory.append(used.ru_maxrss * 1024)
-        size = page.stat().st_size
     shape = table(
         f"Report of {OPERATIONS:,} operations, median of {ROUNDS} rounds (least–most)",
-        ["seconds", "CPU seconds", "memory, MB", "page, MB"],
+        ["trail", "seconds", "CPU seconds", "memory, MB", "page, MB"],
     )
-    shape.add_row(
-        Spread.of(seconds).text(".1f"),
-        Spread.of(cpu).text(".1f"),
-        Spread.of([m / 1e6 for m in memory]).text(",.0f"),
-        f"{size / 1e6:.1f}",
-    )
+    kept = {}
+    for name, streams in (("a database under load", database), ("every thread on every file", scattered)):
+        with scratch() as folder:
+            trail = folder / "ten.trail"
+            subprocess.run([str(NATIVE), "ingest", "-o", str(trail), *streams(folder)], check=True)
+            kept[name] = measure(trail, folder / "ten.html")
+        shape.add_row(
+            name,
+            Spread.of(kept[name]["seconds"]).text(".1f"),
+            Spread.of(kept[name]["cpu"]).text(".1f"),
+            Spread.of([m / 1e6 for m in kept[name]["memory"]]).text(",.0f"),
+            f"{kept[name]['page'] / 1e6:.1f}",
+        )
     console.print(shape)
-    keep("report", operations=OPERATIONS, seconds=seconds, cpu=cpu, memory=memory, page=size)
+    keep("report", operations=OPERATIONS, trails=kept)

@@ -101,6 +101,16 @@ def problems(module: Module) -> Iterator[str]:
     for param in module.params:
         if not any(column.name == param.name for column in tree.find_all(exp.Column)):
             yield f"@param {param.name} is not used"
+    # Trail.set_params computes again what declares a parameter: one that is read undeclared would stay as it was.
+    own = {param.name for param in module.params}
+    everywhere = sql_modules.parameters(sql_modules.load().values())
+    for select in tree.find_all(exp.Select):
+        tables = {table.alias_or_name: table.name for table in select.find_all(exp.Table)}
+        for column in select.find_all(exp.Column):
+            source = tables.get(column.table) if column.table else next(iter(tables.values()), None)
+            undeclared = column.name in everywhere and column.name not in own
+            if undeclared and source == "params" and (column.table or len(tables) == 1):
+                yield f"@param {column.name} is missing"
 
 
 def exact(division: exp.Div) -> bool:

@@ -34,8 +34,8 @@ MOST_BUCKETS = 500
 MOST_CELLS = 1_500_000
 # The file map holds this many cells, over the files of most operations.
 MOST_HEAT_CELLS = 400_000
-# The largest queue depth needs all starts and ends in order: 6 s of CPU time a million operations.
-MOST_SORTED = 1_000_000
+# The largest queue depth needs all starts and ends in order: a second of CPU time a million operations.
+MOST_SORTED = 3_000_000
 # Rows an offset axis is cut into.
 HEAT_ROWS = 96
 
@@ -96,19 +96,21 @@ def render(data: dict[str, Any]) -> bytes:
     return before + base64.b64encode(packed) + after
 
 
-def check_output(output: Path, force: bool) -> None:
-    """Refuse to overwrite what is not a report."""
+def check_output(
+    output: Path, force: bool, generator: bytes = GENERATOR, what: str = "an iotrail report"
+) -> None:
+    """Refuse to overwrite what is not a report, or another page that names its generator."""
     try:
         if output.is_dir():
             raise UsageError(f"{output}: is a directory", "name a file: -o report.html")
         if force or not output.exists():
             return
         with output.open("rb") as file:
-            if GENERATOR in file.read(4096):
+            if generator in file.read(4096):
                 return
     except OSError as error:
         raise ReportError(f"{output}: {os.strerror(error.errno or 0)}") from error
-    raise UsageError(f"{output}: exists and is not an iotrail report", "--force replaces it")
+    raise UsageError(f"{output}: exists and is not {what}", "--force replaces it")
 
 
 def write_whole(output: Path, content: bytes) -> None:
@@ -203,13 +205,12 @@ class _Collector:
         return rows
 
     def number_rows(self) -> None:
-        """Sum the operations into cells, and number files, threads, processes and calls: most time first."""
-        self.run("CREATE OR REPLACE TEMP TABLE _report_cell AS SELECT *, COALESCE(file, 0) AS f FROM cell")
+        """Number files, threads, processes and calls: most time first."""
         # Threads and files that only calls name are kept too: a damaged trail shows what it has.
         self.run("""
             CREATE OR REPLACE TEMP TABLE _report_thread AS
             WITH used AS (
-                SELECT node, thread, MAX(process) AS process, SUM(time_ns) AS time_ns FROM _report_cell GROUP BY node, thread
+                SELECT node, thread, MAX(process) AS process, SUM(io_ns) AS time_ns FROM activity GROUP BY node, thread
             )
             SELECT
                 CAST(ROW_NUMBER() OVER (ORDER BY u.time_ns DESC NULLS LAST, l.start_ts, node, thread) - 1 AS INTEGER) AS i,
@@ -233,15 +234,15 @@ class _Collector:
         self.run("""
             CREATE OR REPLACE TEMP TABLE _report_call AS
             SELECT
-                CAST(ROW_NUMBER() OVER (ORDER BY SUM(u.time_ns) DESC, u.call) - 1 AS INTEGER) AS i,
+                CAST(ROW_NUMBER() OVER (ORDER BY SUM(u.io_ns) DESC, u.call) - 1 AS INTEGER) AS i,
                 u.call, MAX(u.kind) AS kind, COALESCE(MAX(c.meaning), '') AS meaning
-            FROM _report_cell AS u
+            FROM activity AS u
             LEFT JOIN call AS c ON c.call = u.call
             GROUP BY u.call""")
         self.run("""
             CREATE OR REPLACE TEMP TABLE _report_file AS
             WITH used AS (
-                SELECT node, f, SUM(time_ns) AS time_ns, COUNT(*) AS cells FROM _report_cell GROUP BY node, f
+                SELECT node, COALESCE(file, 0) AS f, SUM(time_ns) AS time_ns, COUNT(*) AS cells FROM cell GROUP BY ALL
             ),
             known AS (
                 SELECT node, file AS f, MIN(path) AS path FROM file GROUP BY node, file
@@ -277,9 +278,9 @@ class _Collector:
                 CAST(SUM(u.n) AS BIGINT) AS n, CAST(SUM(u.errors) AS BIGINT) AS errors,
                 CAST(SUM(u.bytes) AS BIGINT) AS bytes, CAST(SUM(u.time_ns) AS BIGINT) AS time_ns,
                 MAX(u.max_ns) AS max_ns
-            FROM _report_cell AS u
+            FROM cell AS u
             JOIN _report_thread AS t ON t.node = u.node AND t.thread = u.thread
-            JOIN _report_file AS f ON f.node = u.node AND f.file = u.f
+            JOIN _report_file AS f ON f.node = u.node AND f.file = COALESCE(u.file, 0)
             JOIN _report_call AS c ON c.call = u.call
             GROUP BY ALL""")
         cells = self.columns("""
@@ -318,6 +319,16 @@ class _Collector:
 
     def heat(self) -> dict[str, Any]:
         """Where in a file, and when: the files of most operations, as many as the page can hold."""
+        # Files that may fit, each with at most a cell an operation; what they take decides below.
+        files = self.one(f"""
+            SELECT COUNT(*) AS n, COUNT(*) FILTER (WHERE cells <= {4 * MOST_HEAT_CELLS}) AS fitting
+            FROM (
+                SELECT SUM(LEAST(SUM(ops), {self.buckets * HEAT_ROWS})) OVER (ORDER BY SUM(ops) DESC) AS cells
+                FROM activity
+                WHERE kind IN ('read', 'write') AND max_pos IS NOT NULL AND file IS NOT NULL
+                GROUP BY node, file
+            )""")
+        self.trail.set_params({"heat_files": max(1, files["fitting"])})
         self.run(f"""
             CREATE OR REPLACE TEMP TABLE _report_heat AS
             SELECT
@@ -333,13 +344,13 @@ class _Collector:
             SELECT f, width, SUM(cells) OVER (ORDER BY ops DESC, f) AS cells
             FROM ranked ORDER BY ops DESC, f""")
         kept = max(1, sum(cells <= MOST_HEAT_CELLS for cells in ranked["cells"]))
-        files = []
+        shown = []
         for row, width in zip(ranked["f"][:kept], ranked["width"][:kept], strict=True):
             columns = self.columns(f"""
                 SELECT b AS bucket, p AS pos, reads, writes, bytes_read AS readBytes, bytes_written AS writeBytes
                 FROM _report_heat WHERE f = {row} ORDER BY b, p""")
-            files.append({"file": row, "width": width, **columns})
-        return {"files": files, "omitted": len(ranked["f"]) - len(files)}
+            shown.append({"file": row, "width": width, **columns})
+        return {"files": shown, "omitted": files["n"] - len(shown)}
 
     def findings(self) -> list[dict[str, Any]]:
         """What the finding modules say; the page sorts them."""

@@ -133,7 +133,9 @@ class Trail:
         self._create_params(self.connection)
         # A materialised module was computed with the parameters before; views follow by themselves.
         for name in [name for name in self._made if name in self.modules and self.modules[name].materialize]:
-            self._made.remove(name)
+            used = {p.name for m in sql_modules.closure([name], self.modules) for p in m.params}
+            if not used.isdisjoint(params):
+                self._made.remove(name)
 
     def describe(self, name: str) -> tuple[str, tuple[Column, ...]]:
         """What a table or module is, and its columns."""
@@ -142,6 +144,10 @@ class Trail:
         if module := self.modules.get(name):
             return module.doc, module.columns
         raise unknown("table or module", name, (*self.tables, *self.modules))
+
+    def source(self, table: str) -> str:
+        """The SELECT that reads a table's files: for queries over two trails in one connection."""
+        return self._scan(self.connection, self.tables[table])
 
     def errors(self, sql: str) -> "_Errors":
         """A context in which DuckDB's errors become iotrail's."""

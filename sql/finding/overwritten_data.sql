@@ -11,54 +11,9 @@
 -- @param pattern_ops BIGINT 100: fewer occurrences of a pattern that is wrong by itself are no finding
 -- @param overwrite_ratio DOUBLE 2: bytes written for each byte that ends up in the file, from which it is a
 --     finding
--- @requires file_op, call, step, effort
-WITH again AS (
-    -- A file that one thread goes through in one run has no byte written twice.
-    SELECT node, file
-    FROM step
-    WHERE file IS NOT NULL
-    GROUP BY node, file
-    HAVING min(thread) <> max(thread) OR sum(ops) > sum(consecutive_ops) + 1
-),
-
-ranges AS (
-    -- Writes of the same place are one here, the longest.
-    SELECT o.node, o.file, o.pos, max(o.pos + o.result) AS reached
-    FROM file_op AS o
-    SEMI JOIN call AS c ON c.call = o.call AND c.kind = 'write'
-    SEMI JOIN again AS a ON a.node = o.node AND a.file = o.file
-    WHERE o.pos IS NOT NULL AND o.result > 0
-    GROUP BY o.node, o.file, o.pos
-),
-
-covered AS (
-    SELECT
-        node,
-        file,
-        pos,
-        reached,
-        max(reached) OVER (
-            PARTITION BY node, file ORDER BY pos NULLS LAST
-            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ) AS before
-    FROM ranges
-),
-
-different AS (
-    SELECT node, file, CAST(sum(greatest(0, reached - greatest(pos, coalesce(before, 0)))) AS BIGINT) AS new_bytes
-    FROM covered
-    GROUP BY node, file
-),
-
-all_writers AS (
-    SELECT node, file, CAST(sum(bytes) AS BIGINT) AS bytes
-    FROM step
-    WHERE kind = 'write'
-    GROUP BY node, file
-),
-
--- The different bytes of a file, put down to its writers by their share of the bytes written.
-named AS (
+-- @requires footprint, step, effort
+WITH named AS (
+    -- The different bytes of a file, put down to its writers by their share of the bytes written.
     SELECT
         s.process_name,
         s.process,
@@ -66,13 +21,12 @@ named AS (
         s.path,
         s.ops,
         s.bytes,
-        CAST(floor(1e0 * d.new_bytes * s.bytes / w.bytes) AS BIGINT) AS new_bytes,
-        CAST(floor(s.io_ns * (1 - 1e0 * d.new_bytes / w.bytes)) AS BIGINT) AS cost_ns,
+        CAST(floor(1e0 * d.distinct_bytes * s.bytes / d.bytes) AS BIGINT) AS new_bytes,
+        CAST(floor(s.io_ns * (1 - 1e0 * d.distinct_bytes / d.bytes)) AS BIGINT) AS cost_ns,
         s.start_ts,
         s.end_ts
     FROM step AS s
-    INNER JOIN different AS d ON d.node = s.node AND d.file = s.file
-    INNER JOIN all_writers AS w ON w.node = s.node AND w.file = s.file
+    INNER JOIN footprint AS d ON d.node = s.node AND d.file = s.file AND d.kind = s.kind
     WHERE s.kind = 'write'
 ),
 

@@ -3,7 +3,8 @@
 -- file system or beyond memory each read goes to the storage again.
 --
 -- Counted in bytes and exactly, for all programs together (module `reread`), then put down to the program
--- that read most of the file. The cost is the file's reading time in the same share. Drishti: P09.
+-- that read most of the file. The cost is the file's reading time in the same share. What a cache has to
+-- hold comes from module `cache`. Drishti: P09.
 --
 -- @param min_share DOUBLE 0.01: a smaller share of the working time is no finding
 -- @param medium_share DOUBLE 0.05: share of the working time from which a finding is medium
@@ -11,7 +12,7 @@
 -- @param reread_ratio DOUBLE 0.5: share of the bytes read from a file that were read before, from which it
 --     counts; Drishti (P09) compares with the highest offset
 -- @param reread_bytes BIGINT 1048576 bytes: fewer bytes read again are no finding
--- @requires reread, activity, effort
+-- @requires reread, cache, activity, effort
 WITH readers AS (
     SELECT node, file, process_name, min(process) AS process_min, max(process) AS process_max,
         CAST(sum(bytes) AS BIGINT) AS bytes, min(start_ts) AS start_ts, max(end_ts) AS end_ts
@@ -27,7 +28,6 @@ per_file AS (
         r.n,
         r.bytes,
         r.again_bytes,
-        r.within_1s,
         CAST(floor(r.time_ns * r.again_share) AS BIGINT) AS cost_ns,
         max_by(a.process_name, concat(lpad(CAST(a.bytes AS VARCHAR), 20, '0'), a.process_name)) AS process_name,
         min(a.process_min) AS process_min,
@@ -37,7 +37,7 @@ per_file AS (
     FROM reread AS r
     INNER JOIN readers AS a ON a.node = r.node AND a.file = r.file
     WHERE r.again_share >= (SELECT reread_ratio FROM params)
-    GROUP BY r.node, r.file, r.path, r.n, r.bytes, r.again_bytes, r.again_share, r.within_1s, r.time_ns
+    GROUP BY r.node, r.file, r.path, r.n, r.bytes, r.again_bytes, r.again_share, r.time_ns
 ),
 
 found AS (
@@ -60,12 +60,19 @@ found AS (
         CAST(sum(n) AS BIGINT) AS ops,
         CAST(sum(bytes) AS BIGINT) AS bytes,
         CAST(sum(again_bytes) AS BIGINT) AS again_bytes,
-        CAST(sum(within_1s) AS BIGINT) AS within_1s,
         CAST(sum(cost_ns) AS BIGINT) AS cost_ns,
         min(start_ts) AS start_ts,
         max(end_ts) AS end_ts
     FROM per_file
     GROUP BY process_name
+),
+
+-- the smallest cache that serves nearly what the largest does
+enough AS (
+    SELECT min(c.size) AS size, max(m.most) AS most
+    FROM cache AS c
+    INNER JOIN (SELECT node, max(hit_bytes) AS most FROM cache GROUP BY node) AS m ON m.node = c.node
+    WHERE c.hit_bytes >= 0.9 * m.most
 )
 
 SELECT
@@ -92,8 +99,15 @@ SELECT
     concat(
         CAST(f.ops AS VARCHAR), ' reads for ',
         CAST(CAST((f.bytes - f.again_bytes) / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR),
-        ' MiB of different data; ', CAST(f.within_1s AS VARCHAR),
-        ' of them at most a second after the last one in the same page; ',
+        ' MiB of different data; ',
+        CASE
+            WHEN c.most > 0
+                THEN concat(
+                    'a cache of ', CAST(CAST(c.size / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR),
+                    ' MiB would serve 90 % of what any can; '
+                )
+            ELSE ''
+        END,
         CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s for what was known.'
     ) AS evidence,
     concat(
@@ -105,5 +119,6 @@ SELECT
 FROM found AS f
 CROSS JOIN params AS p
 CROSS JOIN effort AS e
+CROSS JOIN enough AS c
 WHERE f.again_bytes >= p.reread_bytes
     AND f.cost_ns >= p.min_share * e.work_ns

@@ -2,7 +2,7 @@
 -- A call inside another adds nothing: the outermost has the time. Cut to the life of the thread, so that
 -- the rows of a thread never overlap and never exceed its life.
 --
--- @requires file_op, sync_op, call, thread_life
+-- @requires file_op, sync_op, thread_call, trail_span
 -- @dimension thread, process, kind, call, file
 -- @column process BIGINT: process
 -- @column thread BIGINT: thread
@@ -11,64 +11,65 @@
 -- @column file BIGINT: file it acted on; null unknown and for waiting calls
 -- @column since_ts BIGINT ns: from when the call adds time
 -- @column until_ts BIGINT ns: until when
-WITH life AS (
-    -- A small number for the thread and one for the kind: 12 million calls are sorted a third faster.
-    SELECT *, CAST(DENSE_RANK() OVER (ORDER BY thread NULLS LAST) AS INTEGER) AS thread_number
-    FROM thread_life
+WITH slice AS (
+    -- about a thousand calls each: a running maximum over millions of rows costs twenty times as much
+    SELECT CAST((s.end_ts - s.start_ts - (s.end_ts - s.start_ts) % n.n) / n.n AS BIGINT) * 1024 + 1024 AS slice_ns
+    FROM trail_span AS s
+    CROSS JOIN (
+        SELECT (SELECT COUNT(*) FROM file_op) + (SELECT COUNT(*) FROM sync_op) + 1 AS n
+    ) AS n
 ),
 
-every_call AS (
+reach AS (
     SELECT
-        o.ts,
-        o.dur,
-        o.thread,
-        o.call,
-        CASE c.kind WHEN 'read' THEN 1 WHEN 'write' THEN 2 WHEN 'flush' THEN 3 WHEN 'map' THEN 4 ELSE 5 END AS kind_id,
-        o.file
-    FROM file_op AS o
-    LEFT JOIN (
-        SELECT call, MAX(kind) AS kind
-        FROM call
-        GROUP BY call
-    ) AS c ON c.call = o.call
-    UNION ALL
-    SELECT ts, dur, thread, call, 6, NULL
-    FROM sync_op
-),
-
-lived AS (
-    SELECT
-        t.process,
-        t.thread_number,
-        o.thread,
-        o.call,
-        o.kind_id,
-        o.file,
-        GREATEST(o.ts, t.start_ts) AS ts,
-        LEAST(COALESCE(o.ts + o.dur, t.end_ts), t.end_ts) AS end_ts
-    FROM every_call AS o
-    INNER JOIN life AS t ON t.thread = o.thread
+        thread_number,
+        slice_ts,
+        MAX(end_ts) OVER (
+            PARTITION BY thread_number ORDER BY slice_ts NULLS LAST ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS until_ts
+    FROM (
+        SELECT c.thread_number, c.ts - c.ts % w.slice_ns AS slice_ts, MAX(c.end_ts) AS end_ts
+        FROM thread_call AS c
+        CROSS JOIN slice AS w
+        GROUP BY c.thread_number, c.ts - c.ts % w.slice_ns
+    ) AS sliced
 ),
 
 nested AS (
     SELECT
-        *,
-        MAX(end_ts) OVER (
-            PARTITION BY thread_number ORDER BY ts NULLS LAST, end_ts DESC NULLS LAST
+        c.*,
+        c.ts - c.ts % w.slice_ns AS slice_ts,
+        MAX(c.end_ts) OVER (
+            PARTITION BY c.thread_number, c.ts - c.ts % w.slice_ns ORDER BY c.ts NULLS LAST, c.end_ts DESC NULLS LAST
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS covered_ts
-    FROM lived
+    FROM thread_call AS c
+    CROSS JOIN slice AS w
+),
+
+outermost AS (
+    SELECT
+        n.process,
+        n.thread,
+        n.call,
+        n.kind_number,
+        n.file,
+        GREATEST(n.ts, COALESCE(n.covered_ts, n.ts), COALESCE(r.until_ts, n.ts)) AS since_ts,
+        n.end_ts
+    FROM nested AS n
+    LEFT JOIN (SELECT * FROM reach WHERE until_ts > slice_ts) AS r
+        ON r.thread_number = n.thread_number AND r.slice_ts = n.slice_ts
 )
 
 SELECT
     process,
     thread,
     call,
-    CASE kind_id
+    CASE kind_number
         WHEN 1 THEN 'read' WHEN 2 THEN 'write' WHEN 3 THEN 'flush' WHEN 4 THEN 'map' WHEN 5 THEN 'meta' ELSE 'wait'
     END AS kind,
     file,
-    GREATEST(ts, COALESCE(covered_ts, ts)) AS since_ts,
+    since_ts,
     end_ts AS until_ts
-FROM nested
-WHERE end_ts > GREATEST(ts, COALESCE(covered_ts, ts))
+FROM outermost
+WHERE end_ts > since_ts

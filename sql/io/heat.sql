@@ -4,6 +4,7 @@
 --
 -- @materialize
 -- @param heat_rows BIGINT 64: offset buckets a file at most
+-- @param heat_files BIGINT 0: only the files of most reads and writes, as many as this; 0 all
 -- @requires file_op, call, file, activity, thread_file, time_bucket
 -- @order file, ts, pos
 -- @dimension file, path, pos
@@ -31,6 +32,9 @@ WITH extent AS (
     CROSS JOIN (SELECT heat_rows FROM params) AS h
     WHERE max_pos IS NOT NULL AND file IS NOT NULL
     GROUP BY node, file
+    QUALIFY
+        ROW_NUMBER() OVER (ORDER BY SUM(ops) FILTER (WHERE kind IN ('read', 'write')) DESC NULLS LAST, node NULLS LAST, file NULLS LAST)
+        <= (SELECT CASE heat_files WHEN 0 THEN 9223372036854775807 ELSE heat_files END FROM params)
 ),
 
 place AS (

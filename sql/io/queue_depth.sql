@@ -3,7 +3,6 @@
 -- largest number at any instant. A call that never returned stays in flight until its thread's end. An
 -- operation of no length counts in neither.
 --
--- @materialize
 -- @requires file_op, call, op, time_bucket
 -- @order ts
 -- @measure mean = avg(mean); most = max(most); mean_reads = avg(mean_reads);
@@ -47,22 +46,19 @@ placed AS (
     FROM flight
 ),
 
--- depth against the bucket's begin; an end comes before a start at the same instant: those two don't overlap
+-- Depth against the bucket's end, after each start: ends less starts that are still to come, which ranks say for
+-- a tenth of what a running sum costs. An end comes before a start at the same instant: those two don't overlap.
 running AS (
     SELECT
         bucket_ts,
         ts,
         kind,
         step,
-        SUM(step) OVER w AS depth,
-        SUM(CASE WHEN kind = 1 THEN step ELSE 0 END) OVER w AS read_depth,
-        SUM(CASE WHEN kind = 2 THEN step ELSE 0 END) OVER w AS write_depth,
-        SUM(CASE WHEN kind = 3 THEN step ELSE 0 END) OVER w AS flush_depth
+        RANK() OVER (PARTITION BY bucket_ts ORDER BY ts DESC NULLS LAST, step DESC NULLS LAST) + 1
+        - 2 * RANK() OVER (PARTITION BY bucket_ts, step ORDER BY ts DESC NULLS LAST) AS depth,
+        RANK() OVER (PARTITION BY bucket_ts, kind ORDER BY ts DESC NULLS LAST, step DESC NULLS LAST) + 1
+        - 2 * RANK() OVER (PARTITION BY bucket_ts, kind, step ORDER BY ts DESC NULLS LAST) AS kind_depth
     FROM placed
-    WINDOW w AS (
-        PARTITION BY bucket_ts ORDER BY ts NULLS LAST, step NULLS LAST
-        ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-    )
 ),
 
 -- an edge counts from its instant to the bucket's end, and for the whole width of all later buckets
@@ -77,10 +73,13 @@ changed AS (
         SUM(CASE WHEN r.kind = 1 THEN r.step * (r.bucket_ts + b.every_ns - r.ts) ELSE 0 END) AS read_area,
         SUM(CASE WHEN r.kind = 2 THEN r.step * (r.bucket_ts + b.every_ns - r.ts) ELSE 0 END) AS write_area,
         SUM(CASE WHEN r.kind = 3 THEN r.step * (r.bucket_ts + b.every_ns - r.ts) ELSE 0 END) AS flush_area,
-        MAX(r.depth) AS depth,
-        MAX(r.read_depth) AS read_depth,
-        MAX(r.write_depth) AS write_depth,
-        MAX(r.flush_depth) AS flush_depth
+        SUM(r.step) + MAX(r.depth) FILTER (WHERE r.step = 1) AS depth,
+        SUM(r.step) FILTER (WHERE r.kind = 1)
+        + MAX(r.kind_depth) FILTER (WHERE r.step = 1 AND r.kind = 1) AS read_depth,
+        SUM(r.step) FILTER (WHERE r.kind = 2)
+        + MAX(r.kind_depth) FILTER (WHERE r.step = 1 AND r.kind = 2) AS write_depth,
+        SUM(r.step) FILTER (WHERE r.kind = 3)
+        + MAX(r.kind_depth) FILTER (WHERE r.step = 1 AND r.kind = 3) AS flush_depth
     FROM running AS r
     CROSS JOIN (SELECT MAX(every_ns) AS every_ns FROM time_bucket) AS b
     GROUP BY r.bucket_ts

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scene import Process, Scene, Thread
+from .scene import Process, Scene, Thread
 
 Row = dict[str, Any]
 Ask = Callable[..., list[Row]]

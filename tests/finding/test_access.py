@@ -4,7 +4,7 @@ Severities follow from shares of the working time: 1 % reported, 5 % medium, 20 
 2 ms in the calls concerned and compute for the rest, so that the share can be read off.
 """
 
-from scene import O_DIRECT, O_DSYNC, O_WRONLY
+from .scene import O_DIRECT, O_DSYNC, O_WRONLY
 
 KIB, MIB = 1024, 1024 * 1024
 US, MS = 1_000, 1_000_000
@@ -404,7 +404,7 @@ def test_rereads_fires(app, one):
     one(
         "rereads",
         "16.0 MiB of 32.0 MiB read from /in had been read before",
-        "32 reads for 16.0 MiB of different data; 16 of them at most a second after",
+        "32 reads for 16.0 MiB of different data; a cache of 16.0 MiB would serve 90 % of what any can",
         severity="medium",
         ops=32,
         bytes=16 * MIB,

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from scene import Scene
+from .scene import Scene
 
 from iotrail import modules
 
@@ -17,7 +17,7 @@ FINDINGS = sorted(name for name in modules.load() if name.startswith("finding_")
 TESTS = {
     name
     for path in Path(__file__).parent.glob("test_*.py")
-    for name in vars(importlib.import_module(path.stem))
+    for name in vars(importlib.import_module(f"{__package__}.{path.stem}"))
     if name.startswith("test_")
 }
 

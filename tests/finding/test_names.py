@@ -1,6 +1,6 @@
 """Findings about names, attributes, descriptors and flushes: what fires each, and what looks alike but is fine."""
 
-from scene import EACCES, EAGAIN, EIO, EMFILE, ENOENT, ENOSPC, O_CREAT, O_RDWR, O_TRUNC, O_WRONLY
+from .scene import EACCES, EAGAIN, EIO, EMFILE, ENOENT, ENOSPC, O_CREAT, O_RDWR, O_TRUNC, O_WRONLY
 
 KIB, MIB = 1024, 1024 * 1024
 US, MS = 1_000, 1_000_000

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from conftest import ingest
+from .tiny import ingest
 
 from iotrail.trail import Trail
 

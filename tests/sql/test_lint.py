@@ -24,6 +24,7 @@ BAD = {
     "SELECT CAST(ts / 2 AS BIGINT) AS x FROM op": "truncates",
     "SELECT $a AS x FROM op": "view params",
     "SELECT ts AS x FROM op JOIN file_op USING (ts)": "@requires lacks file_op",
+    "SELECT op.ts % p.every_ns AS x FROM op CROSS JOIN params AS p": "@param every_ns is missing",
     "SELECT 1 AS x": "which it doesn't read",
     "SELECT ts AS x FROM op; SELECT 2": "one SELECT",
     "SELECT FROM op WHERE (": "doesn't parse",

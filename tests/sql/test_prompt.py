@@ -39,7 +39,7 @@ def test_what_ends_a_statement(text: str, ends: bool) -> None:
 @pytest.mark.parametrize(
     ("text", "offered"),
     [
-        ("SELECT * FROM call_s", ["call_summary"]),
+        ("SELECT * FROM call_su", ["call_summary"]),
         ("SELECT again_", []),
         ("FROM reread SELECT again_b", ["again_bytes"]),
         ("FROM op o SELECT o.mov", ["moved"]),

@@ -1,2 +1,2 @@
 -- Only the read at 0 comes again, after 101 s.
-SELECT n, bytes, once_bytes, again_bytes, within_1s, within_10s, within_60s, later FROM reread
+SELECT n, bytes, once_bytes, again_bytes FROM reread

@@ -1,0 +1,182 @@
+"""Modules whose SQL is cut for speed, against the plain Python of what they say, on random trails."""
+
+import random
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from .tiny import ingest
+
+from iotrail.trail import Trail
+
+PAGE = 4096
+
+
+def operations(drawn: random.Random, n: int, pages: int, most: int) -> list[tuple[str, int, int, int]]:
+    """Reads and writes as (call, file, pos, length): some pages are used far more often than others."""
+    made = []
+    for _ in range(n):
+        page = int(pages * drawn.random() ** 3)
+        length = PAGE * drawn.randint(1, most)
+        made.append((drawn.choice(["pread"] * 4 + ["pwrite"]), drawn.randint(1, 2), page * PAGE, length))
+    return made
+
+
+def trail_of(native: Path, folder: Path, **columns: Sequence[object]) -> Trail:
+    """A trail whose `file_op` has these columns, and defaults for the others."""
+    n = len(next(iter(columns.values())))
+    given: dict[str, Sequence[object]] = {
+        "ts": range(1000, 1000 + 10 * n, 10),
+        "dur": [5] * n,
+        "node": ["n"] * n,
+        "thread": [1] * n,
+        "crumb": [0] * n,
+        "call": ["pread"] * n,
+        "errno": [0] * n,
+        "calls": [1] * n,
+        **columns,
+    }
+    table = pa.table(
+        {k: pa.array(v, pa.string() if k in ("node", "call") else pa.int64()) for k, v in given.items()}
+    )
+    threads = sorted(set(given["thread"]))
+    lives = pa.table(
+        {
+            "node": pa.array(["n"] * len(threads)),
+            "thread": pa.array(threads, pa.int64()),
+            "process": pa.array([1] * len(threads), pa.int64()),
+            "pid": pa.array([1] * len(threads), pa.int64()),
+            "tid": pa.array(threads, pa.int64()),
+            "start_ts": pa.array([0] * len(threads), pa.int64()),
+        }
+    )
+    return Trail(ingest(native, {"file_op": table, "thread": lives}, folder / "made.trail"))
+
+
+def trail_of_moves(native: Path, folder: Path, made: list[tuple[str, int, int, int]]) -> Trail:
+    calls, files, pos, length = zip(*made, strict=True)
+    return trail_of(native, folder, call=calls, file=files, pos=pos, length=length, result=length)
+
+
+def pages_of(made: list[tuple[str, int, int, int]]) -> list[tuple[bool, int, int]]:
+    return [
+        (call == "pread", file, page)
+        for call, file, pos, length in made
+        for page in range(pos // PAGE, (pos + length) // PAGE)
+    ]
+
+
+def lru(uses: list[tuple[bool, int, int]], capacity: int) -> float:
+    """The share of page reads that an LRU cache serves."""
+    held: OrderedDict[tuple[int, int], None] = OrderedDict()
+    hits = reads = 0
+    for is_read, file, page in uses:
+        key = (file, page)
+        known = key in held
+        reads += is_read
+        hits += is_read and known
+        held[key] = None
+        held.move_to_end(key)
+        if len(held) > capacity:
+            held.popitem(last=False)
+    return hits / reads
+
+
+@pytest.mark.parametrize(
+    ("n", "pages", "most"),
+    [(20_000, 2_000, 1), (20_000, 4_000, 16), (400_000, 30_000, 8)],
+    ids=["pages", "runs", "sampled"],
+)
+def test_share_is_that_of_an_lru_cache(native: Path, tmp_path: Path, n: int, pages: int, most: int) -> None:
+    made = operations(random.Random(7), n, pages, most)
+    rows = trail_of_moves(native, tmp_path, made).rows_of("SELECT size, hit_share FROM cache ORDER BY size")
+    uses = pages_of(made)
+    assert len(rows) >= 5
+    for row in rows[:: max(1, len(rows) // 4)]:
+        assert row["hit_share"] == pytest.approx(lru(uses, row["size"] // PAGE), abs=0.03), row["size"]
+    # the last size serves what an unlimited cache would
+    assert rows[-1]["hit_share"] == pytest.approx(lru(uses, 1 << 40), abs=0.01)
+
+
+def test_footprint_is_the_union_of_ranges(native: Path, tmp_path: Path) -> None:
+    """Ranges of any length, across the 4 MiB slices they are cut into."""
+    drawn = random.Random(3)
+    made = [
+        (
+            drawn.choice(["pread", "pwrite"]),
+            drawn.randint(1, 2),
+            drawn.randint(0, 40 << 20),
+            drawn.randint(1, 10 << 20),
+        )
+        for _ in range(40)
+    ]
+    found = trail_of_moves(native, tmp_path, made).rows_of(
+        "SELECT file, kind, bytes, distinct_bytes FROM footprint"
+    )
+    assert len(found) == 4
+    for row in found:
+        call = "pread" if row["kind"] == "read" else "pwrite"
+        ranges = sorted((pos, pos + length) for c, f, pos, length in made if (c, f) == (call, row["file"]))
+        distinct = reached = 0
+        for begin, end in ranges:
+            distinct += max(0, end - max(begin, reached))
+            reached = max(reached, end)
+        assert (row["bytes"], row["distinct_bytes"]) == (sum(e - b for b, e in ranges), distinct)
+
+
+def test_busy_counts_time_once(native: Path, tmp_path: Path) -> None:
+    """Calls within calls within calls, in any order of length: what is covered by an earlier call adds nothing."""
+    drawn = random.Random(5)
+    n = 6_000  # six slices
+    rows = []
+    for thread in (1, 2):
+        starts = sorted(drawn.sample(range(1_000_000), n // 2))
+        for ts in starts:
+            # most are short, some hold others, a few reach over several slices
+            rows.append((thread, ts, drawn.choice([20] * 20 + [400] * 4 + [9_000, 450_000])))
+    thread, ts, dur = zip(*rows, strict=True)
+    trail = trail_of(native, tmp_path, thread=thread, ts=ts, dur=dur)
+    made = trail.rows_of("SELECT thread, since_ts, until_ts FROM busy ORDER BY thread, since_ts")
+    expected = []
+    for one in (1, 2):
+        reached = 0
+        for _, begin, length in sorted(
+            (row for row in rows if row[0] == one), key=lambda row: (row[1], -row[2])
+        ):
+            if begin + length > reached:
+                expected.append((one, max(begin, reached), begin + length))
+                reached = begin + length
+    assert [tuple(row.values()) for row in made] == expected
+
+
+def test_queue_depth_is_the_number_in_flight(native: Path, tmp_path: Path) -> None:
+    drawn = random.Random(6)
+    rows = [
+        (drawn.choice(["pread", "pwrite", "fsync", "stat"]), drawn.randint(0, 2_000), drawn.randint(1, 90))
+        for _ in range(3_000)
+    ]
+    call, ts, dur = zip(*sorted(rows, key=lambda row: row[1]), strict=True)
+    trail = trail_of(native, tmp_path, call=call, ts=ts, dur=dur, thread=range(3_000))
+    trail.set_params({"every_ns": 100})
+    made = trail.rows_of(
+        "SELECT ts, most, most_reads, most_writes, most_flushes FROM queue_depth ORDER BY ts"
+    )
+    assert len(made) >= 20
+    for row in made:
+        for column, wanted in (
+            ("most", None),
+            ("most_reads", "pread"),
+            ("most_writes", "pwrite"),
+            ("most_flushes", "fsync"),
+        ):
+            flying = [
+                sum(
+                    begin <= instant < begin + length
+                    for name, begin, length in rows
+                    if wanted in (None, name)
+                )
+                for instant in range(row["ts"], row["ts"] + 100)
+            ]
+            assert row[column] == max(flying), (row["ts"], column)
