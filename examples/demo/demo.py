@@ -1,8 +1,8 @@
-"""`make demo`: record a real database under load, print the summary, write the report.
+"""`make demo`: record a real database under load, print the summary, write the report, replay it elsewhere.
 
     demo.py [postgresql|sqlite]
 
-PostgreSQL if it is installed, else SQLite. Trail and report stay in demo/ at the top of the checkout;
+PostgreSQL if it is installed, else SQLite. Trails and report stay in demo/ at the top of the checkout;
 the database itself is thrown away.
 """
 
@@ -84,9 +84,11 @@ def main(arguments: list[str]) -> int:
         OUTPUT.mkdir(exist_ok=True)
         trail = OUTPUT / f"{database}.trail"
         report = OUTPUT / f"{database}.html"
+        again = OUTPUT / f"{database}.replay.trail"
         steps: list[list[str | Path]] = [
             [IOTRAIL, "record", "--force", "--summary", "-o", trail, "--", *command],
             [IOTRAIL, "report", trail, "-o", report, "--force"],
+            [IOTRAIL, "replay", trail, "--root", OUTPUT / "replay", "-o", again, "--force"],
         ]
         for step in steps:
             words = [os.path.relpath(part) if isinstance(part, Path) else part for part in step]

@@ -13,6 +13,7 @@ from iotrail.errors import IotrailError, NativeError
 # Verb of the binary -> its line in `iotrail --help`.
 VERBS = {
     "record": "Run a program and record its I/O as a trail (--summary prints where the time went).",
+    "replay": "Do what a trail recorded on other storage, and record that.",
     "trail": "Look at trails, check, compact and merge them.",
     "ingest": "Make a trail from Arrow streams.",
     "schema": "Print the tables of a trail and the calls iotrail knows, as JSON.",

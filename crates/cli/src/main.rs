@@ -7,6 +7,7 @@ mod failure;
 mod ingest;
 mod program;
 mod record;
+mod replay;
 mod schema;
 mod trail;
 
@@ -16,7 +17,7 @@ use clap::{Parser, Subcommand};
 
 use failure::Failure;
 
-/// Record a program's I/O, and keep the trails it makes.
+/// Record a program's I/O, replay it, and keep the trails it makes.
 #[derive(Parser)]
 #[command(name = "iotrail-native", version, max_term_width = 100)]
 struct Arguments {
@@ -28,6 +29,8 @@ struct Arguments {
 enum Verb {
     /// Run a program and record its I/O as a trail
     Record(record::Args),
+    /// Do what a trail recorded on other storage, and record that
+    Replay(replay::Args),
     /// Look at trails, check, compact and merge them
     Trail(trail::Args),
     /// Make a trail from Arrow streams
@@ -39,6 +42,7 @@ enum Verb {
 fn main() -> ExitCode {
     let result = match Arguments::parse().verb {
         Verb::Record(args) => record::run(args),
+        Verb::Replay(args) => replay::run(args),
         Verb::Trail(args) => trail::run(args),
         Verb::Ingest(args) => ingest::run(args),
         Verb::Schema(args) => schema::run(args),

@@ -265,6 +265,14 @@ fn preload(library: &Path, session: &Path) -> Result<OsString, Failure> {
 /// How the trail was made, as far as it is known at the start.
 fn facts(args: &Args) -> Vec<Fact> {
     let words: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
+    let mut facts = machine_facts();
+    facts.push(("command".into(), serde_json::to_string(&words).ok()));
+    facts.push(("memory".into(), Some(args.memory.to_string())));
+    facts
+}
+
+/// What of it is the machine's and the moment's.
+pub(crate) fn machine_facts() -> Vec<Fact> {
     let read = |path: &str| std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
     let cpu = read("/proc/cpuinfo").and_then(|text| {
         let line = text.lines().find(|line| line.starts_with("model name"))?;
@@ -273,7 +281,6 @@ fn facts(args: &Args) -> Vec<Fact> {
     // SAFETY: calls without pointers.
     let (user, page) = unsafe { (libc::geteuid(), libc::sysconf(libc::_SC_PAGESIZE)) };
     [
-        ("command", serde_json::to_string(&words).ok()),
         ("cwd", std::env::current_dir().ok().map(|dir| dir.display().to_string())),
         ("version", Some(env!("CARGO_PKG_VERSION").to_owned())),
         ("node", Some(node())),
@@ -283,7 +290,6 @@ fn facts(args: &Args) -> Vec<Fact> {
         ("cpus", std::thread::available_parallelism().ok().map(|cpus| cpus.to_string())),
         ("page_size", Some(page.to_string())),
         ("user", Some(user.to_string())),
-        ("memory", Some(args.memory.to_string())),
         ("start", Some(humantime::format_rfc3339_nanos(std::time::SystemTime::now()).to_string())),
     ]
     .map(|(name, value)| (name.to_owned(), value))
@@ -298,7 +304,7 @@ const PASSED_ON: [i32; 6] =
     [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
 
 /// What the recorder changes of its own process, and gives back to the program.
-struct Host {
+pub(crate) struct Host {
     mask: libc::sigset_t,
     awaited: libc::sigset_t,
     child: libc::sighandler_t,
@@ -307,7 +313,7 @@ struct Host {
 
 impl Host {
     /// Blocks the signals that [`Self::wait`] awaits, in this thread and in all it will start.
-    fn prepare() -> Self {
+    pub(crate) fn prepare() -> Self {
         // SAFETY: signal sets and limits are plain memory, zeroed before the calls that fill them;
         // no other thread runs yet.
         unsafe {
@@ -335,7 +341,7 @@ impl Host {
     }
 
     /// Makes the program start with what was before.
-    fn restore_in(&self, command: &mut Command) {
+    pub(crate) fn restore_in(&self, command: &mut Command) {
         let (mask, child, limits) = (self.mask, self.child, self.limits);
         let restore = move || {
             // SAFETY: async-signal-safe calls with values this process had at its start. SIGXFSZ:
@@ -355,7 +361,7 @@ impl Host {
     }
 
     /// Waits for the program to end; passes signals on meanwhile.
-    fn wait(&self, child: &mut Child) -> std::io::Result<ExitStatus> {
+    pub(crate) fn wait(&self, child: &mut Child) -> std::io::Result<ExitStatus> {
         loop {
             if let Some(status) = child.try_wait()? {
                 return Ok(status);

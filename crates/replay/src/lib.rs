@@ -1,0 +1,75 @@
+//! Operations at their time: replays the I/O of a trail on other storage.
+//!
+//! [`plan()`] makes what is to be done from a trail, [`Place`] is where: a directory under which all recorded
+//! paths lie, or one file or device. [`prepare`] makes what has to be there before, [`run`] does the
+//! operations and posts each as a record of its own, in the recording session of the process.
+//!
+//! Nothing outside the place is touched: recorded paths are rewritten, `..` and symbolic links of the trail
+//! never followed out of it (a plan's paths are absolute and plain, and links are not replayed).
+
+mod plan;
+mod prepare;
+mod run;
+mod target;
+mod uring;
+
+use std::path::PathBuf;
+
+pub use plan::{Handle, NONE, Need, Op, Origin, Plan, Thread, plan};
+pub use prepare::{MARKER, prepare};
+pub use run::{Engine, Mode, Options, Outcome, run};
+pub use target::Place;
+
+/// What can go wrong before a replay begins.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The trail can't be read.
+    #[error(transparent)]
+    Trail(#[from] iotrail_trail::Error),
+    /// There is nothing to replay.
+    #[error("{path} holds no call on a file that can be replayed", path = path.display())]
+    Empty {
+        /// The trail.
+        path: PathBuf,
+    },
+    /// The place can't or must not be used.
+    #[error("{message}")]
+    Place {
+        /// What is wrong with it.
+        message: String,
+        /// What to do.
+        hint: Option<String>,
+    },
+    /// The system refused.
+    #[error("cannot {what} {path}: {source}", path = path.display())]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+}
+
+impl Error {
+    pub(crate) fn place(message: impl Into<String>, hint: impl Into<Option<&'static str>>) -> Self {
+        Self::Place { message: message.into(), hint: hint.into().map(str::to_owned) }
+    }
+
+    pub(crate) fn io(what: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { what, path, source }
+    }
+
+    /// What to do next.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Trail(error) => error.hint(),
+            Self::Empty { .. } => Some("iotrail report shows what it holds".into()),
+            Self::Place { hint, .. } => hint.clone(),
+            Self::Io { .. } => None,
+        }
+    }
+}

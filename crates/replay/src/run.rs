@@ -1,0 +1,629 @@
+//! Doing the operations of a plan, each at its time, and posting each as a record.
+//!
+//! Each recorded thread has a thread here, so that its operations follow each other as they did. A trace of a
+//! block device may have several (`depth`): its requests overlapped, and whoever is free takes the next.
+
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt as _;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering::*};
+
+use iotrail_format::call::{Call, CallKind};
+use iotrail_format::hist;
+use iotrail_format::ids::FileId;
+use iotrail_format::segment::{ProcessState, TextKind};
+use iotrail_sdk::post::{self, Draft};
+use iotrail_sdk::{attach, clock};
+
+use crate::Error;
+use crate::plan::{Handle, NONE, Op, Origin, Plan, Thread};
+use crate::prepare::noise;
+use crate::target::Place;
+use crate::uring;
+
+/// When an operation is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// As soon as the one before it is done.
+    Afap,
+    /// As long after the one before it as in the trace.
+    Think,
+    /// At its time in the trace, whatever the one before it does.
+    Timed,
+}
+
+/// How operations reach the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// By the system calls they were, each in a thread that waits for it.
+    Psync,
+    /// By one io_uring for each recorded thread: block traces only.
+    IoUring,
+}
+
+impl Engine {
+    /// Whether it can replay this plan here.
+    ///
+    /// # Errors
+    /// [`Error::Place`] with what to do instead.
+    pub fn check(self, plan: &Plan) -> Result<(), Error> {
+        match self {
+            Self::Psync => Ok(()),
+            Self::IoUring if !plan.is_block => Err(Error::place(
+                "io_uring replays traces of one file or device, and the trail is of several files",
+                "--engine psync replays it",
+            )),
+            Self::IoUring => uring::available(),
+        }
+    }
+}
+
+/// How to replay.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// How operations reach the kernel.
+    pub engine: Engine,
+    /// When operations are due.
+    pub mode: Mode,
+    /// All recorded times are multiplied by this.
+    pub scale: f64,
+    /// Requests under way at once for each recorded thread of a block trace.
+    pub depth: usize,
+    /// Whether the target is opened with O_DIRECT.
+    pub direct: bool,
+    /// Whether what is written compresses to nothing.
+    pub zeros: bool,
+}
+
+/// How it went.
+#[derive(Clone, Debug, Default, serde::Serialize)]
+pub struct Outcome {
+    /// Operations done.
+    pub ops: u64,
+    /// Operations whose success, error or bytes moved were not those recorded.
+    pub differed: u64,
+    /// The first of those, in words.
+    pub examples: Vec<String>,
+    /// Operations that had to wait for one of another thread.
+    pub waited: u64,
+    /// From the first operation's start to the last one's return, ns.
+    pub took: i64,
+    /// The same in the trace, ns, times the scale.
+    pub recorded: i64,
+    /// In mode timed: how late operations began, ns.
+    pub late: Option<Late>,
+    /// CPU time of the threads that replayed, beyond nothing: user and system, ns.
+    pub cpu: i64,
+}
+
+/// Distribution of lateness, ns, by the log-linear histogram.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub struct Late {
+    /// Median.
+    pub p50: i64,
+    /// 99th percentile.
+    pub p99: i64,
+    /// Largest.
+    pub max: i64,
+    /// Operations that began over a millisecond late.
+    pub over_ms: u64,
+}
+
+/// Sleep ends this much early; the rest is spun, because a sleeper wakes some tens of microseconds late.
+const SPIN: i64 = 50_000;
+/// Differences told in words.
+const EXAMPLES: usize = 5;
+/// Stack of a replaying thread: it calls nothing deep.
+const STACK: usize = 256 << 10;
+/// Alignment of buffers.
+const PAGE: usize = 4096;
+
+/// A thread's progress, which others wait for.
+#[derive(Default)]
+struct Progress {
+    done: AtomicU32,
+    waiting: AtomicU32,
+}
+
+impl Progress {
+    fn advance(&self, to: u32) {
+        self.done.store(to, SeqCst);
+        if self.waiting.load(SeqCst) != 0 {
+            futex(&self.done, libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, i32::MAX as u32);
+        }
+    }
+
+    /// Waits until more than `index` operations are done. Whether that took time.
+    fn wait(&self, index: u32) -> bool {
+        let mut done = self.done.load(Acquire);
+        if done > index {
+            return false;
+        }
+        self.waiting.fetch_add(1, SeqCst);
+        loop {
+            done = self.done.load(SeqCst);
+            if done > index {
+                break;
+            }
+            futex(&self.done, libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, done);
+        }
+        self.waiting.fetch_sub(1, SeqCst);
+        true
+    }
+}
+
+fn futex(word: &AtomicU32, what: i32, value: u32) {
+    let forever: *const libc::timespec = std::ptr::null();
+    // SAFETY: futex(2) on an aligned word that outlives the call.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), what, value, forever) };
+}
+
+pub(crate) fn now() -> i64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a valid timespec.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec * 1_000_000_000 + time.tv_nsec
+}
+
+pub(crate) fn until(due: i64) {
+    let early = due - SPIN;
+    if early > now() {
+        let time = libc::timespec { tv_sec: early / 1_000_000_000, tv_nsec: early % 1_000_000_000 };
+        // SAFETY: a valid timespec; an interruption only makes the spinning longer.
+        unsafe {
+            libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &raw const time, null_mut())
+        };
+    }
+    while now() < due {
+        std::hint::spin_loop();
+    }
+}
+
+/// Page-aligned memory, as O_DIRECT wants it.
+pub(crate) struct Buffer {
+    pub(crate) start: *mut u8,
+    length: usize,
+}
+
+// SAFETY: plain memory; writers and readers of it are the kernel, whose races only mix bytes nobody looks at.
+unsafe impl Send for Buffer {}
+// SAFETY: as above.
+unsafe impl Sync for Buffer {}
+
+impl Buffer {
+    fn new(length: usize) -> Result<Self, Error> {
+        let length = length.max(PAGE).next_multiple_of(PAGE);
+        // SAFETY: a new anonymous mapping.
+        let start = unsafe {
+            libc::mmap(
+                null_mut(),
+                length,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(Error::io("get memory for", "buffers")(std::io::Error::last_os_error()));
+        }
+        Ok(Self { start: start.cast(), length })
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: the mapping made above.
+        unsafe { libc::munmap(self.start.cast(), self.length) };
+    }
+}
+
+pub(crate) struct Shared<'a> {
+    plan: &'a Plan,
+    pub(crate) options: Options,
+    paths: Vec<CString>,
+    files: Vec<i64>,
+    /// Size to fold offsets at; 0 no folding.
+    size: i64,
+    direct: i32,
+    descriptors: Vec<AtomicI32>,
+    progress: Vec<Progress>,
+    pub(crate) source: Buffer,
+    pub(crate) zero: i64,
+}
+
+/// What one thread found.
+#[derive(Default)]
+pub(crate) struct Found {
+    pub(crate) ops: u64,
+    differed: u64,
+    examples: Vec<String>,
+    waited: u64,
+    late: Vec<u64>,
+    late_max: i64,
+    over_ms: u64,
+    pub(crate) end: i64,
+    pub(crate) cpu: i64,
+}
+
+impl Found {
+    /// Notes how late an operation began.
+    pub(crate) fn late(&mut self, late: i64) {
+        let bucket = hist::bucket_of(late.max(0)) as usize;
+        if self.late.len() <= bucket {
+            self.late.resize(bucket + 1, 0);
+        }
+        self.late[bucket] += 1;
+        self.late_max = self.late_max.max(late);
+        self.over_ms += u64::from(late > 1_000_000);
+    }
+
+    /// Notes that an operation returned.
+    pub(crate) fn done(&mut self, difference: Option<String>) {
+        self.ops += 1;
+        self.end = now();
+        if let Some(difference) = difference {
+            self.differed += 1;
+            if self.examples.len() < EXAMPLES {
+                self.examples.push(difference);
+            }
+        }
+    }
+}
+
+/// Replays a plan in a place, posting each operation into `session` (a recording session's directory).
+///
+/// # Errors
+/// [`Error::Io`] if there is no memory or no thread, [`Error::Place`] if the session takes no records.
+pub fn run(plan: &Plan, place: &Place, options: Options, session: &[u8]) -> Result<Outcome, Error> {
+    if !attach::init(session) {
+        return Err(Error::place("the replay can't record itself: its session is closed or full", None));
+    }
+    let absolute = |recorded: &String| {
+        let path = place.path_of(recorded);
+        std::path::absolute(&path).map_err(Error::io("find", path))
+    };
+    let mut paths = Vec::new();
+    let mut files = Vec::new();
+    for recorded in &plan.paths {
+        let path = absolute(recorded)?;
+        let bytes = path.as_os_str().as_bytes();
+        let file = FileId::of_path(bytes);
+        post::text(TextKind::Path, file.0, bytes);
+        files.push(file.0);
+        paths.push(CString::new(bytes).map_err(|error| Error::io("use", &path)(error.into()))?);
+    }
+    let ops = plan.threads.iter().flat_map(|thread| &thread.ops);
+    let longest = |kind: CallKind| {
+        let lengths = ops.clone().filter(|op| op.call.kind() == kind).map(|op| op.length.max(0));
+        lengths.max().unwrap_or(0) as usize
+    };
+    let source = Buffer::new(longest(CallKind::Write) + (64 << 10))?;
+    if !options.zeros {
+        let noise = noise(source.length);
+        // SAFETY: both are that long, and the buffer is new.
+        unsafe { std::ptr::copy_nonoverlapping(noise.as_ptr(), source.start, source.length) };
+    }
+    let room = longest(CallKind::Read);
+    let size = match place {
+        Place::Target { size, .. } => *size as i64,
+        Place::Root(_) => 0,
+    };
+    let depth = if plan.is_block { options.depth.max(1) } else { 1 };
+    let workers = if options.engine == Engine::Psync { depth } else { 1 };
+    let shared = Shared {
+        plan,
+        options,
+        paths,
+        files,
+        size,
+        direct: if options.direct { libc::O_DIRECT } else { 0 },
+        descriptors: plan.handles.iter().map(|_| AtomicI32::new(-1)).collect(),
+        progress: plan.threads.iter().map(|_| Progress::default()).collect(),
+        source,
+        zero: now() + 20_000_000 + 50_000 * (plan.threads.len() * workers) as i64,
+    };
+    let cursors: Vec<AtomicUsize> = plan.threads.iter().map(|_| AtomicUsize::new(0)).collect();
+    let found = std::thread::scope(|scope| -> Result<Vec<Found>, Error> {
+        let mut running = Vec::new();
+        for (number, thread) in plan.threads.iter().enumerate() {
+            for _ in 0..workers.min(thread.ops.len()) {
+                let (shared, cursor) = (&shared, &cursors[number]);
+                let buffer = Buffer::new(room)?;
+                let work = move || match options.engine {
+                    Engine::Psync => shared.replay(number, thread, cursor, &buffer),
+                    Engine::IoUring => uring::replay(shared, thread, depth, &buffer),
+                };
+                let builder = std::thread::Builder::new().stack_size(STACK);
+                let started = builder.spawn_scoped(scope, work);
+                running.push(started.map_err(Error::io("start a thread for", "the replay"))?);
+            }
+        }
+        Ok(running.into_iter().map(|thread| thread.join().unwrap_or_default()).collect())
+    })?;
+    attach::image_ends(ProcessState::Exited, 0);
+    Ok(shared.sum_up(found))
+}
+
+impl Shared<'_> {
+    fn sum_up(&self, found: Vec<Found>) -> Outcome {
+        let mut outcome =
+            Outcome { recorded: (self.plan.length as f64 * self.options.scale) as i64, ..Outcome::default() };
+        let mut late: Vec<u64> = Vec::new();
+        let (mut late_max, mut over_ms) = (0, 0);
+        for one in found {
+            outcome.ops += one.ops;
+            outcome.differed += one.differed;
+            outcome.waited += one.waited;
+            outcome.took = outcome.took.max(one.end - self.zero);
+            outcome.cpu += one.cpu;
+            outcome.examples.extend(one.examples);
+            late.resize(late.len().max(one.late.len()), 0);
+            for (sum, count) in late.iter_mut().zip(&one.late) {
+                *sum += count;
+            }
+            late_max = late_max.max(one.late_max);
+            over_ms += one.over_ms;
+        }
+        outcome.examples.truncate(EXAMPLES);
+        let all: u64 = late.iter().sum();
+        let quantile = |share: u64| {
+            let mut until_here = 0;
+            let bucket = late.iter().position(|count| {
+                until_here += count;
+                until_here * 100 >= all * share
+            });
+            bucket.map_or(0, |bucket| hist::lower_bound(bucket as i64))
+        };
+        if self.options.mode == Mode::Timed && all != 0 {
+            outcome.late = Some(Late { p50: quantile(50), p99: quantile(99), max: late_max, over_ms });
+        }
+        outcome
+    }
+
+    /// Replays one thread, or a share of it.
+    fn replay(&self, number: usize, thread: &Thread, cursor: &AtomicUsize, buffer: &Buffer) -> Found {
+        // SAFETY: plain numbers.
+        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+        attach::thread_began(clock::ticks());
+        post::text(TextKind::ThreadName, 0, thread.id.to_string().as_bytes());
+        let mut found = Found::default();
+        let mut last: Option<(i64, &Op)> = None;
+        let scale = self.options.scale;
+        loop {
+            let index = cursor.fetch_add(1, Relaxed);
+            let Some(op) = thread.ops.get(index) else { break };
+            let mut waited = false;
+            for (other, until) in &self.plan.after[op.after.0 as usize..op.after.1 as usize] {
+                waited |= self.progress[*other as usize].wait(*until);
+            }
+            let due = match (self.options.mode, last) {
+                (Mode::Timed, _) => Some(self.zero + (op.start as f64 * scale) as i64),
+                (Mode::Think, Some((ended, before))) => {
+                    let think = (op.start - before.start - before.dur).max(0);
+                    Some(ended + (think as f64 * scale) as i64)
+                }
+                (Mode::Think, None) => Some(match thread.follows {
+                    Some((other, index)) => {
+                        waited |= self.progress[other as usize].wait(index);
+                        let before = &self.plan.threads[other as usize].ops[index as usize];
+                        now() + ((op.start - before.start - before.dur).max(0) as f64 * scale) as i64
+                    }
+                    None => self.zero + (op.start as f64 * scale) as i64,
+                }),
+                (Mode::Afap, None) => {
+                    if let Some((other, index)) = thread.follows {
+                        waited |= self.progress[other as usize].wait(index);
+                    }
+                    Some(self.zero)
+                }
+                (Mode::Afap, Some(_)) => None,
+            };
+            found.waited += u64::from(waited);
+            if let Some(due) = due {
+                until(due);
+                if self.options.mode == Mode::Timed {
+                    found.late(now() - due);
+                }
+            }
+            let (result, errno) = self.perform(op, buffer);
+            found.done(self.difference(op, result, errno));
+            last = Some((found.end, op));
+            self.progress[number].advance(index as u32 + 1);
+        }
+        attach::thread_ends();
+        found.cpu = thread_cpu();
+        found
+    }
+
+    /// What came out otherwise than recorded, in words.
+    pub(crate) fn difference(&self, op: &Op, result: i64, errno: i32) -> Option<String> {
+        let moved = matches!(op.call.kind(), CallKind::Read | CallKind::Write) || op.call == Call::Lseek;
+        let same = errno == op.errno && (errno != 0 || !moved || result == op.result);
+        (!same).then(|| {
+            let path = if op.path == NONE { "" } else { self.plan.paths[op.path as usize].as_str() };
+            let say = |result: i64, errno: i32| match errno {
+                0 => result.to_string(),
+                _ => std::io::Error::from_raw_os_error(errno).to_string(),
+            };
+            let (expected, found) = (say(op.result, op.errno), say(result, errno));
+            format!("{} of {path}: recorded {expected}, replayed {found}", op.call.name())
+        })
+    }
+
+    /// The descriptor of a handle; opens what was open before the recording, or came from a parent.
+    pub(crate) fn descriptor(&self, handle: u32) -> i32 {
+        let known = self.descriptors[handle as usize].load(Acquire);
+        if known >= 0 {
+            return known;
+        }
+        let this = self.plan.handles[handle as usize];
+        let fd = match this.origin {
+            Origin::Opened => return -1,
+            Origin::Before => self.open_quietly(this),
+            Origin::Inherited(from) => {
+                let parent = self.descriptor(from);
+                // SAFETY: a descriptor of this replay, or -1.
+                let fd = unsafe { libc::fcntl(parent, libc::F_DUPFD_CLOEXEC, 0) };
+                if fd >= 0 { fd } else { self.open_quietly(this) }
+            }
+        };
+        match self.descriptors[handle as usize].compare_exchange(-1, fd, AcqRel, Acquire) {
+            Ok(_) => fd,
+            Err(other) => {
+                // SAFETY: opened just above, and known to nobody.
+                unsafe { libc::close(fd) };
+                other
+            }
+        }
+    }
+
+    /// Opens a file that the plan has no open of; it isn't posted.
+    fn open_quietly(&self, handle: Handle) -> i32 {
+        let path = self.paths[handle.path as usize].as_ptr();
+        let flags = handle.flags | libc::O_CLOEXEC | self.direct;
+        // SAFETY: a NUL-terminated path.
+        unsafe {
+            let mut fd = libc::open(path, flags);
+            if fd < 0 {
+                fd = libc::open(path, flags & !libc::O_ACCMODE | libc::O_RDONLY);
+            }
+            libc::lseek(fd, handle.pos, libc::SEEK_SET);
+            fd
+        }
+    }
+
+    /// Does one operation and posts it.
+    fn perform(&self, op: &Op, buffer: &Buffer) -> (i64, i32) {
+        let fd = if op.handle == NONE { -1 } else { self.descriptor(op.handle) };
+        let pos = self.place(op);
+        let mut draft = self.draft(op, fd, pos);
+        let pending = post::begin(&draft);
+        let result = self.call(op, fd, pos, buffer);
+        let errno = if result < 0 { std::io::Error::last_os_error().raw_os_error().unwrap_or(0) } else { 0 };
+        if op.made != NONE && result >= 0 {
+            self.descriptors[op.made as usize].store(result as i32, Release);
+            if op.call != Call::Dup {
+                draft.fd = result as i32;
+            }
+        }
+        if let Some(pending) = pending {
+            post::end(&pending, &draft, result, errno as u8);
+        }
+        (result, errno)
+    }
+
+    /// The record of an operation at an offset.
+    pub(crate) fn draft(&self, op: &Op, fd: i32, pos: i64) -> Draft {
+        let none = iotrail_format::segment::NONE;
+        Draft {
+            opcode: op.call as u16,
+            kind: 0,
+            fd,
+            object: if op.path == NONE { 0 } else { self.files[op.path as usize] },
+            pos: if pos < 0 { none } else { pos },
+            length: if op.length < 0 { none } else { op.length },
+            aux: match op.call {
+                Call::Rename | Call::Link if op.path2 != NONE => self.files[op.path2 as usize],
+                Call::Fread | Call::Fwrite | Call::Fflush | Call::Fclose | Call::Readdir => 1,
+                _ => i64::from(op.flags),
+            },
+        }
+    }
+
+    /// The offset of an operation, on a target that may be smaller than the traced device.
+    pub(crate) fn place(&self, op: &Op) -> i64 {
+        let length = op.length.max(0);
+        if self.size == 0 || op.pos < 0 || op.pos + length <= self.size {
+            return op.pos;
+        }
+        let room = (self.size - length).max(0) / 512 * 512;
+        if room == 0 { 0 } else { op.pos % room / 512 * 512 }
+    }
+
+    /// Where in the noise a write at an offset begins: elsewhere each time, at a page for O_DIRECT.
+    pub(crate) fn noise_at(&self, offset: i64) -> *const u8 {
+        // SAFETY: the source is 64 KiB longer than the longest write.
+        unsafe { self.source.start.add((offset as usize / PAGE % 15) * PAGE) }
+    }
+
+    fn call(&self, op: &Op, fd: i32, pos: i64, buffer: &Buffer) -> i64 {
+        let path = if op.path == NONE { c"".as_ptr() } else { self.paths[op.path as usize].as_ptr() };
+        let into = if op.path2 == NONE { c"".as_ptr() } else { self.paths[op.path2 as usize].as_ptr() };
+        let length = op.length.max(0) as usize;
+        let offset = pos.max(0);
+        // SAFETY: paths are NUL-terminated; buffers are at least as long as the longest read, and write plus
+        // shift; attributes are plain memory.
+        unsafe {
+            let write_from = self.noise_at(offset).cast();
+            let mut attributes: libc::stat = std::mem::zeroed();
+            match op.call {
+                Call::Open | Call::Fopen | Call::Mkstemp => {
+                    let flags = match op.call {
+                        Call::Mkstemp => libc::O_RDWR | libc::O_CREAT | libc::O_EXCL,
+                        _ => op.flags,
+                    };
+                    libc::open(path, flags | libc::O_CLOEXEC, 0o644).into()
+                }
+                Call::Creat => {
+                    libc::open(path, libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC, 0o644)
+                        .into()
+                }
+                Call::Opendir => {
+                    libc::open(path, libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC).into()
+                }
+                Call::Close | Call::Fclose | Call::Closedir => {
+                    self.descriptors[op.handle as usize].store(-1, Release);
+                    libc::close(fd).into()
+                }
+                Call::Dup => libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 0).into(),
+                Call::Lseek | Call::Fseek => libc::lseek(fd, op.result.max(0), libc::SEEK_SET),
+                Call::Stat if op.flags & libc::AT_SYMLINK_NOFOLLOW != 0 => {
+                    libc::lstat(path, &raw mut attributes).into()
+                }
+                Call::Stat => libc::stat(path, &raw mut attributes).into(),
+                Call::Fstat => libc::fstat(fd, &raw mut attributes).into(),
+                Call::Access => libc::access(path, libc::F_OK).into(),
+                Call::Statfs => {
+                    let mut found: libc::statfs = std::mem::zeroed();
+                    libc::statfs(path, &raw mut found).into()
+                }
+                Call::Readlink => libc::readlink(path, buffer.start.cast(), PAGE) as i64,
+                Call::Truncate if op.handle != NONE => libc::ftruncate(fd, length as i64).into(),
+                Call::Truncate => libc::truncate(path, length as i64).into(),
+                Call::Fallocate => libc::fallocate(fd, op.flags, offset, length as i64).into(),
+                Call::Fadvise => libc::posix_fadvise(fd, offset, length as i64, op.flags).into(),
+                Call::Chmod if op.handle != NONE => libc::fchmod(fd, 0o644).into(),
+                Call::Chmod => libc::chmod(path, 0o644).into(),
+                Call::Utimes if op.handle != NONE => libc::futimens(fd, std::ptr::null()).into(),
+                Call::Utimes => libc::utimensat(libc::AT_FDCWD, path, std::ptr::null(), 0).into(),
+                Call::Rename => libc::rename(path, into).into(),
+                Call::Link => libc::link(path, into).into(),
+                Call::Unlink => libc::unlink(path).into(),
+                Call::Mkdir => libc::mkdir(path, 0o755).into(),
+                Call::Rmdir => libc::rmdir(path).into(),
+                Call::Readdir => libc::syscall(libc::SYS_getdents64, fd, buffer.start, PAGE),
+                Call::Read | Call::Readv | Call::Fread => libc::read(fd, buffer.start.cast(), length) as i64,
+                Call::Pread | Call::Preadv => libc::pread(fd, buffer.start.cast(), length, offset) as i64,
+                Call::Write | Call::Writev | Call::Fwrite | Call::Fflush => {
+                    libc::write(fd, write_from, length) as i64
+                }
+                Call::Pwrite | Call::Pwritev => libc::pwrite(fd, write_from, length, offset) as i64,
+                Call::Fsync => libc::fsync(fd).into(),
+                Call::Fdatasync => libc::fdatasync(fd).into(),
+                Call::SyncFileRange => {
+                    libc::sync_file_range(fd, offset, length as i64, op.flags as u32).into()
+                }
+                // A plan holds no other call.
+                _ => 0,
+            }
+        }
+    }
+}
+
+pub(crate) fn thread_cpu() -> i64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a valid timespec.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    time.tv_sec * 1_000_000_000 + time.tv_nsec
+}
