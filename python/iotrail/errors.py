@@ -54,3 +54,7 @@ class QueryInterrupted(QueryError):
     """A query was stopped by Ctrl-C."""
 
     exit_code = 130
+
+
+class TraceError(IotrailError):
+    """Another tool's trace can't be imported: not there, not of its format, refused by `--strict`."""

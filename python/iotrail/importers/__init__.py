@@ -1,0 +1,206 @@
+"""Other tools' traces as trails: one file per format, what they share in `base` and `source`.
+
+An importer reads by columns (Arrow's CSV reader, numpy on binaries); Python touches single records only
+where a format needs state. `run` is the whole of `iotrail import`.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from iotrail.errors import TraceError, UsageError
+from iotrail.importers import blkparse, blktrace, csv, fio, srt, strace, vscsi
+from iotrail.importers.base import Job, Options, Output, Skipped
+from iotrail.importers.source import Source
+from iotrail.units import size
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format that can be imported."""
+
+    name: str
+    # One line for --list.
+    meaning: str
+    read: Callable[[Job], None]
+    # Whether a file that begins with these bytes may be one.
+    looks_like: Callable[[bytes], bool]
+
+
+def _formats() -> Iterable[Format]:
+    yield Format("strace", "strace -f -t|-tt|-ttt -T -y, in any combination", strace.read, strace.looks_like)
+    yield Format("blkparse", "blkparse's text, in its default format", blkparse.read, blkparse.looks_like)
+    yield Format(
+        "blktrace",
+        "blktrace's per-CPU binaries: their folder or any of them",
+        blktrace.read,
+        blktrace.looks_like,
+    )
+    yield Format("fio", "fio's iologs, versions 2 and 3 (write_iolog)", fio.read, fio.looks_like)
+    yield Format("srt", "HP's SRT 1.x disk traces, binary (1992)", srt.read, srt.looks_like)
+    yield Format("vscsi", "VMware's vscsi traces, binary, versions 1 and 2", vscsi.read, vscsi.looks_like)
+    for name, (_, meaning) in csv.PRESETS.items():
+        yield Format(name, meaning, csv.reader(name), csv.preset_looks_like(name))
+    yield Format(
+        "csv",
+        "any CSV of requests: --map says which column is what, or its header",
+        csv.reader(None),
+        csv.looks_like,
+    )
+
+
+FORMATS = {format.name: format for format in _formats()}
+
+
+def guess(head: bytes) -> list[str]:
+    """Formats that a file with this beginning may be."""
+    return [name for name, format in FORMATS.items() if format.looks_like(head)]
+
+
+def run(
+    words: list[Path], output: Path | None, *, force: bool, options: Options, console: Console | None = None
+) -> Path:
+    """Import files; the first word may name their format. Returns the trail."""
+    console = console or Console(stderr=True, highlight=False, soft_wrap=True)
+    name = str(words[0])
+    # A file may be called like a format; then it is the file only if nothing else is.
+    if name in FORMATS and (len(words) > 1 or not words[0].exists()):
+        words = words[1:]
+        if not words:
+            raise UsageError(f"which file? expected: iotrail import {name} FILE…")
+    else:
+        name = ""
+    if len(words) > 1 and not name and not words[0].exists():
+        raise UsageError(
+            f"there is no format {str(words[0])!r}, nor such a file", f"formats: {', '.join(FORMATS)}"
+        )
+    sources = [Source.at(path) for path in blktrace.files(words)]
+    heads = {source.path: source.head() for source in sources}
+    for source in sources:
+        if source.size == 0 or (source.compression and not heads[source.path]):
+            if name == "blktrace":
+                continue  # a CPU that saw nothing
+            if not source.size:
+                raise TraceError(f"{source.path}: is empty: nothing to import")
+    name = name or _guess_or_fail(sources[0], heads[sources[0].path], options, console)
+    path = output or Path(_stem(sources[0].path) + ".trail")
+    began = time.monotonic()
+    skipped = Skipped(options.strict)
+    total = sum(source.size for source in sources)
+    with _progress(console, total) as advance, Output(path, force) as out:
+        for source in sources:
+            source.progress = advance
+        job = Job(name, sources, out, options, skipped)
+        FORMATS[name].read(job)
+        if not out.rows.get("file_op") and not out.rows.get("sync_op"):
+            raise _nothing(job, heads[sources[0].path])
+        job.finish()
+    _closing(console, job, path, time.monotonic() - began)
+    return path
+
+
+def _stem(path: Path) -> str:
+    """The name without what says compression and kind."""
+    name = path.name
+    for suffix in (".gz", ".xz", ".zst"):
+        name = name.removesuffix(suffix)
+    if ".blktrace." in name:
+        return name.partition(".blktrace.")[0]
+    return Path(name).stem or name
+
+
+def _guess_or_fail(source: Source, head: bytes, options: Options, console: Console) -> str:
+    if options.map:
+        return "csv"
+    candidates = guess(head)
+    if not candidates:
+        source_text = head[:60].partition(b"\n")[0].decode("utf-8", "replace")
+        raise TraceError(
+            f"{source.path}: its format isn't known; it begins with {source_text!r}",
+            "iotrail import --list shows the formats; any table of requests can be imported by\n"
+            "iotrail import csv FILE --map ts=1,unit=ms,pos=3,length=4,op=5,read=R,write=W",
+        )
+    if len(candidates) > 1:
+        raise UsageError(
+            f"{source.path}: may be {' or '.join(candidates)}",
+            "\n".join(f"iotrail import {name} {source.path}" for name in candidates),
+        )
+    console.print(f"iotrail: {source.path}: looks like {candidates[0]}", markup=False)
+    return candidates[0]
+
+
+def _nothing(job: Job, head: bytes) -> TraceError:
+    """No record could be read: the wrong format, most likely."""
+    source = job.sources[0]
+    others = [name for name in guess(head) if name != job.format]
+    shown = "".join(f"\n  {line}" for line in job.skipped.first)
+    what = f"none of its {job.read:,} {job.unit}" if job.read else f"none of its {source.size:,} bytes"
+    if others:
+        hint = f"it looks like {' or '.join(others)}: iotrail import {others[0]} {source.path}"
+    else:
+        hint = "iotrail import --list shows the formats"
+    return TraceError(f"{source.path}: {what} is an operation of format {job.format}{shown}", hint)
+
+
+class _progress:
+    """A bar on a terminal, nothing elsewhere. Its value takes the bytes read since it was last called."""
+
+    def __init__(self, console: Console, total: int) -> None:
+        self.bar = (
+            Progress(
+                TextColumn("iotrail: reading"),
+                BarColumn(),
+                DownloadColumn(binary_units=True),
+                TimeRemainingColumn(),
+                console=console,
+                transient=True,
+            )
+            if console.is_terminal
+            else None
+        )
+        self.total = total
+
+    def __enter__(self) -> Callable[[int], None]:
+        if self.bar is None:
+            return lambda _: None
+        self.bar.start()
+        bar, task = self.bar, self.bar.add_task("", total=self.total)
+        return lambda count: bar.advance(task, count)
+
+    def __exit__(self, *_: object) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+
+def _closing(console: Console, job: Job, path: Path, took: float) -> None:
+    """What was read and what came of it."""
+    rows = job.output.rows
+    waits = f" and {rows['sync_op']:,} waits" if rows.get("sync_op") else ""
+    lines = [
+        f"iotrail: {job.read:,} {job.unit} of {job.format} read in {took:.1f} s: {rows.get('file_op', 0):,} operations"
+        f"{waits} of {rows.get('process', 0):,} processes on {rows.get('file', 0):,} files",
+        *(f"iotrail: {note}" for note in job.notes),
+    ]
+    skipped = job.skipped
+    if skipped.count:
+        lines.append(
+            f"iotrail: warning: {skipped.count:,} {job.unit} left out; --strict refuses them. The first:"
+        )
+        lines += [f"  {line}" for line in skipped.first]
+    on_disk = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    lines.append(f"iotrail: {path}, {size(on_disk)}; next: iotrail report {path}")
+    for line in lines:
+        console.print(line, markup=False)
+
+
+def show_list() -> None:
+    """Print the formats."""
+    width = max(map(len, FORMATS))
+    for name, format in FORMATS.items():
+        print(f"{name:{width}}  {format.meaning}")
+    sys.stdout.flush()

@@ -1,0 +1,666 @@
+"""Block traces in columns of text, whatever the columns are: a map says which column is what.
+
+A map is a comma-separated list of `key=value`, perhaps after a preset's name: `ts=1,unit=ms,dev=2,pos=3,
+length=4,op=5,read=1,write=0,sep=space`. Columns are numbers from 1 or names of the header. Presets are
+maps too: the formats that simulators and trace archives use. Without a map the header's names tell.
+
+A block of whole lines is read at once by Arrow's CSV reader with the types expected. Only where that
+fails (a garbage number) are the block's columns read as text to find which lines are to blame.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv
+
+from iotrail.errors import TraceError, UsageError
+from iotrail.importers.base import DISCARD, FLUSH, READ, RELATIVE_START, WRITE, Actor, BlockRows, Ints, Job
+from iotrail.importers.source import Source
+
+Bools = npt.NDArray[np.bool_]
+
+_NUMERIC = ("ts", "gap", "dur", "end", "pos", "length")
+_WORDS = ("op", "flush", "dev", "who")
+_ROLES = {
+    "ts": "when the request was issued",
+    "gap": "time to the next request, instead of ts",
+    "dur": "response time",
+    "end": "when it was done, instead of dur",
+    "dev": "device",
+    "who": "host, process or thread that issued it",
+    "pos": "offset on the device",
+    "length": "size of the request",
+    "op": "read, write, flush or discard",
+    "flush": "true for a flush",
+}
+_UNITS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "100ns": 100, "ns": 1, "filetime": 100}
+_SIZES = {"bytes": 1, "b": 1, "kib": 1024, "sectors": 512, "blocks": 512}
+_SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "space": " "}
+# Words for operations that need no explanation. Numbers do: traces disagree whether 1 is a read.
+_OPS = {
+    READ: "r read reads rd rs ra get read_10 0x28 0x88",
+    WRITE: "w write writes wr ws put write_10 0x2a 0x8a",
+    FLUSH: "f flush fsync fdatasync sync syncfs",
+    DISCARD: "d discard trim unmap t",
+}
+_OP_NAMES = {"read": READ, "write": WRITE, "flush": FLUSH, "discard": DISCARD}
+_TRUE = ("1", "true", "yes", "t")
+# 1601 to 1970 in units of 100 ns: the offset between the epochs of Windows' FILETIME and Unix.
+_FILETIME_1970 = 116_444_736_000_000_000
+# Times between 2001 and 2096, in ns: what a wall clock shows and a counter from 0 doesn't.
+_WALL = (10**18, 4 * 10**18)
+# Later than this (2116), or a request of 2^62 bytes, is garbage.
+_TOP = 1 << 62
+
+
+@dataclass(frozen=True)
+class Map:
+    """Which column is what, in which unit."""
+
+    columns: dict[str, int | str]
+    # Empty: told from the first line.
+    sep: str = ""
+    header: bool | None = None
+    unit: str = "s"
+    dur_unit: str | None = None
+    pos_unit: int = 1
+    length_unit: int = 1
+    epoch: str = "auto"
+    ops: dict[str, int] = field(default_factory=dict)
+    # How a device is called: of {dev} and {who}.
+    device: str = "{dev}"
+
+
+# Preset -> its map and what it is. Field order and units are those of the readers named.
+PRESETS = {
+    "msr": (
+        "ts=1,unit=filetime,who=2,dev=3,op=4,pos=5,length=6,dur=7,dur_unit=100ns,device={who}_{dev}",
+        "MSR Cambridge: Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime (SNIA IOTTA 388)",
+    ),
+    "msr-cut": (
+        "ts=1,unit=ms,dev=2,pos=3,length=4,op=5,read=1,write=0,sep=space",
+        "windows cut from MSR Cambridge volumes: ms device offset size 1=read, in bytes",
+    ),
+    "spc": (
+        "dev=1,pos=2,pos_unit=sectors,length=3,op=4,ts=5,unit=s,device=asu{dev}",
+        "Storage Performance Council: ASU,LBA,Size,Opcode,Timestamp (SPC trace format 1.0.1)",
+    ),
+    "disksim": (
+        "ts=1,unit=ms,dev=2,pos=3,pos_unit=sectors,length=4,length_unit=sectors,op=5,read=1,write=0,sep=space",
+        "DiskSim ASCII: ms device block blocks flags, bit 0 of flags a read (DiskSim 4.0, iotrace_ascii)",
+    ),
+    "disksim-validate": (
+        "op=1,pos=3,pos_unit=sectors,length=4,length_unit=sectors,dur=5,dur_unit=us,gap=6,unit=us,sep=space",
+        "DiskSim's validation traces: R/W Hit/Miss block blocks service_us time_to_next_us",
+    ),
+    "mqsim": (
+        "ts=1,unit=ns,dev=2,pos=3,pos_unit=sectors,length=4,length_unit=sectors,op=5,read=1,write=0,sep=space",
+        "MQSim: ns device LBA sectors 1=read",
+    ),
+    "opencas": (
+        "ts=header.timestamp,unit=ns,dev=device.name,pos=io.lba,pos_unit=sectors,length=io.len,"
+        "length_unit=sectors,op=io.operation,flush=io.flush,dur=io.latency,dur_unit=ns",
+        "Open CAS iotrace --format csv: the columns header.timestamp, io.lba, io.len, io.operation …",
+    ),
+}
+
+# Header name (lower case, unit taken off) -> role.
+_NAMES = {
+    "ts": "t ts time timestamp arrival start issue issued begin datetime header.timestamp",
+    "end": "end stop complete completed completion finish",
+    "dur": "dur duration latency lat response responsetime service servicetime elapsed io.latency",
+    "dev": "dev device disk disknumber volume lun asu drive device.name",
+    "who": "who host hostname pid tid process thread cpu vm",
+    "pos": "pos offset off lba lbn sector address addr block blkno io.lba",
+    "length": "length len size bytes nbytes count sectors blocks io.len",
+    "op": "op operation type rw opcode opc io.operation action cmd command iotype",
+    "flush": "flush io.flush",
+}
+_ROLE_OF = {name: role for role, names in _NAMES.items() for name in names.split()}
+_UNIT_OF = {
+    **dict.fromkeys(("ns", "nsec"), "ns"),
+    **dict.fromkeys(("us", "µs", "usec"), "us"),
+    **dict.fromkeys(("ms", "msec"), "ms"),
+    **dict.fromkeys(("s", "sec", "secs", "seconds"), "s"),
+    **dict.fromkeys(("b", "byte", "bytes"), "bytes"),
+    **dict.fromkeys(("kb", "kib"), "kib"),
+    **dict.fromkeys(("sector", "sectors", "blocks", "lba"), "sectors"),
+}
+
+
+def parse_map(text: str) -> Map:
+    """A map as the user wrote it."""
+    given: dict[str, str] = {}
+    for item in filter(None, (item.strip() for item in text.split(","))):
+        key, found, value = item.partition("=")
+        if not found and key in PRESETS:
+            given |= dict(part.split("=", 1) for part in PRESETS[key][0].split(","))
+        elif not found or not value:
+            raise UsageError(
+                f"--map: {item!r} is neither key=value nor a preset", f"presets are {', '.join(PRESETS)}"
+            )
+        else:
+            given[key] = value
+    columns: dict[str, int | str] = {}
+    ops: dict[str, int] = {}
+    settings: dict[str, Any] = {}
+    for key, value in given.items():
+        if key in _ROLES:
+            if value.isdigit() and int(value) == 0:
+                raise UsageError(f"--map: {key}=0: columns are counted from 1")
+            columns[key] = int(value) - 1 if value.isdigit() else value
+        elif key in _OP_NAMES:
+            ops |= dict.fromkeys(value.lower().split("|"), _OP_NAMES[key])
+        elif key in ("unit", "dur_unit"):
+            settings[key] = _one_of(key, value, _UNITS) and value
+        elif key in ("pos_unit", "length_unit"):
+            settings[key] = int(value) if value.isdigit() and int(value) else _one_of(key, value, _SIZES)
+        elif key == "sep":
+            settings[key] = _one_of(key, value, _SEPARATORS)
+        elif key == "epoch":
+            settings[key] = _one_of(key, value, {name: name for name in ("auto", "unix", "none")})
+        elif key == "header":
+            settings[key] = _one_of(key, value, {"yes": 1, "no": 0}) == 1
+        elif key == "device":
+            settings[key] = value
+        else:
+            keys = [
+                *_ROLES,
+                *_OP_NAMES,
+                "unit",
+                "dur_unit",
+                "pos_unit",
+                "length_unit",
+                "sep",
+                "epoch",
+                "header",
+                "device",
+            ]
+            raise UsageError(f"--map: there is no key {key!r}", f"keys are {', '.join(keys)}")
+    return Map(columns, ops=ops, **settings)
+
+
+def _one_of(key: str, value: str, known: dict[str, Any]) -> Any:
+    if value not in known:
+        raise UsageError(f"--map: {key}={value}: expected one of {', '.join(known)}")
+    return known[value]
+
+
+def map_of_header(names: list[str], sep: str) -> Map | None:
+    """What the names of a header tell; None if they name no time, offset, size and operation."""
+    columns: dict[str, int | str] = {}
+    settings: dict[str, Any] = {}
+    for name in names:
+        plain = name.strip().strip('"').lower()
+        role = _ROLE_OF.get(plain)
+        unit = "sectors" if plain in ("lba", "lbn", "sector", "sectors", "io.lba", "io.len") else None
+        if role is None and (match := re.fullmatch(r"(.*?)[_ (\[]+([a-zµ]+)[)\]]?", plain)):
+            role, unit = _ROLE_OF.get(match[1]), _UNIT_OF.get(match[2])
+            if unit is None:
+                role = None
+        if role is None or role in columns:
+            continue
+        columns[role] = name
+        if unit is not None and role in ("ts", "dur") and unit in _UNITS:
+            settings["unit" if role == "ts" else "dur_unit"] = unit
+        elif unit is not None and role in ("pos", "length") and unit in _SIZES:
+            settings[f"{role}_unit"] = _SIZES[unit]
+    if not {"ts", "pos", "length", "op"} <= columns.keys():
+        return None
+    if "io.lba" in names:
+        return parse_map("opencas")
+    return Map(columns, sep=sep, header=True, **settings)
+
+
+def separator(line: str) -> str:
+    """What separates the columns of a line."""
+    counts = {sep: line.count(sep) for sep in (",", ";", "\t", "|")}
+    best = max(counts, key=lambda sep: counts[sep])
+    return best if counts[best] else " "
+
+
+def looks_like(head: bytes) -> bool:
+    """Whether these bytes begin with a header that names what is needed."""
+    line = head.partition(b"\n")[0].decode("utf-8", "replace").strip()
+    sep = separator(line)
+    names = [name for name in line.split(sep) if name]
+    return "io.lba" not in names and map_of_header(names, sep) is not None
+
+
+def preset_looks_like(name: str) -> Callable[[bytes], bool]:
+    """Whether the first lines have the shape of a preset's."""
+    return _SHAPES[name]
+
+
+def _all_match(
+    pattern: bytes, says: Callable[[list[tuple[bytes, ...]]], bool] = lambda _: True
+) -> Callable[[bytes], bool]:
+    """Whether nearly all of the first lines match, and their groups say so too."""
+    compiled = re.compile(pattern)
+
+    def look(head: bytes) -> bool:
+        lines = [line for line in head.split(b"\n")[:-1][:1000] if line.strip()] or [head.strip()]
+        found = [match.groups() for line in lines if (match := compiled.fullmatch(line.strip()))]
+        return len(found) * 10 >= len(lines) * 9 and says(found)
+
+    return look
+
+
+_N = rb"[ \t]+"
+_FIVE = rb"(\d+(?:\.\d+)?)" + _N + rb"(\d+)" + _N + rb"(\d+)" + _N + rb"(\d+)" + _N + rb"([01])"
+
+
+def _in_bytes(lines: list[tuple[bytes, ...]]) -> bool:
+    """Sectors come in any number, sizes in bytes in multiples of 512."""
+    return all(int(line[2]) % 512 == 0 and int(line[3]) % 512 == 0 for line in lines)
+
+
+def _whole(lines: list[tuple[bytes, ...]]) -> bool:
+    return all(b"." not in line[0] for line in lines)
+
+
+def _far_apart(lines: list[tuple[bytes, ...]]) -> bool:
+    """Times that must be ns: were they ms, 10 s and more would lie between requests."""
+    return len(lines) > 1 and abs(int(lines[-1][0]) - int(lines[0][0])) > 10_000 * (len(lines) - 1)
+
+
+_SHAPES = {
+    "msr": _all_match(rb"\d{17,18},[^,]+,\d+,(?:Read|Write),\d+,\d+,\d+"),
+    "msr-cut": _all_match(_FIVE, lambda lines: not _whole(lines) and _in_bytes(lines)),
+    "spc": _all_match(rb"\d+,\d+,\d+,[rRwW],\d+\.\d+(?:,.*)?"),
+    "disksim": _all_match(
+        _FIVE, lambda lines: not _in_bytes(lines) and not (_whole(lines) and _far_apart(lines))
+    ),
+    "disksim-validate": _all_match(rb"[RW]" + _N + rb"(?:Hit|Miss|[A-Z][a-z]+)" + (_N + rb"[\d.]+") * 4),
+    "mqsim": _all_match(_FIVE, lambda lines: _whole(lines) and not _in_bytes(lines)),
+    "opencas": lambda head: b"header.timestamp" in head[:400] and b"io.lba" in head[:400],
+}
+
+
+def reader(preset: str | None) -> Callable[[Job], None]:
+    """The importer of a preset, or of any CSV."""
+
+    def read(job: Job) -> None:
+        _read(job, preset)
+
+    return read
+
+
+def _read(job: Job, preset: str | None) -> None:
+    text = ",".join(part for part in (preset, job.options.map) if part)
+    given = parse_map(text) if text else None
+    rows = BlockRows(job)
+    state = _State(job, rows)
+    for source in job.sources:
+        state.begin(source)
+        for number, block in source.lines():
+            if number == 1:
+                block = block.removeprefix(b"\xef\xbb\xbf")
+                this, block, number = _settle(given, source, block)
+                table = _Table(this, source, job, block)
+                state.use(this)
+            job.read += table.lines(block)
+            for columns in table.read(block, number):
+                state.add(columns)
+    rows.finish(state.actors.values())
+
+
+def _settle(given: Map | None, source: Source, block: bytes) -> tuple[Map, bytes, int]:
+    """The map with columns as numbers; the block without its header; the number of its first line."""
+    first, _, rest = block.partition(b"\n")
+    line = first.decode("utf-8", "replace").strip()
+    sep = (given.sep if given else "") or separator(line)
+    if given is None:
+        names = [name.strip().strip('"') for name in line.split(sep)]
+        given = map_of_header(names, sep)
+        if given is None:
+            raise TraceError(
+                f"{source.path}:1: no header that names time, offset, size and operation: {line[:80]!r}",
+                "say which column is what: --map ts=1,unit=ms,pos=3,length=4,op=5,read=R,write=W\n"
+                f"or name a preset: {', '.join(PRESETS)}",
+            )
+    given = replace(given, sep=sep)
+    for needed in ("ts", "pos", "length", "op"):
+        if needed not in given.columns and not (needed == "ts" and "gap" in given.columns):
+            raise UsageError(f"--map: no column for {needed}: {_ROLES[needed]}")
+    names = [
+        name.strip().strip('"') for name in (line.split() if given.sep == " " else line.split(given.sep))
+    ]
+    by_name = {role: name for role, name in given.columns.items() if isinstance(name, str)}
+    for role, name in by_name.items():
+        if name not in names:
+            raise TraceError(
+                f"{source.path}:1: no column {name!r} for {role}; found {', '.join(names)[:200]}",
+                "columns can be given by number too, from 1",
+            )
+    columns: dict[str, int | str] = {
+        role: names.index(column) if isinstance(column, str) else column
+        for role, column in given.columns.items()
+    }
+    header = given.header
+    if header is None:
+        # a line of numbers where numbers must be isn't a header
+        at = [int(columns[role]) for role in _NUMERIC if role in columns]
+        words = [names[i] for i in at if i < len(names)]
+        header = bool(by_name) or (bool(words) and not any(re.match(r"[-+.\d]", word) for word in words))
+    return replace(given, columns=columns), rest if header else block, 2 if header else 1
+
+
+class _Table:
+    """The lines of one file as typed columns."""
+
+    def __init__(self, map: Map, source: Source, job: Job, sample: bytes) -> None:
+        self.map = map
+        self.source = source
+        self.job = job
+        self.at: dict[str, int] = {role: int(column) for role, column in map.columns.items()}
+        lines = self._tidy(sample[:65536]).split(b"\n", 200)[:200]
+        widths = [line.count(map.sep.encode()) + 1 for line in lines if line]
+        needed = max(self.at.values()) + 1
+        # most lines are right; lines that are too short can't be
+        enough = [width for width in widths if width >= needed]
+        self.width = max(set(enough), key=enough.count) if enough else needed
+        if widths and not enough:
+            role = max(self.at, key=lambda role: self.at[role])
+            raise TraceError(
+                f"{source.path}:1: lines have {widths[0]} columns, but {role} would be column {self.at[role] + 1}",
+                "is it another format? iotrail import --list shows them; sep=… says what separates columns",
+            )
+        self.types = {f"c{at}": self._type(role, at, lines) for role, at in self.at.items()}
+
+    def _type(self, role: str, at: int, lines: list[bytes]) -> pa.DataType:
+        if role in _WORDS:
+            return pa.dictionary(pa.int32(), pa.string())
+        fields = [line.split(self.map.sep.encode()) for line in lines]
+        values = [f[at] for f in fields if len(f) == self.width]
+        decimals = max((len(value.strip().partition(b".")[2]) for value in values), default=0)
+        if decimals == 0:
+            return pa.int64()
+        # Exact to the nanosecond, which a double isn't for times since the epoch: the decimal's unscaled
+        # value is the time in ns. More digits than that are rounded by the double.
+        scale = {"s": 9, "ms": 6, "us": 3}.get(self._unit(role), 0)
+        return pa.decimal128(38, scale) if decimals <= scale else pa.float64()
+
+    def _unit(self, role: str) -> str:
+        return (self.map.dur_unit or self.map.unit) if role == "dur" else self.map.unit
+
+    def _tidy(self, block: bytes) -> bytes:
+        """Columns that are padded with spaces to columns with one separator between them."""
+        if b"\r" in block:
+            # Arrow would end a line at a carriage return within it
+            block = block.replace(b"\r\n", b"\n").replace(b"\r", b" ")
+        if self.map.sep != " ":
+            return block
+        block = block.replace(b"\t", b" ")
+        while b"  " in block:
+            block = block.replace(b"  ", b" ")
+        return block.replace(b"\n ", b"\n").replace(b" \n", b"\n").removeprefix(b" ").removesuffix(b" ")
+
+    @staticmethod
+    def lines(block: bytes) -> int:
+        """Lines of a block."""
+        return block.count(b"\n") + (not block.endswith(b"\n") and block != b"")
+
+    def read(self, block: bytes, first: int) -> Iterator[dict[str, Any]]:
+        """Columns by role; lines that don't parse are counted and left out."""
+        if not block:
+            return
+        block = self._tidy(block)
+        if not block.isascii():
+            # Arrow shows bad lines as text: bytes that are none would break that
+            block = block.decode("utf-8", "replace").encode()
+        broken: list[tuple[int, str]] = []
+        table = self._arrow(block, self.types, broken)
+        if table is None:
+            broken.clear()
+            texts = self._arrow(block, {name: pa.string() for name in self.types}, broken)
+            columns, why = self._from_texts(texts)
+        else:
+            columns, why = self._from_typed(table)
+        keep = why == ""
+        if not keep.all() or broken:
+            self._report(block, first, broken, why)
+        if not keep.all():
+            columns = {
+                role: column.filter(pa.array(keep)) if isinstance(column, pa.Array) else column[keep]
+                for role, column in columns.items()
+            }
+        if int(keep.sum()):
+            yield columns
+
+    def _arrow(self, block: bytes, types: dict[str, pa.DataType], broken: list[tuple[int, str]]) -> Any:
+        """The columns wanted, or None if one can't be converted."""
+
+        def note(row: csv.InvalidRow) -> Literal["skip"]:
+            why = f"expected {row.expected_columns} columns, found {row.actual_columns}"
+            broken.append((row.number or 0, why))
+            return "skip"
+
+        try:
+            return csv.read_csv(
+                cast(Any, pa.py_buffer(block)),
+                # one thread, for only so are rows numbered; ingest takes the other core
+                csv.ReadOptions(
+                    use_threads=False,
+                    column_names=[f"c{i}" for i in range(self.width)],
+                    block_size=len(block) + 1,
+                ),
+                csv.ParseOptions(delimiter=self.map.sep, ignore_empty_lines=False, invalid_row_handler=note),
+                csv.ConvertOptions(
+                    column_types=types, include_columns=list(types), strings_can_be_null=False, null_values=[]
+                ),
+            ).combine_chunks()
+        except pa.ArrowInvalid as error:
+            if "Empty CSV" in str(error):
+                return pa.table({name: pa.array([], kind) for name, kind in types.items()})
+            if any(kind != pa.string() for kind in types.values()):
+                return None
+            raise TraceError(f"{self.source.path}: can't be read as columns: {error}") from None
+
+    def _column(self, table: Any, role: str) -> Any:
+        column = table.column(f"c{self.at[role]}")
+        return column.chunk(0) if column.num_chunks else pa.array([], column.type)
+
+    def _from_typed(self, table: Any) -> tuple[dict[str, Any], Any]:
+        columns: dict[str, Any] = {}
+        why = np.full(table.num_rows, "", dtype=object)
+        for role in self.at:
+            column = self._column(table, role)
+            if role in _WORDS:
+                columns[role] = column
+            elif pa.types.is_decimal(column.type):
+                # little-endian 128-bit numbers, of which times fill the lower half
+                halves = np.frombuffer(column.buffers()[1], np.int64)[2 * column.offset :][: 2 * len(column)]
+                columns[role] = np.array(halves[0::2])
+                self._blame(why, (halves[1::2] != halves[0::2] >> 63), role, "is out of range")
+            else:
+                columns[role] = self._scaled(role, column.to_numpy(), why)
+        self._check(columns, why)
+        return columns, why
+
+    def _from_texts(self, table: Any) -> tuple[dict[str, Any], Any]:
+        """The same from text, one bad value at a time."""
+        columns: dict[str, Any] = {}
+        why = np.full(table.num_rows, "", dtype=object)
+        for role in self.at:
+            texts = pc.utf8_trim_whitespace(self._column(table, role))
+            if role in _WORDS:
+                columns[role] = texts.dictionary_encode()
+                continue
+            whole = pc.match_substring_regex(texts, r"^-?[0-9]{1,18}$")
+            number = pc.match_substring_regex(texts, r"^-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$")
+            self._blame(why, ~number.to_numpy(zero_copy_only=False), role, "is no number")
+            integers = pc.if_else(whole, texts, "0").cast(pa.int64()).to_numpy()
+            doubles = pc.if_else(number, texts, "0").cast(pa.float64()).to_numpy()
+            is_whole = whole.to_numpy(zero_copy_only=False)
+            scaled = self._scaled(role, doubles, why)
+            exact = self._scaled(role, integers, why)
+            columns[role] = np.where(is_whole, exact, scaled)
+        self._check(columns, why)
+        return columns, why
+
+    def _scaled(self, role: str, values: Any, why: Any) -> Any:
+        """Numbers in their unit as ns or bytes."""
+        factor = {"pos": self.map.pos_unit, "length": self.map.length_unit}.get(role) or _UNITS[
+            self._unit(role)
+        ]
+        if role in ("ts", "end") and self.map.unit == "filetime":
+            # in ns they would be beyond 63 bits
+            values = values - _FILETIME_1970
+        beyond = ~(np.abs(values) < _TOP // factor)
+        if beyond.any():
+            self._blame(why, beyond, role, "is out of range")
+            values = np.where(beyond, 0, values)
+        if values.dtype.kind == "f":
+            return np.rint(values * factor).astype(np.int64)
+        return values * factor if factor != 1 else values
+
+    def _check(self, columns: dict[str, Any], why: Any) -> None:
+        for role in ("pos", "length", "dur", "gap"):
+            if role in columns:
+                self._blame(why, columns[role] < 0, role, "is negative")
+        ops = columns["op"]
+        words = [word.strip().lower() for word in ops.dictionary.to_pylist()]
+        known = np.array([self._op(word) for word in words], np.int64)
+        codes = known[ops.indices.to_numpy()] if len(words) else np.zeros(len(ops), np.int64)
+        if "flush" in columns:
+            flags = columns.pop("flush")
+            true = np.array([w.strip().lower() in _TRUE for w in flags.dictionary.to_pylist()], bool)
+            # A flush may carry data: then it is the write that counts.
+            if len(true):
+                codes = np.where(true[flags.indices.to_numpy()] & (columns["length"] == 0), FLUSH, codes)
+        self._blame(
+            why, codes < 0, "op", "is none of the words known; say which: --map …,read=WORD,write=WORD"
+        )
+        columns["op"] = codes.astype(np.int8)
+
+    def _op(self, word: str) -> int:
+        if word in self.map.ops:
+            return self.map.ops[word]
+        return next((op for op, words in _OPS.items() if word in words.split()), -1)
+
+    @staticmethod
+    def _blame(why: Any, bad: Bools, role: str, what: str) -> None:
+        if bad.any():
+            why[bad & (why == "")] = f"{role} {what}"
+
+    def _report(self, block: bytes, first: int, broken: list[tuple[int, str]], why: Any) -> None:
+        """Count bad lines in the order of the file, with the numbers of their lines."""
+        gone = {number - 1: reason for number, reason in broken}
+        rows = np.setdiff1d(
+            np.arange(len(why) + len(gone)), np.array(sorted(gone), np.int64), assume_unique=True
+        )
+        bad = gone | {int(rows[i]): why[i] for i in np.flatnonzero(why != "").tolist()}
+        lines = block.split(b"\n")
+        for line, reason in sorted(bad.items()):
+            if lines[line].strip():
+                self.job.skipped.line(self.source, first + line, lines[line], reason)
+            else:
+                self.job.read -= 1  # an empty line is none
+
+
+class _State:
+    """What lasts from block to block: devices, who issued, where times begin."""
+
+    def __init__(self, job: Job, rows: BlockRows) -> None:
+        self.job = job
+        self.rows = rows
+        self.base: int | None = None
+        self.clock = 0
+        self.actors: dict[str, Actor] = {}
+        self.source: Source | None = None
+
+    def begin(self, source: Source) -> None:
+        """A new file."""
+        self.source = source
+        self.clock = 0
+
+    def use(self, map: Map) -> None:
+        """A new file's map."""
+        self.map = map
+
+    def _start(self, ts: Ints) -> int:
+        """What is added to the trace's times; settled by the first."""
+        if self.base is None:
+            map, job = self.map, self.job
+            epoch = map.epoch
+            if epoch == "auto":
+                first = int(ts[0])
+                epoch = "unix" if map.unit == "filetime" or _WALL[0] < first < _WALL[1] else "none"
+            if epoch == "none":
+                job.relative(map.unit)
+            else:
+                job.absolute("100 ns since 1601" if map.unit == "filetime" else f"{map.unit} since 1970")
+            self.base = RELATIVE_START if epoch == "none" else 0
+        return self.base
+
+    def add(self, columns: dict[str, Any]) -> None:
+        """Add the requests of a block."""
+        rows = len(columns["op"])
+        if "ts" in columns:
+            ts = columns["ts"]
+        else:
+            # the gap of a line is the time to the next
+            ends = self.clock + np.cumsum(columns["gap"])
+            ts, self.clock = np.concatenate([[self.clock], ends[:-1]]), int(ends[-1])
+        base = self._start(ts)
+        dur = columns.get("dur")
+        if "end" in columns:
+            dur = np.maximum(columns["end"] - ts, 0)
+        if dur is None:
+            self.job.facts["dur"] = "unknown: the trace has no response times; 0 stands for each"
+        file, who = self._devices(columns, rows)
+        self.rows.add(
+            ts=ts + base,
+            dur=dur,
+            op=columns["op"],
+            pos=columns["pos"],
+            length=columns["length"],
+            file=file,
+            who=who,
+            thread={actor.code: actor.thread for actor in self.actors.values()},
+        )
+
+    def _devices(self, columns: dict[str, Any], rows: int) -> tuple[Ints, Ints]:
+        """The file and the thread of each request."""
+        devices, hosts = columns.get("dev"), columns.get("who")
+        if devices is None and hosts is None:
+            name = self._device("", "")
+            return np.full(rows, self.rows.file(name), np.int64), np.full(rows, self._actor(name), np.int64)
+        none = pa.DictionaryArray.from_arrays(np.zeros(rows, np.int32), pa.array([""]))
+        devices, hosts = devices if devices is not None else none, hosts if hosts is not None else none
+        dev_names, host_names = devices.dictionary.to_pylist(), hosts.dictionary.to_pylist()
+        width = max(len(host_names), 1)
+        pairs = devices.indices.to_numpy().astype(np.int64) * width + hosts.indices.to_numpy()
+        used = np.zeros(max(len(dev_names), 1) * width, bool)
+        used[pairs] = True
+        file_of, who_of = np.zeros(len(used), np.int64), np.zeros(len(used), np.int64)
+        for pair in np.flatnonzero(used).tolist():
+            dev, host = str(dev_names[pair // width]).strip(), str(host_names[pair % width]).strip()
+            name = self._device(dev, host)
+            file_of[pair] = self.rows.file(name)
+            who_of[pair] = self._actor(host or name)
+        return file_of[pairs], who_of[pairs]
+
+    def _device(self, dev: str, host: str) -> str:
+        assert self.source is not None
+        if self.job.options.device and "dev" not in self.map.columns:
+            name = self.job.options.device
+        elif "dev" not in self.map.columns:
+            name = self.source.path.name.partition(".")[0]
+        else:
+            name = self.map.device.replace("{dev}", dev).replace("{who}", host)
+            if name.isdigit():
+                name = f"disk{name}"
+        return name if name.startswith("/") else f"/dev/{name}"
+
+    def _actor(self, name: str) -> int:
+        if name not in self.actors:
+            self.actors[name] = Actor.of(self.job, len(self.actors), name)
+        return self.actors[name].code
