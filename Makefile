@@ -57,7 +57,7 @@ native:
 web:
 	@$(PYTHON) scripts/build.py web
 
-## demo: record a real database under load, print its summary, write the report
+## demo: record a real database under load, print its summary, write the report, replay it elsewhere
 demo: build
 	@scripts/packages $(POSTGRES)
 	@$(BIN)/python examples/demo/demo.py
@@ -75,7 +75,7 @@ test-python: build
 test-web: web
 	cd web && npm test --silent $(if $(NAME),-- -t '$(NAME)')
 
-## bench: print tables of cost and size beside other tools (NAME=call, load, trail, seal or report selects)
+## bench: print tables of cost and size beside other tools (NAME=call, load, trail, report, diff or import selects)
 bench: build
 	@scripts/packages $(BENCH_PACKAGES)
 	$(BIN)/pip install -q -e '.[bench]'

@@ -1,6 +1,6 @@
 """`make bench`: run the benchmarks and print their tables.
 
-    run.py [NAME…]     all, or some of: call, load, trail, report
+    run.py [NAME…]     all, or some of: call, load, trail, report, diff, import
 
 Figures of a busy machine mislead: the load average is printed first.
 """
@@ -11,7 +11,15 @@ import sys
 
 from measure import console
 
-NAMES = ("call", "load", "trail", "report")
+# Name -> its module: `import` can't be one's name.
+NAMES = {
+    "call": "call",
+    "load": "load",
+    "trail": "trail",
+    "report": "report",
+    "diff": "diff",
+    "import": "importers",
+}
 
 
 def main(names: list[str]) -> int:
@@ -22,7 +30,7 @@ def main(names: list[str]) -> int:
         return 2
     console.print(f"load average {os.getloadavg()[0]:.2f} on {len(os.sched_getaffinity(0))} cores\n")
     for name in names or NAMES:
-        importlib.import_module(name).bench()
+        importlib.import_module(NAMES[name]).bench()
     return 0
 
 

@@ -190,3 +190,138 @@ def report(
     print(path)
     if show:
         page.open_in_browser(path)
+
+
+@app.command(rich_help_panel="Ask")
+def diff(
+    a: Annotated[Path, typer.Argument(metavar="A.trail", help="The run before.", show_default=False)],
+    b: Annotated[Path, typer.Argument(metavar="B.trail", help="The run after.", show_default=False)],
+    json: Annotated[bool, typer.Option("--json", help="Print all comparisons as JSON.")] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            "--html", metavar="F.html", help="Write a page that shows them too.", show_default=False
+        ),
+    ] = None,
+    fail_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fail-on",
+            metavar="METRIC:5%",
+            help="End with 1 if such a difference is beyond noise; may be repeated.",
+        ),
+    ] = None,
+    min_effect: Annotated[
+        str, typer.Option("--min-effect", metavar="5%", help="Smallest relative change that counts.")
+    ] = "5%",
+    fdr: Annotated[
+        str, typer.Option("--fdr", metavar="0.1%", help="Share of reported differences that may be noise.")
+    ] = "0.1%",
+    map: Annotated[
+        list[str] | None,
+        typer.Option("--map", metavar="FROM=TO", help="Directory FROM of A is TO in B; may be repeated."),
+    ] = None,
+    fidelity: Annotated[bool, typer.Option("--fidelity", help="B replays A: say how faithfully.")] = False,
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", min=0, help="Print at most so many differences.", show_default=False),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the page even if it is none.")] = False,
+) -> None:
+    """Say what differs between two runs, and which differences are more than noise.
+
+    Ranked by the time a difference adds, so that the first line says why B is slower. Examples:
+
+      iotrail diff before.trail after.trail
+      iotrail diff before.trail after.trail --fail-on slower:5% --fail-on calls.fsync
+      iotrail diff app.trail replay.trail --map /srv/app=/mnt/test
+    """
+    from iotrail.diff import command
+
+    command.run(
+        a,
+        b,
+        json=json,
+        html=html,
+        fail_on=fail_on or [],
+        min_effect=min_effect,
+        fdr=fdr,
+        renamed=map or [],
+        fidelity=fidelity,
+        limit=limit,
+        force=force,
+    )
+
+
+@app.command(rich_help_panel="Ask")
+def export(
+    format: Annotated[
+        str, typer.Argument(metavar="FORMAT", help="perfetto, fio, csv, parquet or oracle-general.")
+    ],
+    trail: TrailPath,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="OUT", help="What to write.", show_default="X.FORMAT"),
+    ] = None,
+    page: Annotated[
+        int, typer.Option("--page", metavar="BYTES", help="oracle-general: bytes of an object.")
+    ] = 4096,
+    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
+) -> None:
+    """Write a trail in another tool's format."""
+    from iotrail import exporters
+    from iotrail.trail import Trail
+
+    print(exporters.export(Trail(trail), format, output, page=page, force=force))
+
+
+@app.command("import", rich_help_panel="Record and keep")
+def import_trace(
+    words: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[FORMAT] FILE…",
+            help="The trace; without FORMAT it is guessed and said.",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="X.trail", help="The trail to make.", show_default="FILE.trail"
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the trail if it exists.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Refuse the trace at the first line that doesn't parse.")
+    ] = False,
+    map: Annotated[
+        str | None,
+        typer.Option(
+            "--map",
+            metavar="K=V,…",
+            help="Which column of a CSV is what: ts=1,unit=ms,dev=2,pos=3,length=4,op=5,read=R,write=W.",
+            show_default=False,
+        ),
+    ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option("--device", help="Name of the device, where the trace has none.", show_default=False),
+    ] = None,
+    formats: Annotated[bool, typer.Option("--list", help="List the formats.")] = False,
+) -> None:
+    """Make a trail of another tool's trace: strace, blktrace, fio, CSV … Compressed files read as they are.
+
+    iotrail import strace app.strace
+    iotrail import blktrace sda.blktrace.0
+    iotrail import disk.csv.gz --map ts=time,unit=us,pos=lba,pos_unit=sectors,length=bytes,op=rw
+    """
+    from iotrail import importers
+    from iotrail.importers.base import Options
+
+    if formats:
+        importers.show_list()
+        return
+    if not words:
+        raise UsageError("which trace?", "iotrail import FILE, or iotrail import --list")
+    importers.run(words, output, force=force, options=Options(strict=strict, map=map, device=device))

@@ -8,7 +8,7 @@ import subprocess
 from collections import Counter
 
 import pytest
-from recording import new_book, read_book
+from .recording import new_book, read_book
 
 
 def _is_prime(n: int) -> bool:

@@ -8,7 +8,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from recording import until
+from .recording import until
 
 
 def test_a_second_recording_of_the_name_is_refused(build, record, work, tmp_path):

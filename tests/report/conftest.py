@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import database_trail
+from . import database_trail
 import pyarrow as pa
 import pytest
 from playwright.sync_api import Browser, sync_playwright

@@ -10,9 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from conftest import Ingest, run_report
+from .conftest import Ingest, run_report
 from playwright.sync_api import Browser
-from test_page import latency_table, opened, table_rows
+from .test_page import latency_table, opened, table_rows
 
 from iotrail import report
 from iotrail.errors import IotrailError, UsageError

@@ -1,0 +1,75 @@
+"""`--fail-on METRIC:THRESHOLD`: which differences a pipeline refuses."""
+
+import re
+from dataclasses import dataclass
+
+from iotrail.diff.compare import Comparison, Difference, describe
+from iotrail.errors import UsageError
+
+METRICS = {
+    "any": "any difference beyond noise",
+    "slower": "B's run time is longer",
+    "latency": "a call takes longer (latency.pread: that call)",
+    "calls": "a call is made more or less often (calls.fsync: that call)",
+    "bytes": "a call moves more or fewer bytes (bytes.pwrite: that call)",
+    "errors": "a call fails more or less often",
+    "throughput": "B does less a second of the same",
+    "size": "the mix of sizes changed",
+    "pattern": "the shares of consecutive, strided and irregular accesses changed",
+    "files": "files are only in one, or are used more or less",
+}
+_OF_METRIC = {"calls": "count"}
+_WORSE = {"slower": 1, "latency": 1, "throughput": -1}
+
+
+@dataclass(frozen=True)
+class Gate:
+    """One --fail-on."""
+
+    text: str
+    metric: str
+    call: str | None
+    # Smallest relative change (of shares: in points) that fails.
+    threshold: float
+
+    def refuses(self, result: Comparison) -> Difference | None:
+        """The first difference beyond noise that fails, None if all may pass."""
+        found = list(result.found)
+        if result.run_time is not None and result.run_time.significant:
+            found.insert(0, result.run_time)
+        return next((d for d in found if self._matches(d)), None)
+
+    def _matches(self, difference: Difference) -> bool:
+        if self.metric == "slower":
+            of_metric = difference.metric == "run time"
+        elif self.metric == "any":
+            of_metric = True
+        else:
+            of_metric = difference.metric == _OF_METRIC.get(self.metric, self.metric)
+        change = difference.effect * _WORSE[self.metric] if self.metric in _WORSE else abs(difference.effect)
+        return of_metric and self.call in (None, difference.subject) and change >= self.threshold
+
+
+def parse(text: str, default: float) -> Gate:
+    """`METRIC`, `METRIC:5%`, `METRIC.CALL:5%`."""
+    name, separator, number = text.partition(":")
+    metric, _, call = name.partition(".")
+    if metric not in METRICS:
+        raise UsageError(
+            f"--fail-on {text}: no metric {metric!r}",
+            "\n".join(f"{known}: {meaning}" for known, meaning in METRICS.items()),
+        )
+    return Gate(text, metric, call or None, percent(number, f"--fail-on {text}") if separator else default)
+
+
+def percent(text: str, option: str) -> float:
+    """5% or 0.05 as a share."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", text)
+    if not found or (not found[2] and float(found[1]) >= 1):
+        raise UsageError(f"{option}: expected a share, found {text!r}", "5% or 0.05")
+    return float(found[1]) / (100 if found[2] else 1)
+
+
+def line(gate: Gate, difference: Difference) -> str:
+    """What is said when a gate fails."""
+    return f"--fail-on {gate.text}: {difference.metric}: {describe(difference)}"
