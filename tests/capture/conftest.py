@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+
 from .recording import Recording, new_book
 
 # A shell's background jobs ignore SIGINT, and what they start inherits that.

@@ -8,6 +8,7 @@ import subprocess
 from collections import Counter
 
 import pytest
+
 from .recording import new_book, read_book
 
 

@@ -8,6 +8,7 @@ import subprocess
 import time
 
 import pytest
+
 from .recording import new_book, read_book, until
 
 # Scenario of programs/life.c, its arguments, its exit status, the calls it leaves unfinished.

@@ -7,6 +7,7 @@ import shlex
 import subprocess
 
 import pytest
+
 from .recording import Recording, Trail, new_book
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount small file systems")

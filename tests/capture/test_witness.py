@@ -12,6 +12,7 @@ import subprocess
 from collections import Counter
 
 import pytest
+
 from .recording import new_book, read_book
 
 # System calls of a noted form, where that is not its own name (x86-64).

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from . import drifting_runs
 import pyarrow as pa
 import pytest
 from playwright.sync_api import sync_playwright
@@ -15,6 +14,8 @@ from playwright.sync_api import sync_playwright
 from iotrail.diff import Comparison, compare
 from iotrail.diff.files import match_files
 from iotrail.trail import Trail
+
+from . import drifting_runs
 
 Make = Callable[..., Path]
 PAIRS = 5

@@ -3,14 +3,15 @@
 import json
 from pathlib import Path
 
-from . import drifting_runs
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from .test_diff import iotrail
 
 from iotrail.diff.fidelity import fidelity
 from iotrail.trail import Trail
+
+from . import drifting_runs
+from .test_diff import iotrail
 
 ORIGINAL = 8_000_000_000_000_000_011
 

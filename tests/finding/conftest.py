@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from .scene import Process, Scene, Thread
 
 Row = dict[str, Any]

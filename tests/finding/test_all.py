@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from .scene import Scene
 
 from iotrail import modules
+
+from .scene import Scene
 
 ROOT = Path(__file__).parents[2]
 FINDINGS = sorted(name for name in modules.load() if name.startswith("finding_"))

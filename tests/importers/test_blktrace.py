@@ -4,6 +4,7 @@ import random
 import struct
 
 import pytest
+
 from .blktrace_writer import DISCARD, MAGIC, PC, READ, WRITE, C, D, F, M, Q, R, X, event, process, wall_clock
 
 ROWS = "SELECT ts - 946684800000000000, dur, call, pos // 512, length, result, errno FROM file_op ORDER BY ts, pos"

@@ -10,16 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from .blktrace_writer import DISCARD, WRITE, C, D, F, M, Q, X, event, process, wall_clock
-from .test_blktrace import TEXT
-from .test_csv import PRESETS
-from .test_fio_srt_vscsi import srt, vscsi
-from .test_strace import TRACE
 
 from iotrail.errors import IotrailError
 from iotrail.importers import FORMATS
 from iotrail.importers.base import Column, Job, Options, Output, Skipped
 from iotrail.importers.source import Source
+
+from .blktrace_writer import DISCARD, WRITE, C, D, F, M, Q, X, event, process, wall_clock
+from .test_blktrace import TEXT
+from .test_csv import PRESETS
+from .test_fio_srt_vscsi import srt, vscsi
+from .test_strace import TRACE
 
 ROUNDS = int(os.environ.get("IOTRAIL_FUZZ", "60"))
 SAMPLES = {

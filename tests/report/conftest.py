@@ -6,12 +6,13 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from . import database_trail
 import pyarrow as pa
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from iotrail import native
+
+from . import database_trail
 
 Ingest = Callable[[str, dict[str, pa.Table]], Path]
 

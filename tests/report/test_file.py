@@ -10,13 +10,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from .conftest import Ingest, run_report
 from playwright.sync_api import Browser
-from .test_page import latency_table, opened, table_rows
 
 from iotrail import report
 from iotrail.errors import IotrailError, UsageError
 from iotrail.trail import Trail
+
+from .conftest import Ingest, run_report
+from .test_page import latency_table, opened, table_rows
 
 START = 1_760_000_000_000_000_000
 

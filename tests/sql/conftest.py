@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from .tiny import write_trail
 
 # A shell's background jobs ignore SIGINT, and what they start inherits that.

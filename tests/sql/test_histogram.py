@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from .tiny import ingest
 
 from iotrail.trail import Trail
+
+from .tiny import ingest
 
 
 def bucket_of(value: int) -> int:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from .tiny import ingest
 
 from iotrail.trail import Trail
+
+from .tiny import ingest
 
 PAGE = 4096
 

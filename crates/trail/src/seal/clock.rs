@@ -120,6 +120,12 @@ impl Clock {
         self.rates.push(whole);
     }
 
+    /// Forgets all pairs.
+    pub fn clear(&mut self) {
+        self.pairs.clear();
+        self.rates.clear();
+    }
+
     /// The pairs, oldest first.
     #[must_use]
     pub fn pairs(&self) -> &[Pair] {

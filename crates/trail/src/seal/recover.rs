@@ -14,6 +14,7 @@ use arrow_array::types::Int64Type;
 use iotrail_format::ids::hash63;
 use iotrail_format::schema::FILE;
 
+use super::clock::{Clock, Pair};
 use super::drain::{Drain, Output, Turn};
 use super::journal::{CARRY_NAME, Event, JOURNAL_PREFIX, Journal, Left, pieces};
 use super::rows::Rows;
@@ -56,7 +57,7 @@ pub fn recover(trail: &Path) -> Result<Recovered, Error> {
     if file.boot_id != boot_id() || !file.session_dir.is_dir() {
         let session = file.session_dir;
         let mut writer = TrailWriter::open(trail)?;
-        let rows = Rows::new(file.node, super::clock::Clock::new(0), HashSet::new());
+        let rows = Rows::new(file.node, Clock::new(0), HashSet::new());
         let mut sink = |table, batch| writer.append(table, &batch);
         rows.write_facts(
             &[recovered_fact("its session was gone: the last seconds may be missing")],
@@ -96,11 +97,13 @@ fn run(trail: &Path, mut file: SessionFile, facts: &[Fact]) -> Result<Sealed, Er
     }
     let mut writer = TrailWriter::open(trail)?;
     let known = known_files(trail, writer.snapshot())?;
-    let mut rows = Rows::new(file.node.clone(), session.clock(), known.iter().map(|(id, _)| *id).collect());
+    let carry = Left::read(&dir.join(CARRY_NAME)).ok().flatten();
+    let journals = journals(&dir)?;
+    let clock = whole_clock(session.clock(), carry.iter().chain(&journals));
+    let mut rows = Rows::new(file.node.clone(), clock, known.iter().map(|(id, _)| *id).collect());
     known.iter().for_each(|(_, path)| rows.note_mount(path.as_bytes()));
     drop(known);
 
-    let carry = Left::read(&dir.join(CARRY_NAME)).ok().flatten();
     let mut sequence = 0;
     if let Some(carry) = carry {
         sequence = carry.sequence;
@@ -108,7 +111,7 @@ fn run(trail: &Path, mut file: SessionFile, facts: &[Fact]) -> Result<Sealed, Er
     }
     let mut ended = HashSet::new();
     let mut last = None;
-    for journal in journals(&dir)? {
+    for journal in journals {
         for (event, _) in pieces(&journal.units) {
             if let Event::ProcessEnd { process, .. } = event {
                 ended.insert(process);
@@ -152,6 +155,22 @@ fn run(trail: &Path, mut file: SessionFile, facts: &[Fact]) -> Result<Sealed, Er
     SessionFile::remove(trail)?;
     session.remove();
     Ok(sealed)
+}
+
+/// The session's clock with all pairs that were left and one of now, before anything is converted: what lies
+/// after the last pair has only an estimated rate, and two estimates in one thread could swap its calls.
+fn whole_clock<'a>(mut clock: Clock, left: impl Iterator<Item = &'a Left>) -> Clock {
+    let mut pairs = clock.pairs().to_vec();
+    for journal in left {
+        pairs.extend(pieces(&journal.units).filter_map(|(event, _)| match event {
+            Event::Clock { pair, .. } => Some(pair),
+            _ => None,
+        }));
+    }
+    pairs.sort_unstable_by_key(|pair| pair.ticks);
+    clock.clear();
+    pairs.into_iter().chain([Pair::now()]).for_each(|pair| clock.push(pair));
+    clock
 }
 
 /// Journals of a session, oldest first.
