@@ -73,11 +73,13 @@ def check_version(path: Path) -> None:
 
 
 def run(arguments: list[str]) -> NoReturn:
-    """Run a native verb and end the process: exec the binary, or with `record --summary` print after it."""
+    """Run a native verb and end the process: exec the binary, or print after `record --summary` and `replay`."""
     path = binary()
     check_version(path)
     if wants_summary(arguments):
         _record_and_summarise(path, arguments)
+    if arguments[0] == "replay":
+        _replay_and_judge(path, arguments)
     try:
         # as iotrail, so that its usage lines say what the user typed
         os.execv(path, ["iotrail", *arguments])
@@ -87,14 +89,30 @@ def run(arguments: list[str]) -> NoReturn:
 
 def _record_and_summarise(path: Path, arguments: list[str]) -> NoReturn:
     """Record, then print the summary of the trail that the recorder says it wrote."""
-    with tempfile.NamedTemporaryFile(prefix="iotrail-announce-") as announced:
-        status = _wait_for(path, ["iotrail", "record", "--announce", announced.name, *arguments[1:]])
-        trail = os.fsdecode(Path(announced.name).read_bytes()).rstrip("\n")
+    status, trail = _announced(path, arguments)
     if trail:
         from iotrail import summary
 
         summary.show(trail)
     sys.exit(status)
+
+
+def _replay_and_judge(path: Path, arguments: list[str]) -> NoReturn:
+    """Replay, then print how faithful that was."""
+    status, said = _announced(path, arguments)
+    if said:
+        from iotrail.diff import fidelity
+
+        fidelity.judge(said)
+    sys.exit(status)
+
+
+def _announced(path: Path, arguments: list[str]) -> tuple[int, str]:
+    """Run a verb; its exit status and what it announced when it was done, nothing if it wasn't."""
+    with tempfile.NamedTemporaryFile(prefix="iotrail-announce-") as announced:
+        verb, *rest = arguments
+        status = _wait_for(path, ["iotrail", verb, "--announce", announced.name, *rest])
+        return status, os.fsdecode(Path(announced.name).read_bytes()).rstrip("\n")
 
 
 def _wait_for(path: Path, argv: list[str]) -> int:

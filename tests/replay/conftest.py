@@ -38,12 +38,25 @@ def iotrail(native: Path) -> Iotrail:
 
 
 @pytest.fixture
-def replay(iotrail: Iotrail, tmp_path: Path) -> Callable[..., tuple[Path, dict[str, Any]]]:
-    """Replays a trail; the trail that makes, and how it went."""
+def replay(tmp_path: Path) -> Callable[..., tuple[Path, dict[str, Any]]]:
+    """Replays a trail by the command; the trail that makes, and how faithful it was."""
 
     def run(trail: Path, *arguments: object) -> tuple[Path, dict[str, Any]]:
         output = tmp_path / f"{trail.stem}.again.trail"
-        done = iotrail("replay", trail, "-o", output, "--force", "--json", *arguments)
+        command = [
+            sys.executable,
+            "-m",
+            "iotrail",
+            "replay",
+            trail,
+            "-o",
+            output,
+            "--force",
+            "--json",
+            *arguments,
+        ]
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
         return output, json.loads(done.stdout)
 
     return run

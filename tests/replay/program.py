@@ -54,6 +54,32 @@ for thread in threads:
 for thread in threads:
     thread.join()
 
+# one makes and removes directories in which the other works
+turn = threading.Barrier(2)
+
+
+def makes() -> None:
+    for i in range(20):
+        os.mkdir(at(f"round{i}"))
+        turn.wait()
+        turn.wait()
+        os.rmdir(at(f"round{i}"))
+
+
+def fills() -> None:
+    for i in range(20):
+        turn.wait()
+        os.close(os.open(at(f"round{i}/file"), os.O_WRONLY | os.O_CREAT))
+        os.unlink(at(f"round{i}/file"))
+        turn.wait()
+
+
+threads = [threading.Thread(target=work) for work in (makes, fills)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+
 # a child with a descriptor of its parent's
 log = os.open(at("log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 os.write(log, b"parent\n")

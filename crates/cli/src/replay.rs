@@ -65,6 +65,9 @@ pub struct Args {
     /// Print how it went as JSON
     #[arg(long)]
     json: bool,
+    /// Write how it went to this file instead of stdout
+    #[arg(long, value_name = "FILE", hide = true)]
+    announce: Option<PathBuf>,
     /// Do the operations; the session is in the environment
     #[arg(long, hide = true)]
     worker: bool,
@@ -204,83 +207,50 @@ fn host(args: &Args, plan: &Plan, place: &Place) -> Result<ExitCode, Failure> {
     let status = host
         .wait(&mut child)
         .map_err(|error| Failure::new(format!("cannot wait for the replay: {error}")))?;
-    let outcome: Option<serde_json::Value> = serde_json::from_str(&said).ok();
+    let mut outcome: Option<serde_json::Value> = serde_json::from_str(&said).ok();
     let mut facts: Vec<Fact> = Vec::new();
-    if let Some(outcome) = &outcome {
+    if let Some(outcome) = &mut outcome {
+        describe(args, place, outcome)?;
         facts.push(("replay".into(), Some(outcome.to_string())));
     }
     sealer.finish(&facts)?;
-    let Some(outcome) = outcome.filter(|_| status.success()) else {
+    let Some(mut outcome) = outcome.filter(|_| status.success()) else {
         return Err(Failure::new(format!("the replay ended early ({status})"))
             .hint(format!("{} holds what it did", output.display())));
     };
-    if args.json {
-        println!("{outcome}");
-    } else {
-        table(args, plan, &outcome, &output);
+    if let Some(why) = outcome["stopped"].as_str() {
+        return Err(Failure::new(format!("the replay ended early: {why}"))
+            .hint(format!("{} holds what it did", output.display())));
+    }
+    outcome["trail"] = text(&output);
+    outcome["replay_of"] = text(&args.trail);
+    outcome["json"] = args.json.into();
+    match &args.announce {
+        None => println!("{outcome}"),
+        Some(file) => std::fs::write(file, outcome.to_string())
+            .map_err(|error| Failure::new(format!("cannot write {}: {error}", file.display())))?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// How faithful the run was.
-fn table(args: &Args, plan: &Plan, outcome: &serde_json::Value, output: &Path) {
-    let number = |name: &str| outcome[name].as_i64().unwrap_or(0);
-    let time = |ns: i64| {
-        if ns.abs() >= 1_000_000_000 {
-            format!("{:.3} s", ns as f64 / 1e9)
-        } else if ns.abs() >= 1_000_000 {
-            format!("{:.2} ms", ns as f64 / 1e6)
-        } else {
-            format!("{:.1} µs", ns as f64 / 1e3)
-        }
-    };
-    let (took, recorded, ops) = (number("took"), number("recorded"), number("ops"));
-    let share = |part: i64, whole: i64| if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 };
-    let mut lines = vec![
-        ("operations", format!("{ops} by {} threads", plan.threads.len())),
-        (
-            "run time",
-            format!(
-                "{} replayed, {} recorded ({:+.1} %)",
-                time(took),
-                time(recorded),
-                share(took - recorded, recorded)
-            ),
-        ),
-    ];
-    if let Some(late) = outcome["late"].as_object() {
-        let of = |name: &str| late.get(name).and_then(serde_json::Value::as_i64).unwrap_or(0);
-        lines.push((
-            "lateness",
-            format!(
-                "p50 {}, p99 {}, max {}; {:.2} % over 1 ms",
-                time(of("p50")),
-                time(of("p99")),
-                time(of("max")),
-                share(of("over_ms"), ops)
-            ),
-        ));
-    }
-    lines.push((
-        "came out differently",
-        format!("{} ({:.2} %)", number("differed"), share(number("differed"), ops)),
-    ));
-    for example in outcome["examples"].as_array().into_iter().flatten() {
-        lines.push(("", example.as_str().unwrap_or_default().to_owned()));
-    }
-    lines.push(("waited for another thread", number("waited").to_string()));
-    let left_out: u64 = plan.left_out.values().sum();
-    if left_out > 0 {
-        let mut most: Vec<_> = plan.left_out.iter().collect();
-        most.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-        let names: Vec<String> = most.iter().take(4).map(|(name, count)| format!("{count} {name}")).collect();
-        lines.push(("not replayed", format!("{left_out}: {}", names.join(", "))));
-    }
-    println!("Replay of {}", args.trail.display());
-    for (name, text) in lines {
-        println!("  {name:<26} {text}");
-    }
-    println!("  {:<26} {}", "trail", output.display());
+/// Adds how it was done to how it went: who compares the two trails needs both.
+fn describe(args: &Args, place: &Place, outcome: &mut serde_json::Value) -> Result<(), Failure> {
+    let (place, one) = place.whole()?;
+    outcome[if one { "target" } else { "root" }] = text(&place);
+    outcome["mode"] = word(args.mode);
+    outcome["engine"] = word(args.engine);
+    outcome["scale"] = args.scale.into();
+    outcome["fold"] = args.fold.into();
+    Ok(())
+}
+
+fn text(path: &Path) -> serde_json::Value {
+    path.display().to_string().into()
+}
+
+/// A choice as it is typed.
+fn word(choice: impl clap::ValueEnum) -> serde_json::Value {
+    choice.to_possible_value().map(|value| value.get_name().to_owned()).into()
 }
 
 fn bytes(number: u64) -> String {

@@ -102,7 +102,7 @@ pub struct Thread {
 pub struct Plan {
     /// The threads that do something.
     pub threads: Vec<Thread>,
-    /// Absolute paths as recorded.
+    /// Absolute paths as recorded, and the directories they lie in.
     pub paths: Vec<String>,
     /// Descriptors.
     pub handles: Vec<Handle>,
@@ -110,8 +110,6 @@ pub struct Plan {
     pub after: Vec<(u32, u32)>,
     /// Paths that have to exist.
     pub needs: BTreeMap<u32, Need>,
-    /// Calls that are not replayed, by name, with how many.
-    pub left_out: BTreeMap<&'static str, u64>,
     /// From the first operation's start to the last one's return.
     pub length: i64,
     /// Whether all operations are reads, writes and flushes of one file: a trace of a block device.
@@ -123,10 +121,13 @@ pub struct Plan {
 }
 
 /// A path while the plan is made.
-#[derive(Default)]
 struct Name {
+    /// The directory it lies in; [`NONE`] for what lies in the root.
+    parent: u32,
     /// Whether it is known by now if it existed before.
     settled: bool,
+    /// Whether some call found directories all the way to it.
+    reached: bool,
     /// The path whose content this one has had since a rename.
     content_of: Option<u32>,
     /// How far the trail itself has written it.
@@ -137,11 +138,23 @@ struct Name {
     used: Vec<(u32, u32, i64)>,
 }
 
+impl Name {
+    /// Notes the last use of a thread.
+    fn note_use(&mut self, me: (u32, u32, i64)) {
+        match self.used.iter_mut().find(|user| user.0 == me.0) {
+            Some(user) => *user = me,
+            None => self.used.push(me),
+        }
+    }
+}
+
 struct Maker<'a> {
     plan: Plan,
     names: Vec<Name>,
     path_of: HashMap<i64, u32>,
+    by_name: HashMap<String, u32>,
     files: &'a HashMap<i64, String>,
+    calls: HashMap<&'static str, Call>,
     threads: HashMap<i64, u32>,
     process_of: HashMap<i64, i64>,
     parent_of: HashMap<i64, i64>,
@@ -183,7 +196,9 @@ pub fn plan(trail: &Path) -> Result<Plan, Error> {
         plan: Plan::default(),
         names: Vec::new(),
         path_of: HashMap::new(),
+        by_name: HashMap::new(),
         files: &files,
+        calls: Call::ALL.iter().map(|call| (call.name(), *call)).collect(),
         threads: HashMap::new(),
         process_of,
         parent_of,
@@ -197,8 +212,8 @@ pub fn plan(trail: &Path) -> Result<Plan, Error> {
     while let Some(row) = rows.next()? {
         maker.add(&row);
     }
+    maker.settle_directories();
     let mut plan = maker.plan;
-    plan.threads.retain(|thread| !thread.ops.is_empty());
     if plan.threads.is_empty() {
         return Err(Error::Empty { path: trail.to_owned() });
     }
@@ -214,7 +229,7 @@ pub fn plan(trail: &Path) -> Result<Plan, Error> {
 
 impl Maker<'_> {
     fn add(&mut self, row: &FileOp<'_>) {
-        let Some(call) = Call::ALL.iter().copied().find(|call| call.name() == row.call) else { return };
+        let Some(call) = self.calls.get(row.call).copied() else { return };
         if self.zero == i64::MIN {
             self.zero = row.ts;
         }
@@ -241,19 +256,15 @@ impl Maker<'_> {
             after: (0, 0),
         };
         let how = how(call, row.fd.is_some());
-        if how == How::Not || (how != How::Descriptor && path == NONE) {
-            *self.plan.left_out.entry(call.name()).or_default() += 1;
+        if how == How::Not || path == NONE {
             return;
+        }
+        if op.errno != libc::ENOTDIR {
+            self.reach(path);
         }
         if how == How::Descriptor {
             let descriptor = row.fd.unwrap_or(-1);
-            // What closes or duplicates a socket or a pipe is not I/O on a file.
-            let Some(handle) = self.handle(process, descriptor, path, op.pos) else {
-                *self.plan.left_out.entry(call.name()).or_default() += 1;
-                return;
-            };
-            op.handle = handle;
-            op.path = self.plan.handles[handle as usize].path;
+            op.handle = self.handle(process, descriptor, path, op.pos);
         }
 
         let next = self.plan.threads.len() as u32;
@@ -310,21 +321,51 @@ impl Maker<'_> {
         }
     }
 
+    /// What lies on the way to a name that was looked for is a directory, though only its attributes were read.
+    fn settle_directories(&mut self) {
+        for name in self.names.iter().filter(|name| name.reached) {
+            if let Some(need @ Need::File(0)) = self.plan.needs.get_mut(&name.parent) {
+                *need = Need::Directory;
+            }
+        }
+    }
+
     /// The path of a file; [`NONE`] for what has no path: pipes, sockets, deleted and unknown files.
     fn path(&mut self, file: i64) -> u32 {
         if let Some(path) = self.path_of.get(&file) {
             return *path;
         }
-        let path = match self.files.get(&file) {
-            Some(path) if path.starts_with('/') => {
-                self.plan.paths.push(path.clone());
-                self.names.push(Name::default());
-                self.plan.paths.len() as u32 - 1
-            }
+        let files = self.files;
+        let path = match files.get(&file) {
+            Some(path) if path.starts_with('/') => self.intern(path),
             _ => NONE,
         };
         self.path_of.insert(file, path);
         path
+    }
+
+    /// A path and the directories it lies in.
+    fn intern(&mut self, path: &str) -> u32 {
+        if let Some(known) = self.by_name.get(path) {
+            return *known;
+        }
+        let parent = match path.rsplit_once('/') {
+            Some((parent, _)) if !parent.is_empty() => self.intern(parent),
+            _ => NONE,
+        };
+        let new = self.plan.paths.len() as u32;
+        self.plan.paths.push(path.to_owned());
+        self.by_name.insert(path.to_owned(), new);
+        self.names.push(Name {
+            parent,
+            settled: false,
+            reached: false,
+            content_of: None,
+            written: 0,
+            changed: None,
+            used: Vec::new(),
+        });
+        new
     }
 
     fn new_handle(&mut self, handle: Handle) -> u32 {
@@ -334,14 +375,14 @@ impl Maker<'_> {
         self.plan.handles.len() as u32 - 1
     }
 
-    /// The handle of a descriptor; none if it isn't one of a file with a path.
-    fn handle(&mut self, process: i64, fd: i64, path: u32, pos: i64) -> Option<u32> {
+    /// The handle of a descriptor of the file with this path.
+    fn handle(&mut self, process: i64, fd: i64, path: u32, pos: i64) -> u32 {
         // Traces of block devices name a file and no descriptor.
         let key = if fd < 0 { (process, -2 - i64::from(path)) } else { (process, fd) };
         // A close that was not seen (exec, close_range) leaves an entry of another file.
-        let fits = |handle: &u32| path == NONE || self.plan.handles[*handle as usize].path == path;
+        let fits = |handle: &u32| self.plan.handles[*handle as usize].path == path;
         if let Some(handle) = self.open.get(&key).copied().filter(fits) {
-            return Some(handle);
+            return handle;
         }
         let mut ancestor = self.parent_of.get(&process).copied();
         for _ in 0..64 {
@@ -352,12 +393,9 @@ impl Maker<'_> {
                     self.new_handle(Handle { origin: Origin::Inherited(handle), pos: pos.max(0), ..parents });
                 self.opened_by[made as usize] = self.opened_by[handle as usize];
                 self.open.insert(key, made);
-                return Some(made);
+                return made;
             }
             ancestor = self.parent_of.get(&id).copied();
-        }
-        if path == NONE {
-            return None;
         }
         let name = &mut self.names[path as usize];
         if !name.settled {
@@ -367,7 +405,7 @@ impl Maker<'_> {
         let flags = libc::O_RDWR;
         let made = self.new_handle(Handle { path, origin: Origin::Before, flags, pos: pos.max(0) });
         self.open.insert(key, made);
-        Some(made)
+        made
     }
 
     fn use_handle(&mut self, handle: u32, me: (u32, u32), call: Call, after: &mut Vec<(u32, u32)>) {
@@ -398,27 +436,41 @@ impl Maker<'_> {
         changes: bool,
         after: &mut Vec<(u32, u32)>,
     ) {
-        let name = &mut self.names[path as usize];
         let earlier = |(thread, index, ended): &(u32, u32, i64)| {
             (*thread != me.0 && *ended <= start).then_some((*thread, *index))
         };
+        // All directories on the way have to be there; the one it lies in is not empty meanwhile.
+        let mut parent = self.names[path as usize].parent;
+        if parent != NONE {
+            self.names[parent as usize].note_use((me.0, me.1, end));
+        }
+        while parent != NONE {
+            let directory = &self.names[parent as usize];
+            after.extend(directory.changed.as_ref().and_then(earlier));
+            parent = directory.parent;
+        }
+        let name = &mut self.names[path as usize];
         after.extend(name.changed.as_ref().and_then(earlier));
         if changes {
             after.extend(name.used.iter().filter_map(earlier));
             name.used.clear();
             name.changed = Some((me.0, me.1, end));
-        } else if let Some(user) = name.used.iter_mut().find(|user| user.0 == me.0) {
-            *user = (me.0, me.1, end);
         } else {
-            name.used.push((me.0, me.1, end));
+            name.note_use((me.0, me.1, end));
+        }
+    }
+
+    /// Notes that a call found directories all the way to a path.
+    fn reach(&mut self, path: u32) {
+        let mut path = path;
+        while path != NONE && !self.names[path as usize].reached {
+            self.names[path as usize].reached = true;
+            path = self.names[path as usize].parent;
         }
     }
 
     /// What a successful operation says about what was there before.
     fn learn(&mut self, op: &Op) {
-        if op.path == NONE {
-            return;
-        }
         let path = op.path;
         let settled = std::mem::replace(&mut self.names[path as usize].settled, true);
         let mut need = |need: Need| {

@@ -3,6 +3,7 @@
 //! Each recorded thread has a thread here, so that its operations follow each other as they did. A trace of a
 //! block device may have several (`depth`): its requests overlapped, and whoever is free takes the next.
 
+use std::collections::HashSet;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::ptr::null_mut;
@@ -80,10 +81,6 @@ pub struct Options {
 pub struct Outcome {
     /// Operations done.
     pub ops: u64,
-    /// Operations whose success, error or bytes moved were not those recorded.
-    pub differed: u64,
-    /// The first of those, in words.
-    pub examples: Vec<String>,
     /// Operations that had to wait for one of another thread.
     pub waited: u64,
     /// From the first operation's start to the last one's return, ns.
@@ -92,8 +89,10 @@ pub struct Outcome {
     pub recorded: i64,
     /// In mode timed: how late operations began, ns.
     pub late: Option<Late>,
-    /// CPU time of the threads that replayed, beyond nothing: user and system, ns.
+    /// CPU time of the threads that replayed, user and system, the system calls' own included, ns.
     pub cpu: i64,
+    /// Why a thread could not go on, if one couldn't.
+    pub stopped: Option<String>,
 }
 
 /// Distribution of lateness, ns, by the log-linear histogram.
@@ -111,8 +110,6 @@ pub struct Late {
 
 /// Sleep ends this much early; the rest is spun, because a sleeper wakes some tens of microseconds late.
 const SPIN: i64 = 50_000;
-/// Differences told in words.
-const EXAMPLES: usize = 5;
 /// Stack of a replaying thread: it calls nothing deep.
 const STACK: usize = 256 << 10;
 /// Alignment of buffers.
@@ -236,14 +233,13 @@ pub(crate) struct Shared<'a> {
 #[derive(Default)]
 pub(crate) struct Found {
     pub(crate) ops: u64,
-    differed: u64,
-    examples: Vec<String>,
     waited: u64,
     late: Vec<u64>,
     late_max: i64,
     over_ms: u64,
     pub(crate) end: i64,
     pub(crate) cpu: i64,
+    pub(crate) stopped: Option<String>,
 }
 
 impl Found {
@@ -259,15 +255,9 @@ impl Found {
     }
 
     /// Notes that an operation returned.
-    pub(crate) fn done(&mut self, difference: Option<String>) {
+    pub(crate) fn done(&mut self) {
         self.ops += 1;
         self.end = now();
-        if let Some(difference) = difference {
-            self.differed += 1;
-            if self.examples.len() < EXAMPLES {
-                self.examples.push(difference);
-            }
-        }
     }
 }
 
@@ -285,15 +275,18 @@ pub fn run(plan: &Plan, place: &Place, options: Options, session: &[u8]) -> Resu
     };
     let mut paths = Vec::new();
     let mut files = Vec::new();
-    for recorded in &plan.paths {
+    let ops = plan.threads.iter().flat_map(|thread| &thread.ops);
+    let named: HashSet<u32> = ops.clone().flat_map(|op| [op.path, op.path2]).collect();
+    for (recorded, number) in plan.paths.iter().zip(0..) {
         let path = absolute(recorded)?;
         let bytes = path.as_os_str().as_bytes();
         let file = FileId::of_path(bytes);
-        post::text(TextKind::Path, file.0, bytes);
+        if named.contains(&number) {
+            post::text(TextKind::Path, file.0, bytes);
+        }
         files.push(file.0);
         paths.push(CString::new(bytes).map_err(|error| Error::io("use", &path)(error.into()))?);
     }
-    let ops = plan.threads.iter().flat_map(|thread| &thread.ops);
     let longest = |kind: CallKind| {
         let lengths = ops.clone().filter(|op| op.call.kind() == kind).map(|op| op.length.max(0));
         lengths.max().unwrap_or(0) as usize
@@ -353,11 +346,10 @@ impl Shared<'_> {
         let (mut late_max, mut over_ms) = (0, 0);
         for one in found {
             outcome.ops += one.ops;
-            outcome.differed += one.differed;
             outcome.waited += one.waited;
             outcome.took = outcome.took.max(one.end - self.zero);
             outcome.cpu += one.cpu;
-            outcome.examples.extend(one.examples);
+            outcome.stopped = outcome.stopped.or(one.stopped);
             late.resize(late.len().max(one.late.len()), 0);
             for (sum, count) in late.iter_mut().zip(&one.late) {
                 *sum += count;
@@ -365,7 +357,6 @@ impl Shared<'_> {
             late_max = late_max.max(one.late_max);
             over_ms += one.over_ms;
         }
-        outcome.examples.truncate(EXAMPLES);
         let all: u64 = late.iter().sum();
         let quantile = |share: u64| {
             let mut until_here = 0;
@@ -426,29 +417,14 @@ impl Shared<'_> {
                     found.late(now() - due);
                 }
             }
-            let (result, errno) = self.perform(op, buffer);
-            found.done(self.difference(op, result, errno));
+            self.perform(op, buffer);
+            found.done();
             last = Some((found.end, op));
             self.progress[number].advance(index as u32 + 1);
         }
         attach::thread_ends();
         found.cpu = thread_cpu();
         found
-    }
-
-    /// What came out otherwise than recorded, in words.
-    pub(crate) fn difference(&self, op: &Op, result: i64, errno: i32) -> Option<String> {
-        let moved = matches!(op.call.kind(), CallKind::Read | CallKind::Write) || op.call == Call::Lseek;
-        let same = errno == op.errno && (errno != 0 || !moved || result == op.result);
-        (!same).then(|| {
-            let path = if op.path == NONE { "" } else { self.plan.paths[op.path as usize].as_str() };
-            let say = |result: i64, errno: i32| match errno {
-                0 => result.to_string(),
-                _ => std::io::Error::from_raw_os_error(errno).to_string(),
-            };
-            let (expected, found) = (say(op.result, op.errno), say(result, errno));
-            format!("{} of {path}: recorded {expected}, replayed {found}", op.call.name())
-        })
     }
 
     /// The descriptor of a handle; opens what was open before the recording, or came from a parent.
@@ -494,7 +470,7 @@ impl Shared<'_> {
     }
 
     /// Does one operation and posts it.
-    fn perform(&self, op: &Op, buffer: &Buffer) -> (i64, i32) {
+    fn perform(&self, op: &Op, buffer: &Buffer) {
         let fd = if op.handle == NONE { -1 } else { self.descriptor(op.handle) };
         let pos = self.place(op);
         let mut draft = self.draft(op, fd, pos);
@@ -510,7 +486,6 @@ impl Shared<'_> {
         if let Some(pending) = pending {
             post::end(&pending, &draft, result, errno as u8);
         }
-        (result, errno)
     }
 
     /// The record of an operation at an offset.

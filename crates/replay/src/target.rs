@@ -1,7 +1,7 @@
 //! Where a replay happens, and whether it may.
 
 use std::fs;
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::plan::Plan;
@@ -64,6 +64,7 @@ impl Place {
                     "unmount it first",
                 ));
             }
+            refuse_held(path)?;
             block_size(path)?
         } else if found.is_file() {
             found.len()
@@ -75,7 +76,7 @@ impl Place {
         };
         let writes =
             plan.threads.iter().flat_map(|thread| &thread.ops).any(|op| op.call.kind() == CallKind::Write);
-        if writes && !overwrite && size != 0 && !is_blank(path)? {
+        if writes && !overwrite && size != 0 && !is_blank(path, size)? {
             return Err(Error::place(
                 format!("{} holds data, which the writes of the trail would replace", path.display()),
                 "--overwrite says that it may be lost",
@@ -88,6 +89,18 @@ impl Place {
             ));
         }
         Ok(Self::Target { path: path.to_owned(), size })
+    }
+
+    /// Where all of it lies, absolute, and whether that is one file for all paths.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if there is no current directory.
+    pub fn whole(&self) -> Result<(PathBuf, bool), Error> {
+        let (path, one) = match self {
+            Self::Root(path) => (path, false),
+            Self::Target { path, .. } => (path, true),
+        };
+        Ok((std::path::absolute(path).map_err(Error::io("find", path))?, one))
     }
 
     /// Where a recorded path lies.
@@ -108,13 +121,37 @@ impl Place {
     }
 }
 
-/// Whether the first mebibyte holds nothing but zeros.
-fn is_blank(path: &Path) -> Result<bool, Error> {
-    use std::io::Read as _;
-    let mut start = Vec::new();
+/// Whether there is nothing but zeros at 128 places over a file's or device's size, its ends included. That finds
+/// any file system or database; a lone block elsewhere needs luck.
+fn is_blank(path: &Path, size: u64) -> Result<bool, Error> {
+    const PLACES: u64 = 128;
+    const AT_EACH: usize = 256 << 10;
     let file = fs::File::open(path).map_err(Error::io("open", path))?;
-    file.take(1 << 20).read_to_end(&mut start).map_err(Error::io("read", path))?;
-    Ok(start.iter().all(|byte| *byte == 0))
+    let mut found = vec![0; AT_EACH];
+    let last = size.saturating_sub(AT_EACH as u64);
+    for place in 0..PLACES {
+        let at = (u128::from(last) * u128::from(place) / u128::from(PLACES - 1)) as u64;
+        let count = file.read_at(&mut found, at).map_err(Error::io("read", path))?;
+        if found[..count].iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+        if last == 0 {
+            break;
+        }
+    }
+    Ok(true)
+}
+
+/// Refuses a device that something else holds: swap, RAID, a volume manager, a file system of another namespace.
+fn refuse_held(path: &Path) -> Result<(), Error> {
+    match fs::OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(path) {
+        Ok(_) => Ok(()),
+        Err(error) if error.raw_os_error() == Some(libc::EBUSY) => Err(Error::place(
+            format!("{} is in use by the system", path.display()),
+            "lsblk shows what uses it",
+        )),
+        Err(error) => Err(Error::io("open", path)(error)),
+    }
 }
 
 /// Where a device or one of its partitions is mounted.

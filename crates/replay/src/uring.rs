@@ -32,7 +32,13 @@ pub(crate) fn replay(shared: &Shared<'_>, thread: &Thread, depth: usize, buffer:
     post::text(TextKind::ThreadName, 0, thread.id.to_string().as_bytes());
     let mut found = Found::default();
     let entries = depth.next_power_of_two().max(2) as u32;
-    let Ok(mut ring) = IoUring::new(entries) else { return found };
+    let mut ring = match IoUring::new(entries) {
+        Ok(ring) => ring,
+        Err(error) => {
+            found.stopped = Some(format!("no io_uring of {entries} entries: {error}"));
+            return found;
+        }
+    };
     let timed = shared.options.mode == Mode::Timed;
     let mut flights: Vec<Flight<'_>> = vec![None; depth];
     let mut free: Vec<usize> = (0..depth).rev().collect();
@@ -76,7 +82,7 @@ pub(crate) fn replay(shared: &Shared<'_>, thread: &Thread, depth: usize, buffer:
         if let Err(error) = submitted
             && !matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY))
         {
-            found.done(Some(format!("io_uring stopped: {error}")));
+            found.stopped = Some(format!("io_uring stopped: {error}"));
             break;
         }
         for done in ring.completion() {
@@ -87,7 +93,7 @@ pub(crate) fn replay(shared: &Shared<'_>, thread: &Thread, depth: usize, buffer:
                 moved => (i64::from(moved), 0),
             };
             post::completed(&shared.draft(op, shared.descriptor(op.handle), pos), start, result, errno as u8);
-            found.done(shared.difference(op, result, errno));
+            found.done();
             free.push(slot);
         }
     }

@@ -37,7 +37,7 @@ def run(
     directories = [_directories(text) for text in renamed]
     first, second = Trail(a), Trail(b)
     if fidelity:
-        replayed = fidelity_of(first, second, renamed=directories)
+        replayed = fidelity_of(first, second)
         if json:
             print(json_text.dumps(replayed.as_dict(), indent=1, ensure_ascii=False))
         else:

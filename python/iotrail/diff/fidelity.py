@@ -1,54 +1,70 @@
-"""How faithfully trail B replays trail A: `iotrail diff --fidelity`, and the table that ends a replay.
+"""How faithfully a replay did what its original did: the table that ends `iotrail replay`; `iotrail diff --fidelity`
+shows it again.
 
-A replay names each thread by the id of the thread it replays; the k-th operation on a file of one is the k-th of the
-other. Several threads of one name share its operations, in the order of their starts.
+A replay names each thread by the id of the thread it replays and says in its trail where it was done. An operation of
+it is the k-th like it of its thread (same call, file, offset, length), and replays the k-th like it of the original.
 """
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+import json
+import os
+from dataclasses import asdict, dataclass
 from typing import Any
 
-import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from iotrail.diff.files import match_files
-from iotrail.diff.run import files_of
+from iotrail import schema
 from iotrail.errors import IotrailError
 from iotrail.trail import Trail
 from iotrail.units import duration
 
-# Operations that differ, shown as examples.
+# Operations that came out differently, shown as examples.
 EXAMPLES = 5
+# Calls that were not replayed, named in the table.
+NAMED = 4
 
 
-@dataclass
+@dataclass(frozen=True)
 class Fidelity:
-    """A replay beside its original. Times are ns."""
+    """A replay (b) beside its original (a). Times are ns."""
 
-    # Between the first operation's start and the last one's end.
+    # How it was replayed: think, afap or timed; psync or io_uring; the factor on all recorded times.
+    mode: str
+    engine: str
+    scale: float
+    # Between the first operation's start and the last one's end; a's times the scale.
     run_time_a: int
     run_time_b: int
     threads_a: int
     threads_b: int
     operations_a: int
     operations_b: int
+    # Operations of a that have their replay.
     matched: int
-    # Matched operations that are the same call, at the same place of the same file, of the same length.
-    in_order: int
-    # Of those, how many failed, or returned something else, in one only.
+    # The others, by call.
+    not_replayed: dict[str, int]
+    # Matched operations that began before one of their thread that had begun earlier.
+    out_of_order: int
+    # Matched operations that failed otherwise, or moved another number of bytes.
     failed_differently: int
     returned_differently: int
-    # How much later than in A operations began, from the promptest one on; None without a matched one.
-    late_p50: int | None
-    late_p99: int | None
-    late_max: int | None
-    first_differences: list[dict[str, Any]] = field(default_factory=list)
+    # How much later than in a operations began. Mode timed measured it against the clock; in the others, which hold
+    # no schedule, it is relative to the promptest operation.
+    late_p50: int
+    late_p99: int
+    late_max: int
+    late_over_ms: int
+    # Operations that had to wait for one of another thread.
+    waited: int
+    # CPU time of the replaying threads, with the kernel's on their behalf.
+    cpu: int
+    # The most frequent of those: call, path, how each ended, times, and offset and results of the first.
+    differences: list[dict[str, Any]]
 
     @property
     def run_time_error(self) -> float | None:
-        """Of B's run time, relative to A's."""
+        """Of b's run time, relative to a's."""
         return self.run_time_b / self.run_time_a - 1 if self.run_time_a else None
 
     def as_dict(self) -> dict[str, Any]:
@@ -56,145 +72,212 @@ class Fidelity:
         return asdict(self) | {"run_time_error": self.run_time_error}
 
 
-def fidelity(a: Trail, b: Trail, *, renamed: Sequence[tuple[str, str]] = (), scale: float = 1.0) -> Fidelity:
-    """Compare a replay with its original, whose times were multiplied by `scale`."""
+def fidelity(a: Trail, b: Trail) -> Fidelity:
+    """Compare a replay with its original.
+
+    Raises:
+        IotrailError: `b` is no trail of a replay, or replays none of `a`'s operations.
+    """
+    facts = _facts(b)
     connection = a.connection
-    files = match_files(files_of(a), files_of(b), renamed)
-    same = pa.table(
-        {
-            "a": pa.array([p.a for p in files.both], pa.string()),
-            "b": pa.array([p.b for p in files.both], pa.string()),
-        }
-    )
-    connection.register("_same_path", same)
     a.prepare("file_op file")
     for table in ("file_op", "file", "thread"):
         connection.execute(f"CREATE OR REPLACE TEMP VIEW _b_{table} AS {b.source(table)}")
-    matched = """
-        CREATE OR REPLACE TEMP TABLE _matched AS
-        WITH first AS (
-            SELECT *, ROW_NUMBER() OVER (PARTITION BY thread ORDER BY ts) AS k FROM file_op
-        ),
-        named AS (
-            SELECT o.*, TRY_CAST(t.name AS BIGINT) AS original
-            FROM _b_file_op AS o
-            JOIN (SELECT thread, MAX(name) AS name FROM _b_thread GROUP BY thread) AS t USING (thread)
-        ),
-        second AS (
-            SELECT *, ROW_NUMBER() OVER (PARTITION BY original ORDER BY ts) AS k FROM named WHERE original IS NOT NULL
-        ),
-        other AS (
-            SELECT f.file AS file_a, MAX(g.file) AS file_b
-            FROM _same_path AS s
-            JOIN file AS f ON f.path = s.a
-            JOIN _b_file AS g ON g.path = s.b
-            GROUP BY f.file
-        )
+    statements = _matching(facts)
+    for statement in statements:
+        with a.errors(statement):
+            connection.execute(statement)
+    counted = _one(
+        a,
+        """
         SELECT
-            a.thread, a.k, a.ts AS ts_a, b.ts AS ts_b, a.ts + COALESCE(a.dur, 0) AS end_a,
-            b.ts + COALESCE(b.dur, 0) AS end_b,
-            a.call AS call_a, b.call AS call_b, a.pos AS pos_a, b.pos AS pos_b, a.length AS length_a,
-            b.length AS length_b, a.errno AS errno_a, b.errno AS errno_b, a.result AS result_a, b.result AS result_b,
-            a.file AS file_a, b.file AS file_b,
-            a.call = b.call AND a.pos IS NOT DISTINCT FROM b.pos AND a.length IS NOT DISTINCT FROM b.length
-            AND COALESCE(o.file_b, a.file) IS NOT DISTINCT FROM b.file AS same,
-            -- what open and the like return is a descriptor: another number means nothing
-            a.call NOT IN ('open', 'creat', 'dup', 'mkstemp', 'fcntl', 'fopen', 'opendir', 'fdopen', 'mmap')
-            AND a.result IS DISTINCT FROM b.result AS other_result
-        FROM first AS a
-        JOIN second AS b ON b.original = a.thread AND b.k = a.k
-        LEFT JOIN other AS o ON o.file_a = a.file"""
-    with a.errors(matched):
-        connection.execute(matched)
-        row = connection.execute(
-            """
-            WITH late AS (
-                SELECT MIN(ts_a) OVER () AS a0, MIN(ts_b) OVER () AS b0, * FROM _matched
-            ),
-            shifted AS (
-                SELECT *, (ts_b - b0) - CAST((ts_a - a0) * $scale AS BIGINT) AS late FROM late
-            )
-            SELECT
-                COUNT(*), COUNT(*) FILTER (WHERE same), COUNT(*) FILTER (WHERE same AND errno_a <> errno_b),
-                COUNT(*) FILTER (WHERE same AND errno_a = errno_b AND other_result),
-                quantile_disc(late, 0.5) - MIN(late), quantile_disc(late, 0.99) - MIN(late), MAX(late) - MIN(late),
-                MAX(end_a) - MIN(ts_a), MAX(end_b) - MIN(ts_b)
-            FROM shifted""",
-            {"scale": scale},
-        ).fetchone()
-        assert row is not None
-        counted = connection.execute("""
-            SELECT
-                (SELECT COUNT(*) FROM file_op), (SELECT COUNT(*) FROM _b_file_op),
-                (SELECT COUNT(DISTINCT thread) FROM file_op),
-                (SELECT COUNT(DISTINCT name) FROM _b_thread WHERE TRY_CAST(name AS BIGINT) IS NOT NULL)""").fetchone()
-        assert counted is not None
-        examples = connection.execute(
-            """
-            SELECT m.thread, m.k, m.call_a, m.call_b, f.path AS path_a, g.path AS path_b, m.pos_a, m.pos_b, m.length_a,
-                m.length_b, m.result_a, m.result_b, m.errno_a, m.errno_b
-            FROM _matched AS m
-            LEFT JOIN (SELECT file, MAX(path) AS path FROM file GROUP BY file) AS f ON f.file = m.file_a
-            LEFT JOIN (SELECT file, MAX(path) AS path FROM _b_file GROUP BY file) AS g ON g.file = m.file_b
-            WHERE NOT m.same OR m.errno_a <> m.errno_b OR m.other_result
-            ORDER BY m.ts_a LIMIT $most""",
-            {"most": EXAMPLES},
-        )
-        names = [column[0] for column in examples.description]
-        differ = [dict(zip(names, values, strict=True)) for values in examples.fetchall()]
-    if row[0] == 0:
+            (SELECT COUNT(*) FROM file_op) AS operations_a, (SELECT COUNT(*) FROM _b_file_op) AS operations_b,
+            (SELECT COUNT(DISTINCT thread) FROM file_op) AS threads_a,
+            (SELECT COUNT(DISTINCT original) FROM _b) AS threads_b,
+            (SELECT COUNT(*) FROM _matched) AS matched,
+            (SELECT MAX(ts + COALESCE(dur, 0)) - MIN(ts) FROM file_op) AS run_time_a,
+            (SELECT MAX(ts + COALESCE(dur, 0)) - MIN(ts) FROM _b) AS run_time_b""",
+    )
+    if counted["matched"] == 0:
         raise IotrailError(
             f"{b.path}: no operation of it replays one of {a.path}",
-            "--fidelity compares a replay with its original: `iotrail replay` names its threads by the original's; "
-            "`iotrail diff` without it compares any two runs",
+            f"it says that it replays {facts.get('of')}" if facts.get("of") else None,
         )
-    return Fidelity(
-        run_time_a=row[7],
-        run_time_b=row[8],
-        threads_a=counted[2],
-        threads_b=counted[3],
-        operations_a=counted[0],
-        operations_b=counted[1],
-        matched=row[0],
-        in_order=row[1],
-        failed_differently=row[2],
-        returned_differently=row[3],
-        late_p50=row[4],
-        late_p99=row[5],
-        late_max=row[6],
-        first_differences=differ,
+    counted["run_time_a"] = round(counted["run_time_a"] * facts["scale"])
+    moved = "call_a IN ({})".format(
+        ", ".join(
+            f"'{c.name}'" for c in schema.load().calls if c.kind in ("read", "write") or c.name == "lseek"
+        )
     )
+    differs = f"(errno_a <> errno_b OR ({moved} AND result_a IS DISTINCT FROM result_b))"
+    judged = _one(
+        a,
+        f"""
+        WITH late AS (
+            SELECT *, ts_b - (MIN(ts_b) OVER ())
+                - CAST((ts_a - (MIN(ts_a) OVER ())) * $scale AS BIGINT) AS late,
+                ts_a < LAG(ts_a) OVER (PARTITION BY thread ORDER BY ts_b, ts_a) AS behind
+            FROM _matched
+        )
+        SELECT
+            COUNT(*) FILTER (WHERE behind) AS out_of_order,
+            COUNT(*) FILTER (WHERE errno_a <> errno_b) AS failed_differently,
+            COUNT(*) FILTER (WHERE errno_a = errno_b AND {differs}) AS returned_differently,
+            quantile_disc(late, 0.5) - MIN(late) AS late_p50, quantile_disc(late, 0.99) - MIN(late) AS late_p99,
+            MAX(late) - MIN(late) AS late_max,
+            COUNT(*) FILTER (WHERE late > 1000000 + (SELECT MIN(late) FROM late)) AS late_over_ms
+        FROM late""",
+        scale=facts["scale"],
+    )
+    if facts.get("late"):
+        judged |= {f"late_{name}": facts["late"][name] for name in ("p50", "p99", "max", "over_ms")}
+    missing = a.connection.execute("""
+        SELECT a.call, COUNT(*) FROM _a AS a ANTI JOIN _b AS b ON b.original = a.thread AND b.alike = a.alike AND b.k = a.k
+        GROUP BY ALL ORDER BY 2 DESC, 1""").fetchall()
+    examples = _rows(
+        a,
+        f"""
+        SELECT m.call_a AS call, f.path, m.errno_a, m.errno_b, COUNT(*) AS times,
+            arg_min(m.pos, m.ts_a) AS pos, arg_min(m.result_a, m.ts_a) AS result_a, arg_min(m.result_b, m.ts_a) AS result_b
+        FROM _matched AS m
+        LEFT JOIN (SELECT file, MAX(path) AS path FROM file GROUP BY file) AS f ON f.file = m.file
+        WHERE {differs}
+        GROUP BY ALL ORDER BY times DESC, MIN(m.ts_a) LIMIT {EXAMPLES}""",
+    )
+    return Fidelity(
+        mode=facts["mode"],
+        engine=facts["engine"],
+        scale=facts["scale"],
+        waited=facts["waited"],
+        cpu=facts["cpu"],
+        not_replayed=dict(missing),
+        differences=examples,
+        **counted,
+        **judged,
+    )
+
+
+def _facts(b: Trail) -> dict[str, Any]:
+    """What a replay says in its trail of how it was done."""
+    found = b.rows_of("SELECT name, value FROM recording WHERE name IN ('replay', 'replay_of')")
+    texts = {row["name"]: row["value"] for row in found}
+    if "replay" not in texts:
+        raise IotrailError(
+            f"{b.path}: is no replay",
+            "`iotrail replay` makes one; `iotrail diff` without --fidelity compares any two runs",
+        )
+    facts: dict[str, Any] = json.loads(texts["replay"])
+    return facts | {"of": texts.get("replay_of")}
+
+
+def _matching(facts: dict[str, Any]) -> list[str]:
+    """Statements that make `_a`, `_b` (operations with what they are like, and the how-manieth of those) and `_matched`."""
+    # One target stands for whatever was traced; under a root each path lies below it.
+    root = facts.get("root")
+    below = "'{}'".format(root.rstrip("/").replace("'", "''")) if root else None
+    file_a = "COALESCE(o.file_b, 0)" if below else "0"
+    file_b = "COALESCE(file, 0)" if below else "0"
+    # Folded offsets are others than the trace's.
+    pos = "0" if facts.get("fold") else "COALESCE(pos, -1)"
+
+    def alike(file: str) -> str:
+        return f"hash(call, {file}, {pos}, COALESCE(length, -1))"
+
+    def numbered(thread: str) -> str:
+        return f"SELECT *, ROW_NUMBER() OVER (PARTITION BY {thread}, alike ORDER BY ts) AS k FROM known"
+
+    other = (
+        f"""
+        LEFT JOIN (
+            SELECT f.file AS file_a, MAX(g.file) AS file_b
+            FROM file AS f JOIN _b_file AS g ON g.path = {below} || f.path
+            GROUP BY f.file
+        ) AS o ON o.file_a = file_op.file"""
+        if below
+        else ""
+    )
+    columns = "ts, dur, call, file, pos, length, result, errno"
+    return [
+        f"""
+        CREATE OR REPLACE TEMP TABLE _a AS
+        WITH known AS (SELECT thread, {columns}, {alike(file_a)} AS alike FROM file_op {other})
+        {numbered("thread")}""",
+        f"""
+        CREATE OR REPLACE TEMP TABLE _b AS
+        WITH known AS (
+            SELECT TRY_CAST(t.name AS BIGINT) AS original, {columns}, {alike(file_b)} AS alike
+            FROM _b_file_op JOIN (SELECT thread, MAX(name) AS name FROM _b_thread GROUP BY thread) AS t USING (thread)
+        )
+        {numbered("original")}""",
+        """
+        CREATE OR REPLACE TEMP TABLE _matched AS
+        SELECT
+            a.thread, a.ts AS ts_a, b.ts AS ts_b, a.call AS call_a, a.file, a.pos, a.length,
+            a.errno AS errno_a, b.errno AS errno_b, a.result AS result_a, b.result AS result_b
+        FROM _a AS a JOIN _b AS b ON b.original = a.thread AND b.alike = a.alike AND b.k = a.k""",
+    ]
+
+
+def _rows(trail: Trail, sql: str, **values: object) -> list[dict[str, Any]]:
+    with trail.errors(sql):
+        found = trail.connection.execute(sql, values or None)
+        names = [column[0] for column in found.description]
+        return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+
+
+def _one(trail: Trail, sql: str, **values: object) -> dict[str, Any]:
+    (row,) = _rows(trail, sql, **values)
+    return row
+
+
+def judge(said: str) -> None:
+    """Print how faithful the replay was of which `iotrail-native replay` says this."""
+    outcome = json.loads(said)
+    result = fidelity(Trail(outcome["replay_of"]), Trail(outcome["trail"]))
+    if outcome["json"]:
+        print(json.dumps(result.as_dict() | {"trail": outcome["trail"]}, indent=1, ensure_ascii=False))
+    else:
+        show(result)
+        print(f"next: iotrail diff {outcome['replay_of']} {outcome['trail']}")
 
 
 def show(result: Fidelity) -> None:
     """Print the fidelity table."""
     console = Console(highlight=False)
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    error = result.run_time_error
-    for name, value in (
-        ("run time", f"{duration(result.run_time_b)}, recorded {duration(result.run_time_a)}"),
-        ("run-time error", "–" if error is None else f"{error:+.2%}"),
-        ("lateness p50 / p99 / max", " / ".join("–" if x is None else duration(x) for x in (result.late_p50, result.late_p99, result.late_max))),
-        ("operations", f"{result.operations_b:,} of {result.operations_a:,}, {result.threads_b} threads of {result.threads_a}"),
-        ("order, place and length kept", f"{result.in_order:,} of {result.matched:,} ({result.in_order / result.matched:.2%})"),
-        ("failed differently", f"{result.failed_differently:,}"),
-        ("returned something else", f"{result.returned_differently:,}"),
-    ):  # fmt: skip
-        table.add_row(Text(name, style="dim"), value)
-    console.print(Text("Fidelity", style="bold underline"))
-    console.print(table)
-    for row in result.first_differences:
-        console.print(
-            Text(
-                f"  operation {row['k']:,} of thread {row['thread']}: "
-                f"{_operation(row, 'a')}; replayed {_operation(row, 'b')}",
-                style="yellow",
-            )
+    matched, error = result.matched, result.run_time_error
+    share = "" if error is None else f" ({error:+.1%})"
+    scaled = f" × {result.scale:g}" if result.scale != 1 else ""
+    late = (
+        f"p50 {duration(result.late_p50)}, p99 {duration(result.late_p99)}, max {duration(result.late_max)}"
+    )
+    rows = [
+        ("run time", f"{duration(result.run_time_b)}, recorded {duration(result.run_time_a)}{scaled}{share}"),
+        ("lateness", f"{late}; {result.late_over_ms / matched:.2%} over 1 ms"),
+        ("operations", f"{matched:,} of {result.operations_a:,}, by {result.threads_b:,} of {result.threads_a:,} threads"),
+        ("failed differently", f"{result.failed_differently:,} ({result.failed_differently / matched:.2%})"),
+        ("moved other bytes", f"{result.returned_differently:,} ({result.returned_differently / matched:.2%})"),
+        ("order kept", f"{1 - result.out_of_order / matched:.2%}; {result.waited:,} waited for another thread"),
+    ]  # fmt: skip
+    if result.not_replayed:
+        named = list(result.not_replayed.items())
+        words = ", ".join(f"{count:,} {call}" for call, count in named[:NAMED])
+        rows.append(
+            ("not replayed", f"{sum(result.not_replayed.values()):,}: {words}{' …' * (len(named) > NAMED)}")
         )
+    for name, value in rows:
+        table.add_row(Text(name, style="dim"), value)
+    console.print(
+        Text(f"Fidelity of the replay (--mode {result.mode}, --engine {result.engine})", style="bold")
+    )
+    console.print(table)
+    for row in result.differences:
+        place = f", first at {row['pos']:,}" if row["pos"] is not None else ""
+        times = f" ({row['times']:,} times{place})" if row["times"] > 1 else ""
+        line = f"  {row['call']} {row['path'] or ''}: recorded {_ended(row, 'a')}, replayed {_ended(row, 'b')}{times}"
+        console.print(Text(line, style="yellow"), soft_wrap=True)
 
 
-def _operation(row: dict[str, Any], side: str) -> str:
-    place = f" at {row[f'pos_{side}']:,}" if row[f"pos_{side}"] is not None else ""
-    length = f" of {row[f'length_{side}']:,}" if row[f"length_{side}"] is not None else ""
-    ended = f"errno {row[f'errno_{side}']}" if row[f"errno_{side}"] else f"→ {row[f'result_{side}']}"
-    return f"{row[f'call_{side}']} {row[f'path_{side}'] or ''}{place}{length} {ended}"
+def _ended(row: dict[str, Any], side: str) -> str:
+    number = row[f"errno_{side}"]
+    return os.strerror(number) if number else f"{row[f'result_{side}']}"
