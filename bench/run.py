@@ -1,6 +1,6 @@
 """`make bench`: run the benchmarks and print their tables.
 
-    run.py [NAME…]     all, or some of: call, load, trail, report, diff, import
+    run.py [NAME…]     all, or some of: call, load, trail, report, replay, diff, import
 
 Figures of a busy machine mislead: the load average is printed first.
 """
@@ -17,6 +17,7 @@ NAMES = {
     "load": "load",
     "trail": "trail",
     "report": "report",
+    "replay": "replay",
     "diff": "diff",
     "import": "importers",
 }
