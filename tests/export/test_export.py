@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -94,9 +95,35 @@ def test_perfetto(trail: Trail, tmp_path: Path) -> None:
         SELECT COUNT(*) AS n, SUM(CAST(ts + dur AS HUGEINT)) AS t
         FROM (SELECT ts, dur FROM file_op UNION ALL SELECT ts, dur FROM sync_op) WHERE dur IS NOT NULL""")[0]
     assert (len(ends), sum(p.timestamp for p in ends)) == (ended["n"], ended["t"])
-    pwrites = [p for p in begins if p.track_event.name == "pwrite"]
+    texts: dict[str, dict[int, str]] = {}
+    for packet in trace.packet:
+        for field, entries in packet.interned_data.ListFields():
+            known = texts.setdefault(field.name, {})
+            known |= {e.iid: e.str.decode() if field.name.endswith("values") else e.name for e in entries}
+    names, kinds = texts["event_names"], texts["event_categories"]
+    counted = Counter(names[p.track_event.name_iid] for p in begins)
+    assert counted == {row["call"]: row["n"] for row in calls}
+    results = [
+        a.int_value
+        for p in begins
+        for a in p.track_event.debug_annotations
+        if texts["debug_annotation_names"][a.name_iid] == "result"
+    ]
+    of_all = "SELECT result FROM file_op UNION ALL SELECT result FROM sync_op"
+    expected = trail.rows_of(
+        f"SELECT COUNT(result) AS n, SUM(result) AS total, MIN(result) AS least FROM ({of_all})"
+    )[0]
+    assert (len(results), sum(results), min(results)) == tuple(expected.values()) and min(results) == -1
+    pwrites = [p.track_event for p in begins if names[p.track_event.name_iid] == "pwrite"]
+    assert {kinds[iid] for event in pwrites for iid in event.category_iids} == {"write"}
     arguments = [
-        {a.name: a.string_value or a.int_value for a in p.track_event.debug_annotations} for p in pwrites
+        {
+            texts["debug_annotation_names"][a.name_iid]: texts["debug_annotation_string_values"].get(
+                a.string_value_iid, a.int_value
+            )
+            for a in event.debug_annotations
+        }
+        for event in pwrites
     ]
     assert sorted(a["pos"] for a in arguments) == [i * 5000 for i in range(97)]
     assert all(a["length"] == a["result"] == 5000 and a["path"].endswith("with a space") for a in arguments)

@@ -5,16 +5,24 @@ field 1 of Trace. Slices carry path, pos, length, result and errno as debug anno
 ns since the epoch.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import pyarrow as pa
+import pyarrow.compute as pc
+from google.protobuf.internal import encoder
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as protos
 
+from iotrail import schema
+from iotrail.exporters.messages import Part, encode, length_of
 from iotrail.trail import Trail
 
+PACKET, EVENT, ANNOTATION = protos.TracePacket, protos.TrackEvent, protos.DebugAnnotation
 # One writer: tracks, names and states belong to a sequence.
 SEQUENCE = 1
+CALLS = tuple(call.name for call in schema.load().calls)
+KINDS = (*dict.fromkeys(call.kind for call in schema.load().calls), "wait")
 ARGUMENTS = ("path", "pos", "length", "result", "errno")
 # (name, unit, query) of the counters; a bucket without a row is 0.
 COUNTERS = (
@@ -27,9 +35,7 @@ COUNTERS = (
 def write(trail: Trail, output: Path, **_: object) -> None:
     """Write the trace."""
     with output.open("wb") as file:
-        first = protos.TracePacket()
-        first.sequence_flags = protos.TracePacket.SEQ_INCREMENTAL_STATE_CLEARED
-        _put(file, first)
+        _interned(trail, file)
         _tracks(trail, file)
         for columns in _rows(trail):
             _slices(file, columns)
@@ -83,46 +89,111 @@ def _tracks(trail: Trail, file: BinaryIO) -> None:
         _put(file, packet)
 
 
-def _rows(trail: Trail) -> Iterator[dict[str, list[Any]]]:
-    """All calls, in order of time, the outer of two that begin together first."""
+def _interned(trail: Trail, file: BinaryIO) -> None:
+    """Texts that come again and again, by number: calls, kinds, names of arguments, and paths by the rank of their id."""
+    packet = protos.TracePacket()
+    packet.sequence_flags = protos.TracePacket.SEQ_INCREMENTAL_STATE_CLEARED
+    data = packet.interned_data
+    for number, call in enumerate(CALLS, 1):
+        data.event_names.add(iid=number, name=call)
+    for number, kind in enumerate(KINDS, 1):
+        data.event_categories.add(iid=number, name=kind)
+    for number, name in enumerate(ARGUMENTS, 1):
+        data.debug_annotation_names.add(iid=number, name=name)
+    # Small messages of their own: a file may have a path of thousands of bytes, a trail hundreds of thousands.
+    _put(file, packet)
+    trail.prepare("file")
+    trail.connection.execute("""
+        CREATE OR REPLACE TEMP TABLE _perfetto_path AS
+        SELECT node, file, path, ROW_NUMBER() OVER (ORDER BY node, file) AS number FROM file WHERE path IS NOT NULL""")
+    paths = trail.connection.execute("SELECT number, path FROM _perfetto_path ORDER BY number")
+    while rows := paths.fetchmany(1000):
+        packet = protos.TracePacket()
+        packet.sequence_flags = protos.TracePacket.SEQ_NEEDS_INCREMENTAL_STATE
+        for number, path in rows:
+            packet.interned_data.debug_annotation_string_values.add(iid=number, str=path.encode())
+        _put(file, packet)
+
+
+def _rows(trail: Trail) -> Iterator[dict[str, Any]]:
+    """All calls as numpy columns, thread by thread in order of time, the outer of two that begin together first."""
     query = """
-        SELECT ts, dur, thread, call, kind, path, pos, length, result, errno FROM (
-            SELECT ts, dur, thread, call, kind, path, pos, length, result, errno FROM op
+        SELECT o.ts, o.ts + o.dur AS until, o.thread, o.call, o.kind, p.number AS path, o.pos, o.length, o.result,
+            NULLIF(o.errno, 0) AS errno
+        FROM (
+            SELECT ts, dur, node, thread, call, kind, file, pos, length, result, errno FROM op
             UNION ALL
-            SELECT ts, dur, thread, call, 'wait', NULL, NULL, length, result, errno FROM sync_op
-        ) ORDER BY thread, ts, dur DESC NULLS FIRST"""
+            SELECT ts, dur, node, thread, call, 'wait', NULL, NULL, length, result, errno FROM sync_op
+        ) AS o
+        LEFT JOIN _perfetto_path AS p ON p.node = o.node AND p.file = o.file
+        ORDER BY o.thread, o.ts, o.dur DESC NULLS FIRST"""
     relation = trail.query(query)
     with trail.errors(query):
-        for batch in relation.to_arrow_reader(1 << 16):
-            yield batch.to_pydict()
+        for batch in relation.to_arrow_reader(1 << 18):
+            yield {name: batch.column(name) for name in batch.schema.names}
 
 
-def _slices(file: BinaryIO, columns: dict[str, list[Any]]) -> None:
-    for ts, dur, thread, call, kind, *arguments in zip(*columns.values(), strict=True):
-        packet = protos.TracePacket()
-        packet.timestamp = ts
-        event = packet.track_event
-        event.type = protos.TrackEvent.TYPE_SLICE_BEGIN
-        event.track_uuid = thread
-        event.name = call
-        event.categories.append(kind)
-        for name, value in zip(ARGUMENTS, arguments, strict=True):
-            if value is None or (name == "errno" and not value):
-                continue
-            annotation = event.debug_annotations.add()
-            annotation.name = name
-            if isinstance(value, str):
-                annotation.string_value = value
-            else:
-                annotation.int_value = value
-        _put(file, packet)
-        # a call that never returned has no end: Perfetto shows it so
-        if dur is not None:
-            end = protos.TracePacket()
-            end.timestamp = ts + dur
-            end.track_event.type = protos.TrackEvent.TYPE_SLICE_END
-            end.track_event.track_uuid = thread
-            _put(file, end)
+def _numbers(column: Any) -> tuple[Any, Any]:
+    """A column as unsigned numbers (a negative one as its two's complement, as int64 is written), and where it has one."""
+    return column.fill_null(0).to_numpy(zero_copy_only=False).view("uint64"), column.is_valid().to_numpy(
+        zero_copy_only=False
+    )
+
+
+def _codes(column: Any, names: Sequence[str]) -> Any:
+    """The interned numbers of names."""
+    return (pc.index_in(column, value_set=pa.array(names, column.type)).to_numpy().astype("uint64")) + 1
+
+
+def _slices(file: BinaryIO, columns: dict[str, Any]) -> None:
+    """A packet where each call begins and one where it ends; one that never returned has no end: so it is shown."""
+    rows = len(columns["ts"])
+    track = Part(_tag(EVENT, "track_uuid"), _numbers(columns["thread"])[0])
+    begin = [
+        Part(_tag(EVENT, "type") + bytes([protos.TrackEvent.TYPE_SLICE_BEGIN])),
+        track,
+        Part(_tag(EVENT, "category_iids"), _codes(columns["kind"], KINDS)),
+        Part(_tag(EVENT, "name_iid"), _codes(columns["call"], CALLS)),
+    ]
+    for number, name in enumerate(ARGUMENTS, 1):
+        values, there = _numbers(columns[name])
+        of = "string_value_iid" if name == "path" else "int_value"
+        inner = [
+            Part(_tag(ANNOTATION, "name_iid") + bytes([number]), None, there),
+            Part(_tag(ANNOTATION, of), values, there),
+        ]
+        begin += [Part(_tag(EVENT, "debug_annotations"), length_of(inner, rows), there), *inner]
+    until, ended = _numbers(columns["until"])
+    end = [
+        Part(_tag(EVENT, "type") + bytes([protos.TrackEvent.TYPE_SLICE_END]), None, ended),
+        Part(track.constant, track.numbers, ended),
+    ]
+    begins = _packet(_numbers(columns["ts"])[0], begin, None, rows)
+    file.write(encode([*begins, *_packet(until, end, ended, rows)], rows))
+
+
+def _packet(ts: Any, event: list[Part], there: Any, rows: int) -> list[Part]:
+    """Parts of a TracePacket with a track event, as Trace.packet."""
+    head = [
+        Part(_tag(PACKET, "timestamp"), ts, there),
+        Part(_tag(PACKET, "trusted_packet_sequence_id") + bytes([SEQUENCE]), None, there),
+        Part(
+            _tag(PACKET, "sequence_flags") + bytes([protos.TracePacket.SEQ_NEEDS_INCREMENTAL_STATE]),
+            None,
+            there,
+        ),
+        Part(_tag(PACKET, "track_event"), length_of(event, rows), there),
+        *event,
+    ]
+    return [Part(_tag(protos.Trace, "packet"), length_of(head, rows), there), *head]
+
+
+def _tag(message: Any, field: str) -> bytes:
+    """The bytes before a field's value: its number and wire type."""
+    of = message.DESCRIPTOR.fields_by_name[field]
+    delimited = of.type in (of.TYPE_MESSAGE, of.TYPE_STRING, of.TYPE_BYTES)
+    tag: bytes = encoder.TagBytes(of.number, 2 if delimited else 0)
+    return tag
 
 
 def _counter(trail: Trail, file: BinaryIO, uuid: int, name: str, unit: str, query: str) -> None:
