@@ -1,10 +1,11 @@
 """How often `iotrail diff` errs: on pairs of runs of the same program, and on pairs with a slowdown planted.
 
-Each round records the same program (twin.c) three times, the third with 10 % of pread's mean spent waiting inside of
-it (slower.c). Differences found between the first two are false; between the first and third the slow call must rank
-first. The same slowdown is also planted in the second recording by scaling its `dur` and moving what follows, which
-tells the statistics from the machine: two runs, one of them slower in nothing else. Beside it stands what is commonly
-done, a Mann-Whitney and a Kolmogorov-Smirnov test of all latencies of each call at 5 %.
+Each round records the same program (twin.c) some times, the last with 10 % of pread's mean spent waiting inside of
+it (slower.c). Differences found between the first two are false; between the first and last the slow call must rank
+first. The others are further runs of the first, for `--again`. The same slowdown is also planted in the second recording
+by scaling its `dur` and moving what follows, which tells the statistics from the machine: two runs, one of them slower in
+nothing else. Beside it stands what is commonly done, a Mann-Whitney and a Kolmogorov-Smirnov test of all latencies of
+each call at 5 %.
 """
 
 import os
@@ -26,6 +27,8 @@ from recorders import NATIVE
 REPEATS = int(os.environ.get("BENCH_ROUNDS", "20"))
 WORK = "100000"
 SLOWDOWN = 0.10
+# Runs of A besides A, for --again.
+AGAIN = 3
 
 
 def bench() -> None:
@@ -35,11 +38,13 @@ def bench() -> None:
         slower = compile_c(folder, "slower.c", "-shared", "-fPIC")
         record(folder, twin, slower, "warm", 0)
         mean = Run(Trail(folder / "warm.trail")).latencies["pread"].mean
-        false = {"iotrail diff": 0, "Mann-Whitney": 0, "Kolmogorov-Smirnov": 0}
-        first = {"waiting": 0, "scaled": 0}
+        with_again = f"iotrail diff, {AGAIN} more runs of A"
+        false = {"iotrail diff": 0, with_again: 0, "Mann-Whitney": 0, "Kolmogorov-Smirnov": 0}
+        first = {"waiting": 0, "scaled": 0, "waiting, again": 0, "scaled, again": 0}
         said: list[str] = []
         for number in range(REPEATS):
-            for name, wait in (("a", 0.0), ("b", 0.0), ("slow", SLOWDOWN * mean)):
+            names = ["a", "b", *(f"again{i}" for i in range(AGAIN))]
+            for name, wait in (*((name, 0.0) for name in names), ("slow", SLOWDOWN * mean)):
                 record(folder, twin, slower, name, wait)
             scale(Trail(folder / "b.trail"), folder / "scaled.trail")
             a = Run(Trail(folder / "a.trail"))
@@ -49,8 +54,13 @@ def bench() -> None:
                 said.append(f"{number + 1}: {same.verdict}")
             for test, erred in naive(folder).items():
                 false[test] += erred
-            first["waiting"] += leads(compare_runs(a, Run(Trail(folder / "slow.trail"))))
-            first["scaled"] += leads(compare_runs(a, Run(Trail(folder / "scaled.trail"))))
+            again = [Run(Trail(folder / f"{name}.trail")) for name in names[2:]]
+            same = compare_runs(a, Run(Trail(folder / "b.trail")), again=again)
+            false[with_again] += bool(same.found) or bool(same.run_time and same.run_time.significant)
+            for name, trail in (("waiting", "slow"), ("scaled", "scaled")):
+                other = Run(Trail(folder / f"{trail}.trail"))
+                first[name] += leads(compare_runs(a, other))
+                first[f"{name}, again"] += leads(compare_runs(a, other, again=again))
             if console.is_terminal:
                 console.print(f"  {number + 1}/{REPEATS}", end="\r", style="dim")
         table = Table(title=f"iotrail diff, {REPEATS} repeats of {twin.name} {WORK}", title_justify="left")
@@ -59,12 +69,9 @@ def bench() -> None:
         for test, count in false.items():
             table.add_row(test, f"{count} of {REPEATS}")
         table.add_section()
-        table.add_row(
-            "10 % on pread ranked first: waiting inside the call", f"{first['waiting']} of {REPEATS}"
-        )
-        table.add_row(
-            "10 % on pread ranked first: scaled in the recording", f"{first['scaled']} of {REPEATS}"
-        )
+        for name, how in (("waiting", "waiting inside the call"), ("scaled", "scaled in the recording")):
+            table.add_row(f"10 % on pread ranked first: {how}", f"{first[name]} of {REPEATS}")
+            table.add_row(f"the same, {AGAIN} more runs of A", f"{first[f'{name}, again']} of {REPEATS}")
         console.print(table)
         for line in said:
             console.print(f"  found in repeat {line}", style="dim")

@@ -221,6 +221,14 @@ def diff(
         list[str] | None,
         typer.Option("--map", metavar="FROM=TO", help="Directory FROM of A is TO in B; may be repeated."),
     ] = None,
+    again: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--again",
+            metavar="A2.trail",
+            help="Another run of A: what those differ by is noise; may be repeated.",
+        ),
+    ] = None,
     fidelity: Annotated[bool, typer.Option("--fidelity", help="B replays A: say how faithfully.")] = False,
     limit: Annotated[
         int | None,
@@ -234,6 +242,7 @@ def diff(
 
       iotrail diff before.trail after.trail
       iotrail diff before.trail after.trail --fail-on slower:5% --fail-on calls.fsync
+      iotrail diff before.trail after.trail --again before2.trail --again before3.trail
       iotrail diff app.trail replay.trail --map /srv/app=/mnt/test
     """
     from iotrail.diff import command
@@ -247,6 +256,7 @@ def diff(
         min_effect=min_effect,
         fdr=fdr,
         renamed=map or [],
+        again=again or [],
         fidelity=fidelity,
         limit=limit,
         force=force,

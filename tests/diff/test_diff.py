@@ -118,6 +118,22 @@ def row(n: int) -> dict[str, int]:
     return {"n": n, "bytes": n * 4096, "file": n}
 
 
+def test_what_runs_of_a_differ_by_is_noise(make: Make) -> None:
+    """B's pread takes 10 % longer: a difference beside runs that don't, none beside one that differs by 15 %."""
+    a, b = make(0), make(1, slower={"pread": 1.1})
+    calm, wild = make(2), make(3, slower={"pread": 1.15})
+    first = compared(a, b, again=[Trail(calm)]).found[0]
+    assert (first.metric, first.subject) == ("latency", "pread")
+    result = compared(a, b, again=[Trail(calm), Trail(wild)])
+    assert not [d for d in result.found if d.subject == "pread"]
+    note = next(
+        d.note for d in result.differences if (d.metric, d.subject) == ("latency", "pread") and d.note
+    )
+    assert note.startswith("runs of A differ by up to 1")
+    assert iotrail("diff", a, b, "--again", calm, "--fail-on", "latency.pread").returncode == 1
+    assert iotrail("diff", a, b, "--again", wild, "--fail-on", "latency.pread").returncode == 0
+
+
 def test_files_are_matched_below_the_common_directory() -> None:
     a = {"/srv/app/x/1": row(1), "/srv/app/y": row(2), "/proc/self/maps": row(3), "/srv/app/old": row(9)}
     b = {"/mnt/t/x/1": row(1), "/mnt/t/y": row(5), "/proc/self/maps": row(3), "/mnt/t/new": row(8)}

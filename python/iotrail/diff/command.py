@@ -27,6 +27,7 @@ def run(
     min_effect: str,
     fdr: str,
     renamed: Sequence[str],
+    again: Sequence[Path],
     fidelity: bool,
     limit: int | None,
     force: bool,
@@ -46,7 +47,14 @@ def run(
     if html is not None:
         check_output(html, force, page.GENERATOR, "a page of iotrail diff")
     before, after = Run(first), Run(second)
-    result = compare_runs(before, after, smallest, gate.percent(fdr, "--fdr"), tuple(directories))
+    result = compare_runs(
+        before,
+        after,
+        smallest,
+        gate.percent(fdr, "--fdr"),
+        tuple(directories),
+        [Run(Trail(path)) for path in again],
+    )
     if json:
         print(json_text.dumps(result.as_dict(), indent=1, ensure_ascii=False))
     else:

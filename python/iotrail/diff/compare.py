@@ -10,7 +10,7 @@ varies; the common change is a comparison of its own. A call found to differ no 
 
 import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
@@ -135,9 +135,12 @@ def compare(
     min_effect: float = MIN_EFFECT,
     false_discoveries: float = FALSE_DISCOVERIES,
     renamed: Iterable[tuple[str, str]] = (),
+    again: Iterable[Trail] = (),
 ) -> Comparison:
-    """Compare two trails; `renamed` are pairs (path in A, path in B) of directories that are the same."""
-    return compare_runs(Run(a), Run(b), min_effect, false_discoveries, tuple(renamed))
+    """Compare two trails; `renamed` are pairs (path in A, path in B) of directories that are the same, `again` other
+    runs of A."""
+    others = [Run(trail) for trail in again]
+    return compare_runs(Run(a), Run(b), min_effect, false_discoveries, tuple(renamed), others)
 
 
 def compare_runs(
@@ -146,6 +149,7 @@ def compare_runs(
     min_effect: float = MIN_EFFECT,
     false_discoveries: float = FALSE_DISCOVERIES,
     renamed: tuple[tuple[str, str], ...] = (),
+    again: Sequence[Run] = (),
 ) -> Comparison:
     """As `compare`, of runs whose slices may have been read already."""
     result = Comparison(
@@ -178,6 +182,8 @@ def compare_runs(
         *_file_counts(a, b, result.files),
     ]
     judge.settle(lambda apart: _bodies(a, b, apart))
+    if again:
+        _hold_against(judge.all, [compare_runs(a, other, min_effect, false_discoveries) for other in again])
     rest = [d for d in judge.all if d is not result.run_time]
     slower = result.run_time.effect >= 0 or not result.run_time.significant
     rest.sort(key=lambda d: _rank(d, slower))
@@ -188,6 +194,23 @@ def compare_runs(
             difference.note = f"most in {path}" if path else ""
     result.verdict = _verdict(result)
     return result
+
+
+def _hold_against(differences: Iterable[Difference], own: Sequence[Comparison]) -> None:
+    """What runs of A differ by among themselves is no difference of B's, however steady it is within each run.
+
+    Of n runs besides A, a difference by chance is larger than all of theirs in one of n + 1 cases.
+    """
+    largest: dict[tuple[str, str, str], float] = {}
+    for comparison in own:
+        for d in filter(None, (*comparison.differences, comparison.run_time)):
+            key = (d.metric, d.subject, d.part)
+            largest[key] = max(largest.get(key, 0.0), abs(d.effect))
+    for d in differences:
+        among = largest.get((d.metric, d.subject, d.part), 0.0)
+        if d.significant and abs(d.effect) <= among:
+            d.significant = False
+            d.note = f"runs of A differ by up to {among:.1%}"
 
 
 def identical(a: Trail, b: Trail) -> bool:
