@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 
 import pytest
 
@@ -62,3 +63,29 @@ def test_cleared_environment(build, record, work):
     assert run.status == 0, run.stderr
     rows = run.trail.value("SELECT count(*) FROM op WHERE parse_filename(path) = 'small'")
     assert rows == 8 or run.trail.unseen() == {"preload_removed": 1}
+
+
+def test_more_mappings_than_are_followed(record, work):
+    """1,100 mappings of a file: each has its row, the munmap of 1,024 too, and the rest is said."""
+    (work / "mapped").write_bytes(bytes(4096))
+    program = f"""
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+fd = os.open({str(work / "mapped")!r}, os.O_RDONLY)
+made = [libc.mmap(None, 4096, 1, 2, fd, 0) for _ in range(1100)]
+assert all(libc.munmap(address, 4096) == 0 for address in made)
+"""
+    run = record([sys.executable, "-S", "-c", program])
+    assert run.status == 0, run.stderr
+    rows = dict(
+        run.trail.query(
+            "SELECT call, count(*) FROM op WHERE path LIKE '%/mapped' GROUP BY call ORDER BY call"
+        )
+    )
+    assert rows["mmap"] == 1100
+    unfollowed = run.trail.unseen()["unfollowed_mapping"]
+    assert unfollowed >= 76 and rows["munmap"] == 1100 - unfollowed
+    assert f"munmap and msync of {unfollowed} mappings" in run.stderr

@@ -421,6 +421,7 @@ fn report(path: &Path, sealed: Result<Sealed, iotrail_trail::Error>, took: Durat
             "io_uring_setup" => count(*amount, "ring of io_uring"),
             "io_uring_enter" => count(*amount, "submission to io_uring"),
             "native_aio" => count(*amount, "submission of native AIO"),
+            "unfollowed_mapping" => format!("munmap and msync of {}", count(*amount, "mapping")),
             "mapped_file" => format!("page faults of {} of mapped files", bytes(*amount)),
             other => format!("{other}: {amount}"),
         });

@@ -312,6 +312,8 @@ pub enum UnseenKind {
     Foreign = 6,
     /// Linux native asynchronous I/O (io_submit).
     NativeAio = 7,
+    /// A file was mapped while as many mappings as can be followed were: its munmap, msync and madvise have no rows.
+    Mapping = 8,
 }
 
 impl UnseenKind {
@@ -326,6 +328,7 @@ impl UnseenKind {
             5 => Some(Self::Environment),
             6 => Some(Self::Foreign),
             7 => Some(Self::NativeAio),
+            8 => Some(Self::Mapping),
             _ => None,
         }
     }
@@ -341,6 +344,7 @@ impl UnseenKind {
             Self::Environment => "preload_removed",
             Self::Foreign => "foreign_program",
             Self::NativeAio => "native_aio",
+            Self::Mapping => "unfollowed_mapping",
         }
     }
 }

@@ -6,7 +6,8 @@ use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicI64, AtomicUsize, Ordering::*};
 
 use iotrail_format::call::Call;
-use iotrail_sdk::attach;
+use iotrail_format::segment::UnseenKind;
+use iotrail_sdk::{attach, post};
 use libc::{off64_t, size_t};
 
 use crate::descriptors;
@@ -45,6 +46,7 @@ fn keep(start: usize, length: usize, file: i64) {
             return;
         }
     }
+    post::unseen(UnseenKind::Mapping, file, 1);
 }
 
 /// The file of a mapping that overlaps the range; with `remove`, it is forgotten where the range

@@ -118,6 +118,9 @@ fn detail(kind: &str, times: i64) -> String {
         "preload_removed" => "programs started with an environment that lacks the recorder".into(),
         "foreign_program" => "programs of another architecture load no recorder".into(),
         "native_aio" => "submissions of Linux native AIO".into(),
+        "unfollowed_mapping" => {
+            "mappings beyond those followed at once; their munmap, msync and madvise have no rows".into()
+        }
         _ => String::new(),
     }
 }
