@@ -11,74 +11,11 @@
 -- @param peers BIGINT 4: fewer processes or threads side by side are not compared
 -- @param straggler_ratio DOUBLE 1.5: time of the slowest in medians of its peers from which it lags;
 --     Drishti (imbalance_stragglers) takes 0.15 of the slowest, on shared files only
--- @requires activity, process, effort
-WITH did AS (
-    SELECT
-        node,
-        process,
-        CAST(sum(io_ns) AS BIGINT) AS io_ns,
-        CAST(sum(CASE WHEN kind IN ('read', 'write') THEN bytes ELSE 0 END) AS BIGINT) AS bytes,
-        CAST(sum(CASE WHEN kind IN ('read', 'write') THEN ops ELSE 0 END) AS BIGINT) AS ops
-    FROM activity
-    GROUP BY node, process
-),
-
-lives AS (
-    SELECT
-        p.name,
-        p.process,
-        p.rank,
-        p.start_ts,
-        coalesce(p.end_ts, e.end_ts) AS end_ts,
-        coalesce(d.io_ns, 0) AS io_ns,
-        coalesce(d.bytes, 0) AS bytes,
-        coalesce(d.ops, 0) AS ops
-    FROM process AS p
-    LEFT JOIN did AS d ON d.node = p.node AND d.process = p.process
-    CROSS JOIN effort AS e
-),
-
-leader AS (
-    SELECT name, max_by(process, concat(lpad(CAST(io_ns AS VARCHAR), 20, '0'), CAST(process AS VARCHAR))) AS process
-    FROM lives
-    GROUP BY name
-),
-
--- Peers are processes of the same name that lived through at least half of the leader's life.
-compared AS (
-    SELECT
-        m.name,
-        m.process AS leader,
-        m.rank AS leader_rank,
-        m.io_ns AS leader_ns,
-        m.bytes AS leader_bytes,
-        m.ops AS leader_ops,
-        m.start_ts AS leader_start,
-        m.end_ts AS leader_end,
-        o.process,
-        o.io_ns,
-        o.bytes
-    FROM leader AS l
-    INNER JOIN lives AS m ON m.name = l.name AND m.process = l.process
-    INNER JOIN lives AS o ON o.name = l.name
-    WHERE 2 * (least(o.end_ts, m.end_ts) - greatest(o.start_ts, m.start_ts)) >= m.end_ts - m.start_ts
-),
-
-found AS (
-    SELECT
-        name AS process_name,
-        leader AS process,
-        leader_rank,
-        leader_ns,
-        leader_bytes AS bytes,
-        leader_ops AS ops,
-        leader_start AS start_ts,
-        leader_end AS end_ts,
-        count(*) AS peers,
-        CAST(percentile_cont(0.5) WITHIN GROUP (ORDER BY io_ns) AS DOUBLE) AS median_ns,
-        CAST(floor(leader_ns - percentile_cont(0.5) WITHIN GROUP (ORDER BY io_ns)) AS BIGINT) AS cost_ns
-    FROM compared
-    GROUP BY name, leader, leader_rank, leader_ns, leader_bytes, leader_ops, leader_start, leader_end
+-- @requires effort, leading_process
+WITH found AS (
+    SELECT *, CAST(floor(io_ns - median) AS BIGINT) AS cost_ns
+    FROM leading_process
+    WHERE measure = 'io_ns'
 )
 
 SELECT
@@ -90,10 +27,10 @@ SELECT
     END AS severity,
     concat(
         f.process_name, ': ',
-        CASE WHEN f.leader_rank IS NULL THEN 'one process' ELSE concat('rank ', CAST(f.leader_rank AS VARCHAR)) END,
+        CASE WHEN f.rank IS NULL THEN 'one process' ELSE concat('rank ', CAST(f.rank AS VARCHAR)) END,
         ' of ', CAST(f.peers AS VARCHAR), ' spends ',
-        CAST(CAST(f.leader_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s in I/O, the typical one ',
-        CAST(CAST(f.median_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s.'
+        CAST(CAST(f.io_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s in I/O, the typical one ',
+        CAST(CAST(f.median / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s.'
     ) AS title,
     f.process AS process,
     CAST(NULL AS BIGINT) AS thread,
@@ -106,7 +43,7 @@ SELECT
     concat(
         CAST(f.peers AS VARCHAR), ' processes ran side by side; this one moved ',
         CAST(CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR), ' MiB in ', CAST(f.ops AS VARCHAR),
-        ' reads and writes, ', CAST(CAST(f.leader_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1)) AS VARCHAR),
+        ' reads and writes, ', CAST(CAST(f.io_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1)) AS VARCHAR),
         ' µs of I/O time for each.'
     ) AS evidence,
     concat(
@@ -119,5 +56,5 @@ FROM found AS f
 CROSS JOIN params AS p
 CROSS JOIN effort AS e
 WHERE f.peers >= p.peers
-    AND f.leader_ns >= p.straggler_ratio * f.median_ns
+    AND f.io_ns >= p.straggler_ratio * f.median
     AND f.cost_ns >= p.min_share * e.wall_ns
