@@ -40,11 +40,18 @@ SELECT
         ' reads and writes that take it ', CAST(CAST(f.io_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR),
         ' s of ', CAST(CAST(e.wall_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s.'
     ) AS evidence,
-    concat(
-        'Let all take part: MPI_File_read_all and MPI_File_write_all with a file view for each rank; ',
-        'parallel HDF5 (H5Pset_fapl_mpio) or NetCDF (nc_open_par); one reader per node and MPI_Bcast ',
-        'within the node for data that all need. Worker pools: hand out files or ranges, not data.'
-    ) AS advice
+    CASE
+        WHEN f.rank IS NULL THEN concat(
+                'If moving data is its task (a checkpointer, a log writer, a backup), leave it. Otherwise let all ',
+                'take part: hand each process files or ranges to read and write itself, not data, and split one ',
+                'large scan, load or dump (PostgreSQL: max_parallel_workers_per_gather, pg_restore --jobs).'
+            )
+        ELSE concat(
+                'Let all take part: MPI_File_read_all and MPI_File_write_all with a file view for each rank; ',
+                'parallel HDF5 (H5Pset_fapl_mpio) or NetCDF (nc_open_par); one reader per node and MPI_Bcast ',
+                'within the node for data that all need.'
+            )
+    END AS advice
 FROM leading_process AS f
 CROSS JOIN params AS p
 CROSS JOIN effort AS e
