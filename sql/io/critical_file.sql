@@ -1,10 +1,11 @@
 -- The files that hold a thread up longest: one row a file, with the thread that spends most of its life on it.
--- run_share is how much of the whole run that one thread spends in calls on the file: what the run could
--- gain at most if the file's I/O took no time and nothing else waited.
+-- The same file id on two machines is two files. run_share is how much of the whole run that one thread spends
+-- in calls on the file: what the run could gain at most if the file's I/O took no time and nothing else waited.
 --
 -- @materialize
 -- @requires busy, thread_life, file, trail_span
 -- @order io_ns DESC
+-- @column node VARCHAR: machine
 -- @column file BIGINT: file
 -- @column path VARCHAR: its path; null unknown
 -- @column process BIGINT: process of that thread
@@ -25,16 +26,19 @@ WITH spent AS (
 
 longest AS (
     SELECT
-        file,
-        MAX_BY(thread, CONCAT(LPAD(CAST(io_ns AS VARCHAR), 20, '0'), CAST(thread AS VARCHAR))) AS thread,
-        MAX(io_ns) AS io_ns,
+        t.node,
+        s.file,
+        MAX_BY(s.thread, CONCAT(LPAD(CAST(s.io_ns AS VARCHAR), 20, '0'), CAST(s.thread AS VARCHAR))) AS thread,
+        MAX(s.io_ns) AS io_ns,
         COUNT(*) AS threads,
-        CAST(SUM(io_ns) AS BIGINT) AS all_ns
-    FROM spent
-    GROUP BY file
+        CAST(SUM(s.io_ns) AS BIGINT) AS all_ns
+    FROM spent AS s
+    INNER JOIN thread_life AS t ON t.thread = s.thread
+    GROUP BY t.node, s.file
 )
 
 SELECT
+    l.node,
     l.file,
     f.path,
     t.process,
@@ -47,10 +51,10 @@ SELECT
     l.threads,
     l.all_ns
 FROM longest AS l
-INNER JOIN thread_life AS t ON t.thread = l.thread
+INNER JOIN thread_life AS t ON t.node = l.node AND t.thread = l.thread
 LEFT JOIN (
     SELECT node, file, MAX(path) AS path
     FROM file
     GROUP BY node, file
-) AS f ON f.file = l.file AND f.node = t.node
+) AS f ON f.node = l.node AND f.file = l.file
 CROSS JOIN trail_span AS s
