@@ -4,7 +4,7 @@
 -- @materialize
 -- @param every_ns BIGINT 0 ns: width of a time bucket; 0 takes the smallest of 1, 2, 5, 10 … ns that
 --     cuts the trail into at most 200. At most 1,000,000 buckets: a narrower width is widened tenfold until it fits
--- @requires trail_span
+-- @requires number, trail_span
 -- @column ts BIGINT ns: start of the bucket, a multiple of every_ns
 -- @column every_ns BIGINT ns: width
 WITH span AS (
@@ -13,25 +13,20 @@ WITH span AS (
     WHERE start_ts IS NOT NULL
 ),
 
-digit AS (
-    SELECT d FROM (VALUES (0), (1), (2), (3), (4), (5), (6), (7), (8), (9)) AS t (d)
-),
-
 -- what each candidate width is, so that the smallest that fits can be taken
 width AS (
     SELECT MIN(w) AS every_ns
     FROM (
         SELECT
             CASE WHEN s.asked > 0 THEN s.asked ELSE m.m END
-            * CAST(POWER(10, e.d + 10 * f.d) AS BIGINT) AS w,
+            * CAST(POWER(10, e.i) AS BIGINT) AS w,
             s.dur,
             CASE WHEN s.asked > 0 THEN 1000000 ELSE 200 END AS most
         FROM span AS s
         CROSS JOIN (VALUES (1), (2), (5)) AS m (m)
-        CROSS JOIN digit AS e
-        CROSS JOIN digit AS f
+        CROSS JOIN number AS e
         -- up to 5e15 ns (58 days a bucket); a width that was asked for grows at most 1e6 times
-        WHERE e.d + 10 * f.d <= CASE WHEN s.asked > 0 THEN 6 ELSE 15 END
+        WHERE e.i <= CASE WHEN s.asked > 0 THEN 6 ELSE 15 END
     ) AS candidate
     -- divided, because w * most can overflow for a width that was asked for
     WHERE dur / (most - 1) < w
@@ -40,12 +35,4 @@ width AS (
 SELECT s.start_ts - s.start_ts % w.every_ns + i.i * w.every_ns AS ts, w.every_ns
 FROM span AS s
 CROSS JOIN width AS w
-INNER JOIN (
-    SELECT CAST(a.d + 10 * b.d + 100 * c.d + 1000 * d.d + 10000 * e.d + 100000 * f.d AS BIGINT) AS i
-    FROM digit AS a
-    CROSS JOIN digit AS b
-    CROSS JOIN digit AS c
-    CROSS JOIN digit AS d
-    CROSS JOIN digit AS e
-    CROSS JOIN digit AS f
-) AS i ON i.i * w.every_ns <= s.end_ts - (s.start_ts - s.start_ts % w.every_ns)
+INNER JOIN number AS i ON i.i * w.every_ns <= s.end_ts - (s.start_ts - s.start_ts % w.every_ns)
