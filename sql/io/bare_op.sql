@@ -53,8 +53,4 @@ SELECT
         ELSE CAST((o.octave - 5) * 32 + (o.dur >> GREATEST(o.octave - 5, 0)) AS BIGINT)
     END AS bucket
 FROM placed AS o
-LEFT JOIN (
-    SELECT call, MAX(kind) AS kind
-    FROM call
-    GROUP BY call
-) AS c ON c.call = o.call
+LEFT JOIN call AS c ON c.call = o.call

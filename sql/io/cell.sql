@@ -64,8 +64,4 @@ SELECT
     s.max_ns
 FROM summed AS s
 INNER JOIN thread_file AS f ON f.thread_file = s.thread_file
-LEFT JOIN (
-    SELECT call, MAX(kind) AS kind
-    FROM call
-    GROUP BY call
-) AS c ON c.call = s.call
+LEFT JOIN call AS c ON c.call = s.call

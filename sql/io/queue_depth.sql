@@ -25,11 +25,7 @@ WITH flight AS (
         o.ts + o.dur AS end_ts,
         CASE c.kind WHEN 'read' THEN 1 WHEN 'write' THEN 2 WHEN 'flush' THEN 3 ELSE 4 END AS kind
     FROM file_op AS o
-    LEFT JOIN (
-        SELECT call, MAX(kind) AS kind
-        FROM call
-        GROUP BY call
-    ) AS c ON c.call = o.call
+    LEFT JOIN call AS c ON c.call = o.call
     WHERE o.dur > 0
     UNION ALL
     SELECT ts, end_ts, CASE kind WHEN 'read' THEN 1 WHEN 'write' THEN 2 WHEN 'flush' THEN 3 ELSE 4 END

@@ -25,11 +25,7 @@ every_call AS (
             AS kind_number,
         o.file
     FROM file_op AS o
-    LEFT JOIN (
-        SELECT call, MAX(kind) AS kind
-        FROM call
-        GROUP BY call
-    ) AS c ON c.call = o.call
+    LEFT JOIN call AS c ON c.call = o.call
     UNION ALL
     SELECT ts, dur, thread, call, 6, NULL
     FROM sync_op
