@@ -6,50 +6,7 @@
 -- @param high_share DOUBLE 0.2: share of the working time from which a finding is high
 -- @param min_ops BIGINT 1000: fewer calls are no finding (Drishti, small_requests_absolute and
 --     random_operations_absolute)
--- @requires activity, effort
-WITH per_file AS (
-    SELECT
-        process_name,
-        file,
-        path,
-        min(process) AS process_min,
-        max(process) AS process_max,
-        CAST(sum(eof_ops) AS BIGINT) AS ops,
-        CAST(sum(ops) AS BIGINT) AS reads,
-        CAST(sum(eof_ns) AS BIGINT) AS cost_ns,
-        min(start_ts) AS start_ts,
-        max(end_ts) AS end_ts
-    FROM activity
-    WHERE kind = 'read'
-    GROUP BY process_name, file, path
-    HAVING 2 * sum(eof_ops) >= sum(ops)
-),
-
-found AS (
-    SELECT
-        process_name,
-        CASE WHEN min(process_min) = max(process_max) THEN min(process_min) END AS process,
-        CASE
-            WHEN 2 * max(cost_ns) >= sum(cost_ns)
-                THEN max_by(file, concat(lpad(CAST(cost_ns AS VARCHAR), 20, '0'), path))
-        END AS file,
-        CASE
-            WHEN count(*) = 1 THEN max(path)
-            ELSE concat(
-                CAST(count(*) AS VARCHAR), ' files, most in ',
-                max_by(path, concat(lpad(CAST(cost_ns AS VARCHAR), 20, '0'), path))
-            )
-        END AS place,
-        count(*) AS files,
-        CAST(sum(ops) AS BIGINT) AS ops,
-        CAST(sum(reads) AS BIGINT) AS reads,
-        CAST(sum(cost_ns) AS BIGINT) AS cost_ns,
-        min(start_ts) AS start_ts,
-        max(end_ts) AS end_ts
-    FROM per_file
-    GROUP BY process_name
-)
-
+-- @requires effort, program_pattern
 SELECT
     'eof_polling' AS finding,
     CASE
@@ -58,7 +15,7 @@ SELECT
         ELSE 'low'
     END AS severity,
     concat(
-        f.process_name, ': ', CAST(f.ops AS VARCHAR), ' of ', CAST(f.reads AS VARCHAR), ' reads of ',
+        f.process_name, ': ', CAST(f.ops AS VARCHAR), ' of ', CAST(f.all_ops AS VARCHAR), ' reads of ',
         f.place, ' return nothing, which takes ',
         CAST(CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT) AS VARCHAR), ' % of the working time.'
     ) AS title,
@@ -79,8 +36,9 @@ SELECT
         'Wait for changes with inotify (tail -f does; in Python watchdog, in Go fsnotify), or pass ',
         'the data through a pipe or socket, where a read waits.'
     ) AS advice
-FROM found AS f
+FROM program_pattern AS f
 CROSS JOIN params AS p
 CROSS JOIN effort AS e
-WHERE f.ops >= p.min_ops
+WHERE f.pattern = 'eof'
+    AND f.ops >= p.min_ops
     AND f.cost_ns >= p.min_share * e.work_ns

@@ -12,52 +12,7 @@
 -- @param high_share DOUBLE 0.2: share of the working time from which a finding is high
 -- @param pattern_ops BIGINT 100: fewer occurrences of a pattern that is wrong by itself are no finding
 -- @param flush_bytes BIGINT 1048576 bytes: flushes of this much data each are limited by bandwidth
--- @requires activity, effort
-WITH per_file AS (
-    SELECT
-        process_name,
-        file,
-        path,
-        min(process) AS process_min,
-        max(process) AS process_max,
-        CAST(sum(CASE WHEN kind <> 'write' THEN ops ELSE 0 END) AS BIGINT) AS ops,
-        CAST(sum(CASE WHEN kind = 'write' THEN ops ELSE 0 END) AS BIGINT) AS writes,
-        CAST(sum(CASE WHEN kind = 'write' THEN bytes ELSE 0 END) AS BIGINT) AS bytes,
-        CAST(sum(CASE WHEN kind <> 'write' THEN io_ns ELSE 0 END) AS BIGINT) AS cost_ns,
-        min(start_ts) AS start_ts,
-        max(end_ts) AS end_ts
-    FROM activity
-    WHERE kind = 'write' OR call IN ('fsync', 'fdatasync', 'sync_file_range', 'msync')
-    GROUP BY process_name, file, path
-    HAVING sum(CASE WHEN kind <> 'write' THEN ops ELSE 0 END) > 0
-),
-
-found AS (
-    SELECT
-        process_name,
-        CASE WHEN min(process_min) = max(process_max) THEN min(process_min) END AS process,
-        CASE
-            WHEN 2 * max(cost_ns) >= sum(cost_ns)
-                THEN max_by(file, concat(lpad(CAST(cost_ns AS VARCHAR), 20, '0'), path))
-        END AS file,
-        CASE
-            WHEN count(*) = 1 THEN max(path)
-            ELSE concat(
-                CAST(count(*) AS VARCHAR), ' files, most in ',
-                max_by(path, concat(lpad(CAST(cost_ns AS VARCHAR), 20, '0'), path))
-            )
-        END AS place,
-        count(*) AS files,
-        CAST(sum(ops) AS BIGINT) AS ops,
-        CAST(sum(writes) AS BIGINT) AS writes,
-        CAST(sum(bytes) AS BIGINT) AS bytes,
-        CAST(sum(cost_ns) AS BIGINT) AS cost_ns,
-        min(start_ts) AS start_ts,
-        max(end_ts) AS end_ts
-    FROM per_file
-    GROUP BY process_name
-)
-
+-- @requires effort, program_pattern
 SELECT
     'fsync_bound' AS finding,
     CASE
@@ -82,7 +37,7 @@ SELECT
         CAST(f.ops AS VARCHAR), ' calls of fsync, fdatasync, sync_file_range or msync, ',
         CAST(CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1)) AS VARCHAR), ' µs each, ',
         CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s in all, for ',
-        CAST(CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR), ' MiB in ', CAST(f.writes AS VARCHAR),
+        CAST(CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR), ' MiB in ', CAST(f.all_ops AS VARCHAR),
         ' writes.'
     ) AS evidence,
     concat(
@@ -92,9 +47,10 @@ SELECT
         'Redis: appendfsync everysec). Put the log on a drive with power-loss protection. fdatasync ',
         'instead of fsync on a preallocated file saves the journal’s commit.'
     ) AS advice
-FROM found AS f
+FROM program_pattern AS f
 CROSS JOIN params AS p
 CROSS JOIN effort AS e
-WHERE f.ops >= p.pattern_ops
+WHERE f.pattern = 'flush'
+    AND f.ops >= p.pattern_ops
     AND f.bytes < p.flush_bytes * f.ops
     AND f.cost_ns >= p.min_share * e.work_ns

@@ -11,55 +11,7 @@
 --     random_operations_absolute)
 -- @param switch_ratio DOUBLE 0.2: share of accesses that follow one of the other kind from which reads and
 --     writes count as mixed
--- @requires step, effort
-WITH per_file AS (
-    SELECT
-        process_name,
-        file,
-        path,
-        min(process) AS process_min,
-        max(process) AS process_max,
-        CAST(sum(ops) AS BIGINT) AS ops,
-        CAST(sum(bytes) AS BIGINT) AS bytes,
-        CAST(sum(switch_ops) AS BIGINT) AS switches,
-        CAST(sum(modify_ops) AS BIGINT) AS modifies,
-        CAST(sum(CASE kind WHEN 'read' THEN ops ELSE 0 END) AS BIGINT) AS reads,
-        CAST(sum(io_ns) AS BIGINT) AS cost_ns,
-        min(start_ts) AS start_ts,
-        max(end_ts) AS end_ts
-    FROM step
-    GROUP BY process_name, file, path
-    HAVING sum(switch_ops) >= (SELECT switch_ratio FROM params) * sum(ops) AND sum(modify_ops) * 2 < sum(switch_ops)
-),
-
-found AS (
-    SELECT
-        process_name,
-        CASE WHEN min(process_min) = max(process_max) THEN min(process_min) END AS process,
-        CASE
-            WHEN 2 * max(cost_ns) >= sum(cost_ns)
-                THEN max_by(file, concat(lpad(CAST(cost_ns AS VARCHAR), 20, '0'), path))
-        END AS file,
-        CASE
-            WHEN count(*) = 1 THEN max(path)
-            ELSE concat(
-                CAST(count(*) AS VARCHAR), ' files, most in ',
-                max_by(path, concat(lpad(CAST(cost_ns AS VARCHAR), 20, '0'), path))
-            )
-        END AS place,
-        count(*) AS files,
-        CAST(sum(ops) AS BIGINT) AS ops,
-        CAST(sum(bytes) AS BIGINT) AS bytes,
-        CAST(sum(switches) AS BIGINT) AS switches,
-        CAST(sum(modifies) AS BIGINT) AS modifies,
-        CAST(sum(reads) AS BIGINT) AS reads,
-        CAST(sum(cost_ns) AS BIGINT) AS cost_ns,
-        min(start_ts) AS start_ts,
-        max(end_ts) AS end_ts
-    FROM per_file
-    GROUP BY process_name
-)
-
+-- @requires effort, program_pattern
 SELECT
     'mixed_access' AS finding,
     CASE
@@ -68,31 +20,33 @@ SELECT
         ELSE 'low'
     END AS severity,
     concat(
-        f.process_name, ': reads and writes alternate on ', f.place, ', ', CAST(f.switches AS VARCHAR),
-        ' times in ', CAST(f.ops AS VARCHAR), ' accesses that take ',
+        f.process_name, ': reads and writes alternate on ', f.place, ', ', CAST(f.ops AS VARCHAR),
+        ' times in ', CAST(f.all_ops AS VARCHAR), ' accesses that take ',
         CAST(CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT) AS VARCHAR), ' % of the working time.'
     ) AS title,
     f.process AS process,
     CAST(NULL AS BIGINT) AS thread,
     f.file AS file,
-    f.ops AS ops,
+    f.all_ops AS ops,
     f.bytes AS bytes,
     f.cost_ns AS cost_ns,
     f.start_ts AS start_ts,
     f.end_ts AS end_ts,
     concat(
-        CAST(f.reads AS VARCHAR), ' reads and ', CAST(f.ops - f.reads AS VARCHAR), ' writes, ',
-        CAST(f.switches AS VARCHAR), ' switches between them, ',
+        CAST(f.part_ops AS VARCHAR), ' reads and ', CAST(f.all_ops - f.part_ops AS VARCHAR), ' writes, ',
+        CAST(f.ops AS VARCHAR), ' switches between them, ',
         CAST(CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR), ' MiB and ',
         CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s in all, ',
-        CAST(CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1)) AS VARCHAR), ' µs each.'
+        CAST(CAST(f.cost_ns / NULLIF(f.all_ops, 0) / 1e3 AS DECIMAL(18, 1)) AS VARCHAR), ' µs each.'
     ) AS evidence,
     concat(
         'Separate the phases: read a large piece, work on it, write a large piece; or separate the ',
         'files (input, output; index, data; a write-ahead log beside the table).'
     ) AS advice
-FROM found AS f
+FROM program_pattern AS f
 CROSS JOIN params AS p
 CROSS JOIN effort AS e
-WHERE f.ops >= p.min_ops
+WHERE f.pattern = 'mixed'
+    AND f.ops >= p.switch_ratio * f.all_ops
+    AND f.all_ops >= p.min_ops
     AND f.cost_ns >= p.min_share * e.work_ns

@@ -12,51 +12,7 @@
 --     random_operations_absolute)
 -- @param random_ratio DOUBLE 0.4: share of jumps that makes a pattern random; Drishti (random_operations)
 --     takes 0.2 of backward steps, and half of random steps are backward
--- @requires step, effort
-WITH per_file AS (
-    SELECT
-        process_name,
-        file,
-        path,
-        min(process) AS process_min,
-        max(process) AS process_max,
-        CAST(sum(ops) AS BIGINT) AS all_ops,
-        CAST(sum(jump_ops) AS BIGINT) AS ops,
-        CAST(sum(jump_bytes) AS BIGINT) AS bytes,
-        CAST(sum(jump_ns) AS BIGINT) AS cost_ns,
-        min(start_ts) AS start_ts,
-        max(end_ts) AS end_ts
-    FROM step
-    WHERE kind = 'write'
-    GROUP BY process_name, file, path
-),
-
-found AS (
-    SELECT
-        process_name,
-        CASE WHEN min(process_min) = max(process_max) THEN min(process_min) END AS process,
-        CASE
-            WHEN 2 * max(cost_ns) >= sum(cost_ns)
-                THEN max_by(file, concat(lpad(CAST(cost_ns AS VARCHAR), 20, '0'), path))
-        END AS file,
-        CASE
-            WHEN count(*) = 1 THEN max(path)
-            ELSE concat(
-                CAST(count(*) AS VARCHAR), ' files, most in ',
-                max_by(path, concat(lpad(CAST(cost_ns AS VARCHAR), 20, '0'), path))
-            )
-        END AS place,
-        count(*) AS files,
-        CAST(sum(all_ops) AS BIGINT) AS all_ops,
-        CAST(sum(ops) AS BIGINT) AS ops,
-        CAST(sum(bytes) AS BIGINT) AS bytes,
-        CAST(sum(cost_ns) AS BIGINT) AS cost_ns,
-        min(start_ts) AS start_ts,
-        max(end_ts) AS end_ts
-    FROM per_file
-    GROUP BY process_name
-)
-
+-- @requires effort, program_pattern
 SELECT
     'random_writes' AS finding,
     CASE
@@ -89,9 +45,10 @@ SELECT
         'merge: LSM tree, SQLite PRAGMA journal_mode=WAL); let write-back merge by not forcing each ',
         'one out (no O_SYNC; PostgreSQL: longer checkpoint_timeout and larger max_wal_size).'
     ) AS advice
-FROM found AS f
+FROM program_pattern AS f
 CROSS JOIN params AS p
 CROSS JOIN effort AS e
-WHERE f.ops >= p.min_ops
+WHERE f.pattern = 'random_writes'
+    AND f.ops >= p.min_ops
     AND f.ops >= p.random_ratio * f.all_ops
     AND f.cost_ns >= p.min_share * e.work_ns

@@ -10,51 +10,7 @@
 -- @param medium_share DOUBLE 0.05: share of the working time from which a finding is medium
 -- @param high_share DOUBLE 0.2: share of the working time from which a finding is high
 -- @param pattern_ops BIGINT 100: fewer occurrences of a pattern that is wrong by itself are no finding
--- @requires step, effort
-WITH per_file AS (
-    SELECT
-        process_name,
-        file,
-        path,
-        min(process) AS process_min,
-        max(process) AS process_max,
-        CAST(sum(modify_ops) AS BIGINT) AS ops,
-        CAST(sum(ops) AS BIGINT) AS writes,
-        CAST(sum(bytes) AS BIGINT) AS bytes,
-        CAST(sum(modify_ns) AS BIGINT) AS cost_ns,
-        min(start_ts) AS start_ts,
-        max(end_ts) AS end_ts
-    FROM step
-    WHERE modify_ops > 0
-    GROUP BY process_name, file, path
-),
-
-found AS (
-    SELECT
-        process_name,
-        CASE WHEN min(process_min) = max(process_max) THEN min(process_min) END AS process,
-        CASE
-            WHEN 2 * max(cost_ns) >= sum(cost_ns)
-                THEN max_by(file, concat(lpad(CAST(cost_ns AS VARCHAR), 20, '0'), path))
-        END AS file,
-        CASE
-            WHEN count(*) = 1 THEN max(path)
-            ELSE concat(
-                CAST(count(*) AS VARCHAR), ' files, most in ',
-                max_by(path, concat(lpad(CAST(cost_ns AS VARCHAR), 20, '0'), path))
-            )
-        END AS place,
-        count(*) AS files,
-        CAST(sum(ops) AS BIGINT) AS ops,
-        CAST(sum(writes) AS BIGINT) AS writes,
-        CAST(sum(bytes) AS BIGINT) AS bytes,
-        CAST(sum(cost_ns) AS BIGINT) AS cost_ns,
-        min(start_ts) AS start_ts,
-        max(end_ts) AS end_ts
-    FROM per_file
-    GROUP BY process_name
-)
-
+-- @requires effort, program_pattern
 SELECT
     'read_modify_write' AS finding,
     CASE
@@ -76,7 +32,7 @@ SELECT
     f.start_ts AS start_ts,
     f.end_ts AS end_ts,
     concat(
-        CAST(f.ops AS VARCHAR), ' of ', CAST(f.writes AS VARCHAR),
+        CAST(f.ops AS VARCHAR), ' of ', CAST(f.all_ops AS VARCHAR),
         ' writes go to where the read just before began: ',
         CAST(CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1)) AS VARCHAR), ' µs for each pair, ',
         CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s in all, ',
@@ -88,8 +44,9 @@ SELECT
         'romio_ds_write=disable for interleaved writes, or MPI_File_write_all. HDF5: a chunk cache ',
         '(H5Pset_chunk_cache) that holds the chunks in work.'
     ) AS advice
-FROM found AS f
+FROM program_pattern AS f
 CROSS JOIN params AS p
 CROSS JOIN effort AS e
-WHERE f.ops >= p.pattern_ops AND 2 * f.ops >= f.writes
+WHERE f.pattern = 'modified'
+    AND f.ops >= p.pattern_ops AND 2 * f.ops >= f.all_ops
     AND f.cost_ns >= p.min_share * e.work_ns

@@ -9,62 +9,7 @@
 --     random_operations_absolute)
 -- @param stat_times BIGINT 10: questions for the attributes of one file by one process from which they
 --     count as repeated
--- @requires activity, effort
-WITH repeated AS (
-    SELECT
-        process_name,
-        process,
-        file,
-        path,
-        CAST(sum(ops - failed) AS BIGINT) AS ops,
-        CAST(sum(io_ns) AS BIGINT) AS cost_ns,
-        min(start_ts) AS start_ts,
-        max(end_ts) AS end_ts
-    FROM activity
-    WHERE call IN ('stat', 'fstat', 'access') AND file IS NOT NULL
-    GROUP BY process_name, process, file, path
-    HAVING sum(ops - failed) >= (SELECT stat_times FROM params)
-),
-
-per_file AS (
-    SELECT
-        process_name,
-        file,
-        path,
-        min(process) AS process_min,
-        max(process) AS process_max,
-        CAST(sum(ops) AS BIGINT) AS ops,
-        CAST(sum(cost_ns) AS BIGINT) AS cost_ns,
-        min(start_ts) AS start_ts,
-        max(end_ts) AS end_ts
-    FROM repeated
-    GROUP BY process_name, file, path
-),
-
-found AS (
-    SELECT
-        process_name,
-        CASE WHEN min(process_min) = max(process_max) THEN min(process_min) END AS process,
-        CASE
-            WHEN 2 * max(cost_ns) >= sum(cost_ns)
-                THEN max_by(file, concat(lpad(CAST(cost_ns AS VARCHAR), 20, '0'), path))
-        END AS file,
-        CASE
-            WHEN count(*) = 1 THEN max(path)
-            ELSE concat(
-                CAST(count(*) AS VARCHAR), ' files, most in ',
-                max_by(path, concat(lpad(CAST(cost_ns AS VARCHAR), 20, '0'), path))
-            )
-        END AS place,
-        count(*) AS files,
-        CAST(sum(ops) AS BIGINT) AS ops,
-        CAST(sum(cost_ns) AS BIGINT) AS cost_ns,
-        min(start_ts) AS start_ts,
-        max(end_ts) AS end_ts
-    FROM per_file
-    GROUP BY process_name
-)
-
+-- @requires effort, program_pattern
 SELECT
     'repeated_stat' AS finding,
     CASE
@@ -97,8 +42,9 @@ SELECT
         'opcache.revalidate_freq, realpath_cache_size). TZ=:/etc/localtime stops glibc’s stat for ',
         'each localtime. NFS: a longer actimeo=.'
     ) AS advice
-FROM found AS f
+FROM program_pattern AS f
 CROSS JOIN params AS p
 CROSS JOIN effort AS e
-WHERE f.ops >= p.min_ops
+WHERE f.pattern = 'stat'
+    AND f.ops >= p.min_ops
     AND f.cost_ns >= p.min_share * e.work_ns

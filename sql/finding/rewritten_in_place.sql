@@ -9,52 +9,7 @@
 -- @param medium_share DOUBLE 0.05: share of the working time from which a finding is medium
 -- @param high_share DOUBLE 0.2: share of the working time from which a finding is high
 -- @param rewrite_times BIGINT 10: truncating opens of one file from which it counts as rewritten
--- @requires activity, effort
-WITH per_file AS (
-    SELECT
-        process_name,
-        file,
-        path,
-        min(process) AS process_min,
-        max(process) AS process_max,
-        CAST(sum(truncates) AS BIGINT) AS ops,
-        CAST(sum(CASE WHEN kind = 'write' THEN bytes ELSE 0 END) AS BIGINT) AS bytes,
-        CAST(sum(io_ns) AS BIGINT) AS cost_ns,
-        min(start_ts) AS start_ts,
-        max(end_ts) AS end_ts
-    FROM activity
-    WHERE file IS NOT NULL AND (call IN ('open', 'creat', 'fopen', 'close', 'fclose', 'rename') OR kind = 'write')
-    GROUP BY process_name, file, path
-    HAVING sum(truncates) >= (SELECT rewrite_times FROM params)
-        AND sum(CASE WHEN kind = 'write' THEN bytes ELSE 0 END) > 0
-        AND sum(CASE WHEN call = 'rename' THEN ops ELSE 0 END) = 0
-),
-
-found AS (
-    SELECT
-        process_name,
-        CASE WHEN min(process_min) = max(process_max) THEN min(process_min) END AS process,
-        CASE
-            WHEN 2 * max(cost_ns) >= sum(cost_ns)
-                THEN max_by(file, concat(lpad(CAST(cost_ns AS VARCHAR), 20, '0'), path))
-        END AS file,
-        CASE
-            WHEN count(*) = 1 THEN max(path)
-            ELSE concat(
-                CAST(count(*) AS VARCHAR), ' files, most in ',
-                max_by(path, concat(lpad(CAST(cost_ns AS VARCHAR), 20, '0'), path))
-            )
-        END AS place,
-        count(*) AS files,
-        CAST(sum(ops) AS BIGINT) AS ops,
-        CAST(sum(bytes) AS BIGINT) AS bytes,
-        CAST(sum(cost_ns) AS BIGINT) AS cost_ns,
-        min(start_ts) AS start_ts,
-        max(end_ts) AS end_ts
-    FROM per_file
-    GROUP BY process_name
-)
-
+-- @requires effort, program_pattern
 SELECT
     'rewritten_in_place' AS finding,
     CASE
@@ -88,7 +43,8 @@ SELECT
         'changed, and less often. State that changes in places belongs in a database (SQLite) or an ',
         'append-only log.'
     ) AS advice
-FROM found AS f
+FROM program_pattern AS f
 CROSS JOIN params AS p
 CROSS JOIN effort AS e
-WHERE f.ops >= p.rewrite_times
+WHERE f.pattern = 'rewritten'
+    AND f.ops >= p.rewrite_times

@@ -6,50 +6,7 @@
 -- @param high_share DOUBLE 0.2: share of the working time from which a finding is high
 -- @param min_ops BIGINT 1000: fewer calls are no finding (Drishti, small_requests_absolute and
 --     random_operations_absolute)
--- @requires activity, effort
-WITH per_file AS (
-    SELECT
-        process_name,
-        file,
-        path,
-        min(process) AS process_min,
-        max(process) AS process_max,
-        CAST(sum(CASE WHEN kind = 'meta' THEN ops ELSE 0 END) AS BIGINT) AS ops,
-        CAST(sum(CASE WHEN kind <> 'meta' THEN ops ELSE 0 END) AS BIGINT) AS accesses,
-        CAST(sum(CASE WHEN kind = 'meta' THEN io_ns ELSE 0 END) AS BIGINT) AS cost_ns,
-        min(start_ts) AS start_ts,
-        max(end_ts) AS end_ts
-    FROM activity
-    WHERE kind IN ('read', 'write') OR call IN ('lseek', 'fseek')
-    GROUP BY process_name, file, path
-    HAVING sum(CASE WHEN kind = 'meta' THEN ops ELSE 0 END) > 0
-),
-
-found AS (
-    SELECT
-        process_name,
-        CASE WHEN min(process_min) = max(process_max) THEN min(process_min) END AS process,
-        CASE
-            WHEN 2 * max(cost_ns) >= sum(cost_ns)
-                THEN max_by(file, concat(lpad(CAST(cost_ns AS VARCHAR), 20, '0'), path))
-        END AS file,
-        CASE
-            WHEN count(*) = 1 THEN max(path)
-            ELSE concat(
-                CAST(count(*) AS VARCHAR), ' files, most in ',
-                max_by(path, concat(lpad(CAST(cost_ns AS VARCHAR), 20, '0'), path))
-            )
-        END AS place,
-        count(*) AS files,
-        CAST(sum(ops) AS BIGINT) AS ops,
-        CAST(sum(accesses) AS BIGINT) AS accesses,
-        CAST(sum(cost_ns) AS BIGINT) AS cost_ns,
-        min(start_ts) AS start_ts,
-        max(end_ts) AS end_ts
-    FROM per_file
-    GROUP BY process_name
-)
-
+-- @requires effort, program_pattern
 SELECT
     'seek_per_access' AS finding,
     CASE
@@ -58,7 +15,7 @@ SELECT
         ELSE 'low'
     END AS severity,
     concat(
-        f.process_name, ': ', CAST(f.ops AS VARCHAR), ' seeks for ', CAST(f.accesses AS VARCHAR),
+        f.process_name, ': ', CAST(f.ops AS VARCHAR), ' seeks for ', CAST(f.all_ops AS VARCHAR),
         ' reads and writes of ', f.place, ' take ',
         CAST(CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT) AS VARCHAR), ' % of the working time.'
     ) AS title,
@@ -73,7 +30,7 @@ SELECT
     concat(
         CAST(CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1)) AS VARCHAR), ' µs each, ',
         CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s in all; ',
-        CAST(CAST(round(1e0 * 1e2 * f.ops / NULLIF(f.accesses, 0)) AS BIGINT) AS VARCHAR),
+        CAST(CAST(round(1e0 * 1e2 * f.ops / NULLIF(f.all_ops, 0)) AS BIGINT) AS VARCHAR),
         ' seeks for 100 accesses.'
     ) AS evidence,
     concat(
@@ -81,9 +38,10 @@ SELECT
         'in Java) take the offset as an argument: one call instead of two, and threads can share the ',
         'descriptor. With stdio, fseek throws the buffer away: read ahead in the program or use ', 'pread.'
     ) AS advice
-FROM found AS f
+FROM program_pattern AS f
 CROSS JOIN params AS p
 CROSS JOIN effort AS e
-WHERE f.ops >= p.min_ops
-    AND 2 * f.ops >= f.accesses
+WHERE f.pattern = 'seek'
+    AND f.ops >= p.min_ops
+    AND 2 * f.ops >= f.all_ops
     AND f.cost_ns >= p.min_share * e.work_ns

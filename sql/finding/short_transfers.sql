@@ -9,51 +9,7 @@
 -- @param medium_share DOUBLE 0.05: share of the working time from which a finding is medium
 -- @param high_share DOUBLE 0.2: share of the working time from which a finding is high
 -- @param pattern_ops BIGINT 100: fewer occurrences of a pattern that is wrong by itself are no finding
--- @requires step, effort
-WITH per_file AS (
-    SELECT
-        process_name,
-        file,
-        path,
-        min(process) AS process_min,
-        max(process) AS process_max,
-        CAST(sum(retry_ops) AS BIGINT) AS ops,
-        CAST(sum(ops) AS BIGINT) AS all_ops,
-        CAST(sum(bytes) AS BIGINT) AS bytes,
-        CAST(sum(retry_ns) AS BIGINT) AS cost_ns,
-        min(start_ts) AS start_ts,
-        max(end_ts) AS end_ts
-    FROM step
-    WHERE retry_ops > 0
-    GROUP BY process_name, file, path
-),
-
-found AS (
-    SELECT
-        process_name,
-        CASE WHEN min(process_min) = max(process_max) THEN min(process_min) END AS process,
-        CASE
-            WHEN 2 * max(cost_ns) >= sum(cost_ns)
-                THEN max_by(file, concat(lpad(CAST(cost_ns AS VARCHAR), 20, '0'), path))
-        END AS file,
-        CASE
-            WHEN count(*) = 1 THEN max(path)
-            ELSE concat(
-                CAST(count(*) AS VARCHAR), ' files, most in ',
-                max_by(path, concat(lpad(CAST(cost_ns AS VARCHAR), 20, '0'), path))
-            )
-        END AS place,
-        count(*) AS files,
-        CAST(sum(ops) AS BIGINT) AS ops,
-        CAST(sum(all_ops) AS BIGINT) AS all_ops,
-        CAST(sum(bytes) AS BIGINT) AS bytes,
-        CAST(sum(cost_ns) AS BIGINT) AS cost_ns,
-        min(start_ts) AS start_ts,
-        max(end_ts) AS end_ts
-    FROM per_file
-    GROUP BY process_name
-)
-
+-- @requires effort, program_pattern
 SELECT
     'short_transfers' AS finding,
     CASE
@@ -85,8 +41,9 @@ SELECT
         'FUSE: max_read, max_write and big_writes), ask for no more than it carries at once, and ',
         'check free space and quota if writes come short.'
     ) AS advice
-FROM found AS f
+FROM program_pattern AS f
 CROSS JOIN params AS p
 CROSS JOIN effort AS e
-WHERE f.ops >= p.pattern_ops
+WHERE f.pattern = 'retried'
+    AND f.ops >= p.pattern_ops
     AND f.cost_ns >= p.min_share * e.work_ns

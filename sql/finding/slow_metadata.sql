@@ -7,50 +7,7 @@
 -- @param high_share DOUBLE 0.2: share of the working time from which a finding is high
 -- @param slow_ns BIGINT 1000000 ns: a call for names and attributes that takes this long on average is slow
 -- @param slow_times BIGINT 10: fewer slow calls are no finding
--- @requires activity, effort
-WITH per_file AS (
-    SELECT
-        process_name,
-        file,
-        path,
-        min(process) AS process_min,
-        max(process) AS process_max,
-        CAST(sum(ops) AS BIGINT) AS ops,
-        CAST(sum(io_ns) AS BIGINT) AS cost_ns,
-        CAST(sum(CASE WHEN call IN ('close', 'fclose') THEN io_ns ELSE 0 END) AS BIGINT) AS close_ns,
-        min(start_ts) AS start_ts,
-        max(end_ts) AS end_ts
-    FROM activity
-    WHERE call IN ('open', 'creat', 'fopen', 'close', 'fclose', 'stat', 'fstat', 'access', 'rename', 'unlink', 'mkdir', 'opendir')
-    GROUP BY process_name, file, path
-    HAVING sum(io_ns) >= (SELECT slow_ns FROM params) * sum(ops)
-),
-
-found AS (
-    SELECT
-        process_name,
-        CASE WHEN min(process_min) = max(process_max) THEN min(process_min) END AS process,
-        CASE
-            WHEN 2 * max(cost_ns) >= sum(cost_ns)
-                THEN max_by(file, concat(lpad(CAST(cost_ns AS VARCHAR), 20, '0'), path))
-        END AS file,
-        CASE
-            WHEN count(*) = 1 THEN max(path)
-            ELSE concat(
-                CAST(count(*) AS VARCHAR), ' files, most in ',
-                max_by(path, concat(lpad(CAST(cost_ns AS VARCHAR), 20, '0'), path))
-            )
-        END AS place,
-        count(*) AS files,
-        CAST(sum(ops) AS BIGINT) AS ops,
-        CAST(sum(cost_ns) AS BIGINT) AS cost_ns,
-        CAST(sum(close_ns) AS BIGINT) AS close_ns,
-        min(start_ts) AS start_ts,
-        max(end_ts) AS end_ts
-    FROM per_file
-    GROUP BY process_name
-)
-
+-- @requires effort, program_pattern
 SELECT
     'slow_metadata' AS finding,
     CASE
@@ -73,7 +30,7 @@ SELECT
     f.end_ts AS end_ts,
     concat(
         CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s in all, of which close took ',
-        CAST(CAST(f.close_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s.'
+        CAST(CAST(f.part_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s.'
     ) AS evidence,
     concat(
         'Look at what is below: nfsiostat or mountstats for round trips, the metadata server’s load, ',
@@ -81,8 +38,10 @@ SELECT
         'there: write earlier (sync_file_range, fdatasync in a second thread) or close in another ',
         'thread. NFS: noatime, nconnect=, longer actimeo=.'
     ) AS advice
-FROM found AS f
+FROM program_pattern AS f
 CROSS JOIN params AS p
 CROSS JOIN effort AS e
-WHERE f.ops >= p.slow_times
+WHERE f.pattern = 'slow_metadata'
+    AND f.cost_ns >= p.slow_ns * f.ops
+    AND f.ops >= p.slow_times
     AND f.cost_ns >= p.min_share * e.work_ns

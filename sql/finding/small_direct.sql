@@ -8,54 +8,7 @@
 -- @param small_bytes BIGINT 131072 bytes: a request of fewer bytes is small
 -- @param block_bytes BIGINT 4096 bytes: block of the file system, for alignment
 -- @param pattern_ops BIGINT 100: fewer occurrences of a pattern that is wrong by itself are no finding
--- @requires activity, effort
-WITH per_file AS (
-    SELECT
-        process_name,
-        file,
-        path,
-        min(process) AS process_min,
-        max(process) AS process_max,
-        CAST(sum(CASE WHEN kind IN ('read', 'write') THEN ops ELSE 0 END) AS BIGINT) AS all_ops,
-        CAST(sum(small_ops) AS BIGINT) AS ops,
-        CAST(sum(small_bytes) AS BIGINT) AS bytes,
-        CAST(sum(unaligned_ops) AS BIGINT) AS unaligned,
-        CAST(sum(small_ns) AS BIGINT) AS cost_ns,
-        min(start_ts) AS start_ts,
-        max(end_ts) AS end_ts
-    FROM activity
-    WHERE kind IN ('read', 'write') OR call = 'open'
-    GROUP BY process_name, file, path
-    HAVING sum(direct_opens) > 0
-),
-
-found AS (
-    SELECT
-        process_name,
-        CASE WHEN min(process_min) = max(process_max) THEN min(process_min) END AS process,
-        CASE
-            WHEN 2 * max(cost_ns) >= sum(cost_ns)
-                THEN max_by(file, concat(lpad(CAST(cost_ns AS VARCHAR), 20, '0'), path))
-        END AS file,
-        CASE
-            WHEN count(*) = 1 THEN max(path)
-            ELSE concat(
-                CAST(count(*) AS VARCHAR), ' files, most in ',
-                max_by(path, concat(lpad(CAST(cost_ns AS VARCHAR), 20, '0'), path))
-            )
-        END AS place,
-        count(*) AS files,
-        CAST(sum(all_ops) AS BIGINT) AS all_ops,
-        CAST(sum(ops) AS BIGINT) AS ops,
-        CAST(sum(bytes) AS BIGINT) AS bytes,
-        CAST(sum(unaligned) AS BIGINT) AS unaligned,
-        CAST(sum(cost_ns) AS BIGINT) AS cost_ns,
-        min(start_ts) AS start_ts,
-        max(end_ts) AS end_ts
-    FROM per_file
-    GROUP BY process_name
-)
-
+-- @requires effort, program_pattern
 SELECT
     'small_direct' AS finding,
     CASE
@@ -82,7 +35,7 @@ SELECT
         ' requests through O_DIRECT move fewer than ', CAST(p.small_bytes AS VARCHAR), ' bytes: ',
         CAST(CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1)) AS VARCHAR), ' µs each, ',
         CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s in all, ',
-        CAST(CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR), ' MiB; ', CAST(f.unaligned AS VARCHAR),
+        CAST(CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR), ' MiB; ', CAST(f.part_ops AS VARCHAR),
         ' are off the blocks of ', CAST(p.block_bytes AS VARCHAR), ' bytes.'
     ) AS evidence,
     concat(
@@ -92,9 +45,10 @@ SELECT
         'posix_fadvise(POSIX_FADV_DONTNEED). MySQL: innodb_flush_method=O_DIRECT needs a large ',
         'innodb_buffer_pool_size.'
     ) AS advice
-FROM found AS f
+FROM program_pattern AS f
 CROSS JOIN params AS p
 CROSS JOIN effort AS e
-WHERE f.ops >= p.pattern_ops
+WHERE f.pattern = 'direct'
+    AND f.ops >= p.pattern_ops
     AND 2 * f.ops >= f.all_ops
     AND f.cost_ns >= p.min_share * e.work_ns

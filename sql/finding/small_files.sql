@@ -9,54 +9,7 @@
 -- @param high_share DOUBLE 0.2: share of the working time from which a finding is high
 -- @param small_files BIGINT 1000: fewer small files are no finding
 -- @param small_file_bytes BIGINT 65536 bytes: a file of which at most this much was moved is small
--- @requires activity, effort
-WITH per_file AS (
-    SELECT
-        process_name,
-        file,
-        path,
-        min(process) AS process_min,
-        max(process) AS process_max,
-        CAST(sum(ops) AS BIGINT) AS ops,
-        CAST(sum(CASE WHEN kind IN ('read', 'write') THEN bytes ELSE 0 END) AS BIGINT) AS bytes,
-        CAST(sum(CASE WHEN kind = 'meta' THEN io_ns ELSE 0 END) AS BIGINT) AS name_ns,
-        CAST(sum(io_ns) AS BIGINT) AS cost_ns,
-        min(start_ts) AS start_ts,
-        max(end_ts) AS end_ts
-    FROM activity
-    WHERE file IS NOT NULL
-    GROUP BY process_name, file, path
-    HAVING sum(CASE WHEN call IN ('open', 'creat', 'fopen') THEN ops - failed ELSE 0 END) > 0
-        AND sum(CASE WHEN kind IN ('read', 'write') THEN bytes ELSE 0 END) 
-            BETWEEN 1 AND (SELECT small_file_bytes FROM params)
-),
-
-found AS (
-    SELECT
-        process_name,
-        CASE WHEN min(process_min) = max(process_max) THEN min(process_min) END AS process,
-        CASE
-            WHEN 2 * max(cost_ns) >= sum(cost_ns)
-                THEN max_by(file, concat(lpad(CAST(cost_ns AS VARCHAR), 20, '0'), path))
-        END AS file,
-        CASE
-            WHEN count(*) = 1 THEN max(path)
-            ELSE concat(
-                CAST(count(*) AS VARCHAR), ' files, most in ',
-                max_by(path, concat(lpad(CAST(cost_ns AS VARCHAR), 20, '0'), path))
-            )
-        END AS place,
-        count(*) AS files,
-        CAST(sum(ops) AS BIGINT) AS ops,
-        CAST(sum(bytes) AS BIGINT) AS bytes,
-        CAST(sum(name_ns) AS BIGINT) AS name_ns,
-        CAST(sum(cost_ns) AS BIGINT) AS cost_ns,
-        min(start_ts) AS start_ts,
-        max(end_ts) AS end_ts
-    FROM per_file
-    GROUP BY process_name
-)
-
+-- @requires effort, program_pattern
 SELECT
     'small_files' AS finding,
     CASE
@@ -81,7 +34,7 @@ SELECT
         CAST(f.ops AS VARCHAR), ' calls for ', CAST(CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR),
         ' MiB, ', CAST(CAST(f.cost_ns / NULLIF(f.files, 0) / 1e3 AS DECIMAL(18, 1)) AS VARCHAR),
         ' µs a file, ', CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s in all, of which ',
-        CAST(CAST(f.name_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s for names and attributes; in ',
+        CAST(CAST(f.part_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s for names and attributes; in ',
         f.place, '.'
     ) AS evidence,
     concat(
@@ -90,8 +43,10 @@ SELECT
         'stay apart: handle several at once (threads, io_uring), in the order of inodes or of the ',
         'archive, on flash.'
     ) AS advice
-FROM found AS f
+FROM program_pattern AS f
 CROSS JOIN params AS p
 CROSS JOIN effort AS e
-WHERE f.files >= p.small_files
+WHERE f.pattern = 'small_files'
+    AND f.bytes <= p.small_file_bytes * f.files
+    AND f.files >= p.small_files
     AND f.cost_ns >= p.min_share * e.work_ns

@@ -16,64 +16,7 @@
 --     small_requests)
 -- @param consecutive_ratio DOUBLE 0.9: share of consecutive accesses from which a file is read or written
 --     in order
--- @requires activity, step, effort
-WITH per_file AS (
-    SELECT
-        process_name,
-        file,
-        path,
-        min(process) AS process_min,
-        max(process) AS process_max,
-        CAST(sum(ops) AS BIGINT) AS all_ops,
-        CAST(sum(small_ops) AS BIGINT) AS ops,
-        CAST(sum(small_bytes) AS BIGINT) AS bytes,
-        CAST(sum(small_ns) AS BIGINT) AS cost_ns,
-        min(start_ts) AS start_ts,
-        max(end_ts) AS end_ts
-    FROM activity
-    WHERE kind = 'read' AND call NOT IN ('fread', 'fwrite')
-    GROUP BY process_name, file, path
-),
-
-summed AS (
-    SELECT
-        process_name,
-        CASE WHEN min(process_min) = max(process_max) THEN min(process_min) END AS process,
-        CASE
-            WHEN 2 * max(cost_ns) >= sum(cost_ns)
-                THEN max_by(file, concat(lpad(CAST(cost_ns AS VARCHAR), 20, '0'), path))
-        END AS file,
-        CASE
-            WHEN count(*) = 1 THEN max(path)
-            ELSE concat(
-                CAST(count(*) AS VARCHAR), ' files, most in ',
-                max_by(path, concat(lpad(CAST(cost_ns AS VARCHAR), 20, '0'), path))
-            )
-        END AS place,
-        count(*) AS files,
-        CAST(sum(all_ops) AS BIGINT) AS all_ops,
-        CAST(sum(ops) AS BIGINT) AS ops,
-        CAST(sum(bytes) AS BIGINT) AS bytes,
-        CAST(sum(cost_ns) AS BIGINT) AS cost_ns,
-        min(start_ts) AS start_ts,
-        max(end_ts) AS end_ts
-    FROM per_file
-    GROUP BY process_name
-),
-
-ordered AS (
-    SELECT process_name, CAST(sum(consecutive_ops) AS DOUBLE) / NULLIF(sum(ops), 0) AS consecutive
-    FROM step
-    WHERE kind = 'read'
-    GROUP BY process_name
-),
-
-found AS (
-    SELECT s.*, coalesce(o.consecutive, 0) AS consecutive
-    FROM summed AS s
-    LEFT JOIN ordered AS o ON o.process_name = s.process_name
-)
-
+-- @requires effort, program_pattern
 SELECT
     'small_reads' AS finding,
     CASE
@@ -101,11 +44,11 @@ SELECT
         CAST(CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR), ' MiB in all, ',
         CAST(CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1)) AS VARCHAR), ' µs each, ',
         CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s together; ',
-        CAST(CAST(round(1e2 * f.consecutive) AS BIGINT) AS VARCHAR),
+        CAST(CAST(round(1e2 * f.consecutive_share) AS BIGINT) AS VARCHAR),
         ' % of the reads follow the one before.'
     ) AS evidence,
     CASE
-        WHEN f.consecutive >= 0.5 THEN concat(
+        WHEN f.consecutive_share >= 0.5 THEN concat(
                 'Read the file in order with a buffer of 1 MiB or more: setvbuf(stream, NULL, _IOFBF, 1 << ',
                 '20), open(path, buffering=1 << 20) in Python, BufReader::with_capacity in Rust.'
             )
@@ -116,10 +59,11 @@ SELECT
                 'the ranks’ requests.'
             )
     END AS advice
-FROM found AS f
+FROM program_pattern AS f
 CROSS JOIN params AS p
 CROSS JOIN effort AS e
-WHERE f.ops >= p.min_ops
+WHERE f.pattern = 'small_reads'
+    AND f.ops >= p.min_ops
     AND f.ops >= p.small_ratio * f.all_ops
-    AND NOT (f.consecutive >= p.consecutive_ratio AND f.cost_ns < p.medium_share * e.work_ns)
+    AND NOT (f.consecutive_share >= p.consecutive_ratio AND f.cost_ns < p.medium_share * e.work_ns)
     AND f.cost_ns >= p.min_share * e.work_ns

@@ -9,51 +9,7 @@
 --     random_operations_absolute)
 -- @param tiny_bytes BIGINT 4096 bytes: requests of fewer bytes on average are tiny: a page, and the buffer
 --     of a stdio stream in glibc (st_blksize, setbuf(3))
--- @requires activity, effort
-WITH per_file AS (
-    SELECT
-        process_name,
-        file,
-        path,
-        min(process) AS process_min,
-        max(process) AS process_max,
-        CAST(sum(ops) AS BIGINT) AS ops,
-        CAST(sum(calls) AS BIGINT) AS calls,
-        CAST(sum(bytes) AS BIGINT) AS bytes,
-        CAST(sum(io_ns) AS BIGINT) AS cost_ns,
-        min(start_ts) AS start_ts,
-        max(end_ts) AS end_ts
-    FROM activity
-    WHERE call IN ('fread', 'fwrite')
-    GROUP BY process_name, file, path
-),
-
-found AS (
-    SELECT
-        process_name,
-        CASE WHEN min(process_min) = max(process_max) THEN min(process_min) END AS process,
-        CASE
-            WHEN 2 * max(cost_ns) >= sum(cost_ns)
-                THEN max_by(file, concat(lpad(CAST(cost_ns AS VARCHAR), 20, '0'), path))
-        END AS file,
-        CASE
-            WHEN count(*) = 1 THEN max(path)
-            ELSE concat(
-                CAST(count(*) AS VARCHAR), ' files, most in ',
-                max_by(path, concat(lpad(CAST(cost_ns AS VARCHAR), 20, '0'), path))
-            )
-        END AS place,
-        count(*) AS files,
-        CAST(sum(ops) AS BIGINT) AS ops,
-        CAST(sum(calls) AS BIGINT) AS calls,
-        CAST(sum(bytes) AS BIGINT) AS bytes,
-        CAST(sum(cost_ns) AS BIGINT) AS cost_ns,
-        min(start_ts) AS start_ts,
-        max(end_ts) AS end_ts
-    FROM per_file
-    GROUP BY process_name
-)
-
+-- @requires effort, program_pattern
 SELECT
     'stdio_buffer' AS finding,
     CASE
@@ -75,7 +31,7 @@ SELECT
     f.start_ts AS start_ts,
     f.end_ts AS end_ts,
     concat(
-        CAST(f.calls AS VARCHAR), ' calls of fread, fwrite and the like became ', CAST(f.ops AS VARCHAR),
+        CAST(f.all_ops AS VARCHAR), ' calls of fread, fwrite and the like became ', CAST(f.ops AS VARCHAR),
         ' system calls, ', CAST(CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1)) AS VARCHAR),
         ' µs each, ', CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s in all, for ',
         CAST(CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR), ' MiB.'
@@ -85,9 +41,10 @@ SELECT
         'C++: stream.rdbuf()->pubsetbuf(buffer, size) before open; or read and write large pieces ',
         'directly. Output that need not appear line by line should not be line buffered.'
     ) AS advice
-FROM found AS f
+FROM program_pattern AS f
 CROSS JOIN params AS p
 CROSS JOIN effort AS e
-WHERE f.ops >= p.min_ops
+WHERE f.pattern = 'stdio'
+    AND f.ops >= p.min_ops
     AND f.bytes <= p.tiny_bytes * f.ops
     AND f.cost_ns >= p.min_share * e.work_ns

@@ -11,51 +11,7 @@
 -- @param min_ops BIGINT 1000: fewer calls are no finding (Drishti, small_requests_absolute and
 --     random_operations_absolute)
 -- @param strided_ratio DOUBLE 0.5: share of strided accesses that makes a pattern strided
--- @requires step, effort
-WITH per_file AS (
-    SELECT
-        process_name,
-        file,
-        path,
-        min(process) AS process_min,
-        max(process) AS process_max,
-        CAST(sum(ops) AS BIGINT) AS all_ops,
-        CAST(sum(strided_ops) AS BIGINT) AS ops,
-        CAST(sum(strided_bytes) AS BIGINT) AS bytes,
-        CAST(sum(strided_ns) AS BIGINT) AS cost_ns,
-        min(start_ts) AS start_ts,
-        max(end_ts) AS end_ts
-    FROM step
-    WHERE strided_ops > 0
-    GROUP BY process_name, file, path
-),
-
-found AS (
-    SELECT
-        process_name,
-        CASE WHEN min(process_min) = max(process_max) THEN min(process_min) END AS process,
-        CASE
-            WHEN 2 * max(cost_ns) >= sum(cost_ns)
-                THEN max_by(file, concat(lpad(CAST(cost_ns AS VARCHAR), 20, '0'), path))
-        END AS file,
-        CASE
-            WHEN count(*) = 1 THEN max(path)
-            ELSE concat(
-                CAST(count(*) AS VARCHAR), ' files, most in ',
-                max_by(path, concat(lpad(CAST(cost_ns AS VARCHAR), 20, '0'), path))
-            )
-        END AS place,
-        count(*) AS files,
-        CAST(sum(all_ops) AS BIGINT) AS all_ops,
-        CAST(sum(ops) AS BIGINT) AS ops,
-        CAST(sum(bytes) AS BIGINT) AS bytes,
-        CAST(sum(cost_ns) AS BIGINT) AS cost_ns,
-        min(start_ts) AS start_ts,
-        max(end_ts) AS end_ts
-    FROM per_file
-    GROUP BY process_name
-)
-
+-- @requires effort, program_pattern
 SELECT
     'strided_access' AS finding,
     CASE
@@ -90,9 +46,10 @@ SELECT
         'MPI: describe the pattern by MPI_Type_create_subarray and MPI_File_set_view and use ',
         'MPI_File_read_all or MPI_File_write_all.'
     ) AS advice
-FROM found AS f
+FROM program_pattern AS f
 CROSS JOIN params AS p
 CROSS JOIN effort AS e
-WHERE f.ops >= p.min_ops
+WHERE f.pattern = 'strided'
+    AND f.ops >= p.min_ops
     AND f.ops >= p.strided_ratio * f.all_ops
     AND f.cost_ns >= p.min_share * e.work_ns

@@ -9,50 +9,7 @@
 -- @param high_share DOUBLE 0.2: share of the working time from which a finding is high
 -- @param small_bytes BIGINT 131072 bytes: a request of fewer bytes is small
 -- @param pattern_ops BIGINT 100: fewer occurrences of a pattern that is wrong by itself are no finding
--- @requires activity, effort
-WITH per_file AS (
-    SELECT
-        process_name,
-        file,
-        path,
-        min(process) AS process_min,
-        max(process) AS process_max,
-        CAST(sum(CASE WHEN kind = 'write' THEN ops ELSE 0 END) AS BIGINT) AS ops,
-        CAST(sum(CASE WHEN kind = 'write' THEN bytes ELSE 0 END) AS BIGINT) AS bytes,
-        CAST(sum(CASE WHEN kind = 'write' THEN io_ns ELSE 0 END) AS BIGINT) AS cost_ns,
-        min(start_ts) AS start_ts,
-        max(end_ts) AS end_ts
-    FROM activity
-    WHERE kind = 'write' OR call = 'open'
-    GROUP BY process_name, file, path
-    HAVING sum(sync_opens) > 0
-),
-
-found AS (
-    SELECT
-        process_name,
-        CASE WHEN min(process_min) = max(process_max) THEN min(process_min) END AS process,
-        CASE
-            WHEN 2 * max(cost_ns) >= sum(cost_ns)
-                THEN max_by(file, concat(lpad(CAST(cost_ns AS VARCHAR), 20, '0'), path))
-        END AS file,
-        CASE
-            WHEN count(*) = 1 THEN max(path)
-            ELSE concat(
-                CAST(count(*) AS VARCHAR), ' files, most in ',
-                max_by(path, concat(lpad(CAST(cost_ns AS VARCHAR), 20, '0'), path))
-            )
-        END AS place,
-        count(*) AS files,
-        CAST(sum(ops) AS BIGINT) AS ops,
-        CAST(sum(bytes) AS BIGINT) AS bytes,
-        CAST(sum(cost_ns) AS BIGINT) AS cost_ns,
-        min(start_ts) AS start_ts,
-        max(end_ts) AS end_ts
-    FROM per_file
-    GROUP BY process_name
-)
-
+-- @requires effort, program_pattern
 SELECT
     'synchronous_writes' AS finding,
     CASE
@@ -85,9 +42,10 @@ SELECT
         'open_datasync by pg_test_fsync. O_DSYNC is enough where O_SYNC is set: it leaves out times ',
         'and attributes.'
     ) AS advice
-FROM found AS f
+FROM program_pattern AS f
 CROSS JOIN params AS p
 CROSS JOIN effort AS e
-WHERE f.ops >= p.pattern_ops
+WHERE f.pattern = 'synchronous'
+    AND f.ops >= p.pattern_ops
     AND f.bytes < p.small_bytes * f.ops
     AND f.cost_ns >= p.min_share * e.work_ns

@@ -13,53 +13,7 @@
 -- @param block_bytes BIGINT 4096 bytes: block of the file system, for alignment
 -- @param unaligned_ratio DOUBLE 0.1: share of unaligned jumps from which they are a finding (Drishti,
 --     misaligned_requests)
--- @requires step, effort
-WITH per_file AS (
-    SELECT
-        process_name,
-        file,
-        path,
-        min(process) AS process_min,
-        max(process) AS process_max,
-        CAST(sum(ops) AS BIGINT) AS all_ops,
-        CAST(sum(unaligned_ops) AS BIGINT) AS ops,
-        CAST(sum(unaligned_bytes) AS BIGINT) AS bytes,
-        CAST(sum(unaligned_touched) AS BIGINT) AS touched,
-        CAST(sum(unaligned_ns) AS BIGINT) AS cost_ns,
-        min(start_ts) AS start_ts,
-        max(end_ts) AS end_ts
-    FROM step
-    WHERE kind = 'read'
-    GROUP BY process_name, file, path
-),
-
-found AS (
-    SELECT
-        process_name,
-        CASE WHEN min(process_min) = max(process_max) THEN min(process_min) END AS process,
-        CASE
-            WHEN 2 * max(cost_ns) >= sum(cost_ns)
-                THEN max_by(file, concat(lpad(CAST(cost_ns AS VARCHAR), 20, '0'), path))
-        END AS file,
-        CASE
-            WHEN count(*) = 1 THEN max(path)
-            ELSE concat(
-                CAST(count(*) AS VARCHAR), ' files, most in ',
-                max_by(path, concat(lpad(CAST(cost_ns AS VARCHAR), 20, '0'), path))
-            )
-        END AS place,
-        count(*) AS files,
-        CAST(sum(all_ops) AS BIGINT) AS all_ops,
-        CAST(sum(ops) AS BIGINT) AS ops,
-        CAST(sum(bytes) AS BIGINT) AS bytes,
-        CAST(sum(touched) AS BIGINT) AS touched,
-        CAST(sum(cost_ns) AS BIGINT) AS cost_ns,
-        min(start_ts) AS start_ts,
-        max(end_ts) AS end_ts
-    FROM per_file
-    GROUP BY process_name
-)
-
+-- @requires effort, program_pattern
 SELECT
     'unaligned_reads' AS finding,
     CASE
@@ -84,7 +38,7 @@ SELECT
         CAST(f.ops AS VARCHAR), ' of ', CAST(f.all_ops AS VARCHAR), ' reads, ',
         CAST(CAST(round(1e0 * f.bytes / NULLIF(f.ops, 0)) AS BIGINT) AS VARCHAR),
         ' bytes on average, start or end inside a block of ', CAST(p.block_bytes AS VARCHAR),
-        ' bytes: they touch blocks of ', CAST(CAST(f.touched / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR),
+        ' bytes: they touch blocks of ', CAST(CAST(f.touched_bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR),
         ' MiB for ', CAST(CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR), ' MiB of data, ',
         CAST(CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1)) AS VARCHAR), ' µs each, ',
         CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s in all.'
@@ -94,9 +48,10 @@ SELECT
         'pick the part in memory; pad headers so that records start at a boundary (HDF5: ',
         'H5Pset_alignment; NetCDF: nc__enddef; O_DIRECT needs it anyway).'
     ) AS advice
-FROM found AS f
+FROM program_pattern AS f
 CROSS JOIN params AS p
 CROSS JOIN effort AS e
-WHERE f.ops >= p.min_ops
+WHERE f.pattern = 'unaligned_reads'
+    AND f.ops >= p.min_ops
     AND f.ops >= p.unaligned_ratio * f.all_ops
     AND f.cost_ns >= p.min_share * e.work_ns
