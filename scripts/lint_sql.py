@@ -28,6 +28,8 @@ FORBIDDEN_FUNCTIONS = {
     "approx_quantile": "its result changes between runs: use the histogram",
     "explode": "DuckDB has no EXPLODE",
     "first": "which row is first is not defined: use min, max or min_by",
+    "format": "Spark has no FORMAT: use printf('%,d', n)",
+    "format_number": "DuckDB has no FORMAT_NUMBER: use printf('%,d', n)",
     "generate_series": "use module number",
     "group_concat": "its order differs: use array_sort(array_agg(x))",
     "last": "which row is last is not defined: use min, max or max_by",

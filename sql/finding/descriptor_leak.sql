@@ -48,7 +48,7 @@ SELECT
     'descriptor_leak' AS finding,
     CASE WHEN f.left_open >= 3 * p.leak_descriptors THEN 'high' ELSE 'medium' END AS severity,
     concat(
-        f.process_name, ': ', CAST(f.left_open AS VARCHAR), ' descriptors opened and never closed.'
+        f.process_name, ': ', printf('%,d', f.left_open), ' descriptors opened and never closed.'
     ) AS title,
     f.process AS process,
     CAST(NULL AS BIGINT) AS thread,
@@ -59,8 +59,8 @@ SELECT
     f.start_ts AS start_ts,
     f.end_ts AS end_ts,
     concat(
-        CAST(f.ops AS VARCHAR), ' opens of ', CAST(f.files AS VARCHAR), ' files, ',
-        CAST(f.left_open AS VARCHAR), ' more than closes; most of them, ', CAST(f.top_left AS VARCHAR),
+        printf('%,d', f.ops), ' opens of ', printf('%,d', f.files), ' files, ',
+        printf('%,d', f.left_open), ' more than closes; most of them, ', printf('%,d', f.top_left),
         ', of ', f.top_path, '.'
     ) AS evidence,
     concat(

@@ -15,9 +15,9 @@ SELECT
         ELSE 'low'
     END AS severity,
     concat(
-        f.process_name, ': ', CAST(f.ops AS VARCHAR), ' of ', CAST(f.all_ops AS VARCHAR), ' reads of ',
+        f.process_name, ': ', printf('%,d', f.ops), ' of ', printf('%,d', f.all_ops), ' reads of ',
         f.place, ' return nothing, which takes ',
-        CAST(CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT) AS VARCHAR), ' % of the working time.'
+        printf('%,d', CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT)), ' % of the working time.'
     ) AS title,
     f.process AS process,
     CAST(NULL AS BIGINT) AS thread,
@@ -28,8 +28,8 @@ SELECT
     f.start_ts AS start_ts,
     f.end_ts AS end_ts,
     concat(
-        CAST(CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1)) AS VARCHAR), ' µs each, ',
-        CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR),
+        printf('%,.1f', CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1))), ' µs each, ',
+        printf('%,.3f', CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3))),
         ' s in all; reads that found the end of the file.'
     ) AS evidence,
     concat(

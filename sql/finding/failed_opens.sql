@@ -65,7 +65,7 @@ SELECT
         ELSE 'low'
     END AS severity,
     concat(
-        f.process_name, ': ', CAST(f.ops AS VARCHAR), ' opens of ', f.place, ' fail with ', f.reason, '.'
+        f.process_name, ': ', printf('%,d', f.ops), ' opens of ', f.place, ' fail with ', f.reason, '.'
     ) AS title,
     f.process AS process,
     CAST(NULL AS BIGINT) AS thread,
@@ -76,8 +76,8 @@ SELECT
     f.start_ts AS start_ts,
     f.end_ts AS end_ts,
     concat(
-        CAST(f.ops AS VARCHAR), ' failed opens take ',
-        CAST(CAST(f.cost_ns / 1e6 AS DECIMAL(18, 1)) AS VARCHAR), ' ms.'
+        printf('%,d', f.ops), ' failed opens take ',
+        printf('%,.1f', CAST(f.cost_ns / 1e6 AS DECIMAL(18, 1))), ' ms.'
     ) AS evidence,
     CASE
         WHEN f.errno IN (23, 24) THEN concat(

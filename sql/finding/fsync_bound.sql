@@ -21,9 +21,9 @@ SELECT
         ELSE 'low'
     END AS severity,
     concat(
-        f.process_name, ': ', CAST(f.ops AS VARCHAR), ' flushes of ', f.place, ', ',
-        CAST(CAST(round(1e0 * f.bytes / NULLIF(f.ops, 0)) AS BIGINT) AS VARCHAR), ' bytes each, take ',
-        CAST(CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT) AS VARCHAR), ' % of the working time.'
+        f.process_name, ': ', printf('%,d', f.ops), ' flushes of ', f.place, ', ',
+        printf('%,d', CAST(round(1e0 * f.bytes / NULLIF(f.ops, 0)) AS BIGINT)), ' bytes each, take ',
+        printf('%,d', CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT)), ' % of the working time.'
     ) AS title,
     f.process AS process,
     CAST(NULL AS BIGINT) AS thread,
@@ -34,10 +34,10 @@ SELECT
     f.start_ts AS start_ts,
     f.end_ts AS end_ts,
     concat(
-        CAST(f.ops AS VARCHAR), ' calls of fsync, fdatasync, sync_file_range or msync, ',
-        CAST(CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1)) AS VARCHAR), ' µs each, ',
-        CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s in all, for ',
-        CAST(CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR), ' MiB in ', CAST(f.all_ops AS VARCHAR),
+        printf('%,d', f.ops), ' calls of fsync, fdatasync, sync_file_range or msync, ',
+        printf('%,.1f', CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1))), ' µs each, ',
+        printf('%,.3f', CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3))), ' s in all, for ',
+        printf('%,.1f', CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1))), ' MiB in ', printf('%,d', f.all_ops),
         ' writes.'
     ) AS evidence,
     concat(

@@ -18,9 +18,9 @@ SELECT
         ELSE 'low'
     END AS severity,
     concat(
-        f.process_name, ': ', CAST(f.ops AS VARCHAR), ' flushes for ', CAST(f.all_ops AS VARCHAR),
-        ' writes of ', CAST(CAST(round(1e0 * f.bytes / NULLIF(f.all_ops, 0)) AS BIGINT) AS VARCHAR),
-        ' bytes to ', f.place, ' take ', CAST(CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT) AS VARCHAR),
+        f.process_name, ': ', printf('%,d', f.ops), ' flushes for ', printf('%,d', f.all_ops),
+        ' writes of ', printf('%,d', CAST(round(1e0 * f.bytes / NULLIF(f.all_ops, 0)) AS BIGINT)),
+        ' bytes to ', f.place, ' take ', printf('%,d', CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT)),
         ' % of the working time.'
     ) AS title,
     f.process AS process,
@@ -32,11 +32,11 @@ SELECT
     f.start_ts AS start_ts,
     f.end_ts AS end_ts,
     concat(
-        CAST(f.ops AS VARCHAR), ' flushes, one for each ',
-        CAST(CAST(1e0 * f.all_ops / NULLIF(f.ops, 0) AS DECIMAL(18, 1)) AS VARCHAR), ' writes, ',
-        CAST(CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1)) AS VARCHAR), ' µs each, ',
-        CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s in all, for ',
-        CAST(CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR), ' MiB.'
+        printf('%,d', f.ops), ' flushes, one for each ',
+        printf('%,.1f', CAST(1e0 * f.all_ops / NULLIF(f.ops, 0) AS DECIMAL(18, 1))), ' writes, ',
+        printf('%,.1f', CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1))), ' µs each, ',
+        printf('%,.3f', CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3))), ' s in all, for ',
+        printf('%,.1f', CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1))), ' MiB.'
     ) AS evidence,
     concat(
         'Group commits: collect the records that arrive while a flush runs, write them together, ',

@@ -58,7 +58,7 @@ SELECT
     'io_errors' AS finding,
     'high' AS severity,
     concat(
-        f.process_name, ': ', CAST(f.ops AS VARCHAR), ' times ', f.call, ' on ', f.place, ' fails with ',
+        f.process_name, ': ', printf('%,d', f.ops), ' times ', f.call, ' on ', f.place, ' fails with ',
         f.reason, '.'
     ) AS title,
     f.process AS process,
@@ -70,9 +70,9 @@ SELECT
     f.start_ts AS start_ts,
     f.end_ts AS end_ts,
     concat(
-        'The first fails ', CAST(CAST((f.start_ts - e.start_ts) / 1e9 AS DECIMAL(18, 3)) AS VARCHAR),
+        'The first fails ', printf('%,.3f', CAST((f.start_ts - e.start_ts) / 1e9 AS DECIMAL(18, 3))),
         ' s after the start, the last returns ',
-        CAST(CAST((f.end_ts - e.start_ts) / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s after it.'
+        printf('%,.3f', CAST((f.end_ts - e.start_ts) / 1e9 AS DECIMAL(18, 3))), ' s after it.'
     ) AS evidence,
     CASE
         WHEN f.errno IN (27, 28, 122) THEN concat(

@@ -82,9 +82,9 @@ SELECT
     END AS severity,
     concat(
         f.process_name, ': the slowest thousandth of ', f.call, ' takes ',
-        CAST(CAST(f.p999_ns / 1e6 AS DECIMAL(18, 1)) AS VARCHAR), ' ms and more, the median ',
-        CAST(CAST(f.p50_ns / 1e3 AS DECIMAL(18, 1)) AS VARCHAR), ' µs; the tail is ',
-        CAST(CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT) AS VARCHAR), ' % of the working time.'
+        printf('%,.1f', CAST(f.p999_ns / 1e6 AS DECIMAL(18, 1))), ' ms and more, the median ',
+        printf('%,.1f', CAST(f.p50_ns / 1e3 AS DECIMAL(18, 1))), ' µs; the tail is ',
+        printf('%,d', CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT)), ' % of the working time.'
     ) AS title,
     f.process AS process,
     CAST(NULL AS BIGINT) AS thread,
@@ -95,10 +95,10 @@ SELECT
     e.start_ts AS start_ts,
     e.end_ts AS end_ts,
     concat(
-        CAST(f.ops AS VARCHAR), ' of ', CAST(f.all_ops AS VARCHAR), ' calls take ',
-        CAST(CAST(round(1e2 * f.cost_ns / NULLIF(f.all_ns, 0)) AS BIGINT) AS VARCHAR), ' % of their time (',
-        CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s); the longest ',
-        CAST(CAST(f.max_ns / 1e6 AS DECIMAL(18, 1)) AS VARCHAR), ' ms.'
+        printf('%,d', f.ops), ' of ', printf('%,d', f.all_ops), ' calls take ',
+        printf('%,d', CAST(round(1e2 * f.cost_ns / NULLIF(f.all_ns, 0)) AS BIGINT)), ' % of their time (',
+        printf('%,.3f', CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3))), ' s); the longest ',
+        printf('%,.1f', CAST(f.max_ns / 1e6 AS DECIMAL(18, 1))), ' ms.'
     ) AS evidence,
     concat(
         'Look at when they happen (the report’s latency over time) and at what else runs then. ',

@@ -68,9 +68,9 @@ SELECT
         ELSE 'low'
     END AS severity,
     concat(
-        f.process_name, ': ', CAST(f.ops AS VARCHAR), ' waits for locks take ',
-        CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s, ',
-        CAST(CAST(round(1e2 * f.cost_ns / NULLIF((e.work_ns + f.cost_ns), 0)) AS BIGINT) AS VARCHAR),
+        f.process_name, ': ', printf('%,d', f.ops), ' waits for locks take ',
+        printf('%,.3f', CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3))), ' s, ',
+        printf('%,d', CAST(round(1e2 * f.cost_ns / NULLIF((e.work_ns + f.cost_ns), 0)) AS BIGINT)),
         ' % of working and waiting together.'
     ) AS title,
     f.process AS process,
@@ -82,11 +82,11 @@ SELECT
     f.start_ts AS start_ts,
     f.end_ts AS end_ts,
     concat(
-        CAST(f.locks AS VARCHAR), ' locks, ',
-        CAST(CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1)) AS VARCHAR),
-        ' µs a wait, the longest ', CAST(CAST(f.max_ns / 1e6 AS DECIMAL(18, 1)) AS VARCHAR),
-        ' ms; the worst (', f.top_call, ') makes ', CAST(f.top_threads AS VARCHAR), ' threads wait ',
-        CAST(CAST(f.top_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s.'
+        printf('%,d', f.locks), ' locks, ',
+        printf('%,.1f', CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1))),
+        ' µs a wait, the longest ', printf('%,.1f', CAST(f.max_ns / 1e6 AS DECIMAL(18, 1))),
+        ' ms; the worst (', f.top_call, ') makes ', printf('%,d', f.top_threads), ' threads wait ',
+        printf('%,.3f', CAST(f.top_ns / 1e9 AS DECIMAL(18, 3))), ' s.'
     ) AS evidence,
     concat(
         'Don’t hold the lock during I/O: prepare outside, let one thread write for all (group ',

@@ -37,9 +37,9 @@ SELECT
     'mapped_files' AS finding,
     CASE WHEN f.faults >= 10 * p.fault_times THEN 'medium' ELSE 'low' END AS severity,
     concat(
-        f.process_name, ': mapped files of ', CAST(CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR),
+        f.process_name, ': mapped files of ', printf('%,.1f', CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1))),
         ' MiB cause I/O that no call shows',
-        CASE WHEN f.faults IS NULL THEN '' ELSE concat(', with ', CAST(f.faults AS VARCHAR), ' faults that read from storage') END,
+        CASE WHEN f.faults IS NULL THEN '' ELSE concat(', with ', printf('%,d', f.faults), ' faults that read from storage') END,
         '.'
     ) AS title,
     f.process AS process,
@@ -51,9 +51,9 @@ SELECT
     f.start_ts AS start_ts,
     f.end_ts AS end_ts,
     concat(
-        'Mapped: ', CAST(CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR),
+        'Mapped: ', printf('%,.1f', CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1))),
         ' MiB; moved by calls that were seen, of all programs: ',
-        CAST(CAST(f.seen_bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR), ' MiB.'
+        printf('%,.1f', CAST(f.seen_bytes / 1048576e0 AS DECIMAL(18, 1))), ' MiB.'
     ) AS evidence,
     concat(
         'Record with --kernel to see page faults and write-back. For fewer faults: ',

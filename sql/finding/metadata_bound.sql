@@ -36,9 +36,9 @@ SELECT
         ELSE 'low'
     END AS severity,
     concat(
-        f.process_name, ': ', CAST(f.ops AS VARCHAR), ' calls for names and attributes take ',
-        CAST(CAST(round(1e2 * f.cost_ns / NULLIF(w.all_ns, 0)) AS BIGINT) AS VARCHAR),
-        ' % of its I/O time and ', CAST(CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT) AS VARCHAR),
+        f.process_name, ': ', printf('%,d', f.ops), ' calls for names and attributes take ',
+        printf('%,d', CAST(round(1e2 * f.cost_ns / NULLIF(w.all_ns, 0)) AS BIGINT)),
+        ' % of its I/O time and ', printf('%,d', CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT)),
         ' % of the working time.'
     ) AS title,
     f.process AS process,
@@ -50,9 +50,9 @@ SELECT
     f.start_ts AS start_ts,
     f.end_ts AS end_ts,
     concat(
-        CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s of ',
-        CAST(CAST(w.all_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s in calls on files; most of it in ',
-        w.call, ' (', CAST(CAST(w.call_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s); in ', f.place, '.'
+        printf('%,.3f', CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3))), ' s of ',
+        printf('%,.3f', CAST(w.all_ns / 1e9 AS DECIMAL(18, 3))), ' s in calls on files; most of it in ',
+        w.call, ' (', printf('%,.3f', CAST(w.call_ns / 1e9 AS DECIMAL(18, 3))), ' s); in ', f.place, '.'
     ) AS evidence,
     concat(
         'Fewer, larger files (tar, zip, SQLite, HDF5, one file per writer instead of per record), ',

@@ -47,7 +47,7 @@ found AS (
         CASE
             WHEN count(*) = 1 THEN max(path)
             ELSE concat(
-                CAST(count(*) AS VARCHAR), ' directories, most in ',
+                printf('%,d', count(*)), ' directories, most in ',
                 max_by(path, concat(lpad(CAST(cost_ns AS VARCHAR), 20, '0'), path))
             )
         END AS place,
@@ -69,9 +69,9 @@ SELECT
         ELSE 'low'
     END AS severity,
     concat(
-        f.process_name, ': ', CAST(f.ops AS VARCHAR), ' of ', CAST(f.lookups AS VARCHAR),
+        f.process_name, ': ', printf('%,d', f.ops), ' of ', printf('%,d', f.lookups),
         ' look-ups find no file, in ', f.place, '; they take ',
-        CAST(CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT) AS VARCHAR), ' % of the working time.'
+        printf('%,d', CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT)), ' % of the working time.'
     ) AS title,
     f.process AS process,
     CAST(NULL AS BIGINT) AS thread,
@@ -82,10 +82,10 @@ SELECT
     f.start_ts AS start_ts,
     f.end_ts AS end_ts,
     concat(
-        CAST(f.ops AS VARCHAR),
+        printf('%,d', f.ops),
         ' calls of open, stat, access, readlink or opendir returned ENOENT or ENOTDIR, ',
-        CAST(CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1)) AS VARCHAR), ' µs each, ',
-        CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s in all.'
+        printf('%,.1f', CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1))), ' µs each, ',
+        printf('%,.3f', CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3))), ' s in all.'
     ) AS evidence,
     concat(
         'Shorten the search: put the directory that has the files first, drop those that don’t ',

@@ -20,9 +20,9 @@ SELECT
         ELSE 'low'
     END AS severity,
     concat(
-        f.process_name, ': reads and writes alternate on ', f.place, ', ', CAST(f.ops AS VARCHAR),
-        ' times in ', CAST(f.all_ops AS VARCHAR), ' accesses that take ',
-        CAST(CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT) AS VARCHAR), ' % of the working time.'
+        f.process_name, ': reads and writes alternate on ', f.place, ', ', printf('%,d', f.ops),
+        ' times in ', printf('%,d', f.all_ops), ' accesses that take ',
+        printf('%,d', CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT)), ' % of the working time.'
     ) AS title,
     f.process AS process,
     CAST(NULL AS BIGINT) AS thread,
@@ -33,11 +33,11 @@ SELECT
     f.start_ts AS start_ts,
     f.end_ts AS end_ts,
     concat(
-        CAST(f.part_ops AS VARCHAR), ' reads and ', CAST(f.all_ops - f.part_ops AS VARCHAR), ' writes, ',
-        CAST(f.ops AS VARCHAR), ' switches between them, ',
-        CAST(CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR), ' MiB and ',
-        CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s in all, ',
-        CAST(CAST(f.cost_ns / NULLIF(f.all_ops, 0) / 1e3 AS DECIMAL(18, 1)) AS VARCHAR), ' µs each.'
+        printf('%,d', f.part_ops), ' reads and ', printf('%,d', f.all_ops - f.part_ops), ' writes, ',
+        printf('%,d', f.ops), ' switches between them, ',
+        printf('%,.1f', CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1))), ' MiB and ',
+        printf('%,.3f', CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3))), ' s in all, ',
+        printf('%,.1f', CAST(f.cost_ns / NULLIF(f.all_ops, 0) / 1e3 AS DECIMAL(18, 1))), ' µs each.'
     ) AS evidence,
     concat(
         'Separate the phases: read a large piece, work on it, write a large piece; or separate the ',

@@ -23,8 +23,8 @@ SELECT
     concat(
         f.process_name, ': ',
         CASE WHEN f.rank IS NULL THEN 'one process' ELSE concat('rank ', CAST(f.rank AS VARCHAR)) END,
-        ' of ', CAST(f.peers AS VARCHAR), ' moves ',
-        CAST(CAST(round(1e2 * f.bytes / NULLIF(f.total, 0)) AS BIGINT) AS VARCHAR), ' % of the bytes.'
+        ' of ', printf('%,d', f.peers), ' moves ',
+        printf('%,d', CAST(round(1e2 * f.bytes / NULLIF(f.total, 0)) AS BIGINT)), ' % of the bytes.'
     ) AS title,
     f.process AS process,
     CAST(NULL AS BIGINT) AS thread,
@@ -35,10 +35,10 @@ SELECT
     f.start_ts AS start_ts,
     f.end_ts AS end_ts,
     concat(
-        CAST(CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR), ' MiB of ',
-        CAST(CAST(f.total / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR), ' MiB in ', CAST(f.ops AS VARCHAR),
-        ' reads and writes that take it ', CAST(CAST(f.io_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR),
-        ' s of ', CAST(CAST(e.wall_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s.'
+        printf('%,.1f', CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1))), ' MiB of ',
+        printf('%,.1f', CAST(f.total / 1048576e0 AS DECIMAL(18, 1))), ' MiB in ', printf('%,d', f.ops),
+        ' reads and writes that take it ', printf('%,.3f', CAST(f.io_ns / 1e9 AS DECIMAL(18, 3))),
+        ' s of ', printf('%,.3f', CAST(e.wall_ns / 1e9 AS DECIMAL(18, 3))), ' s.'
     ) AS evidence,
     CASE
         WHEN f.rank IS NULL THEN concat(

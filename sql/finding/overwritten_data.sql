@@ -20,10 +20,10 @@ SELECT
         ELSE 'low'
     END AS severity,
     concat(
-        f.process_name, ': ', CAST(CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR),
-        ' MiB written for ', CAST(CAST(f.touched_bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR),
+        f.process_name, ': ', printf('%,.1f', CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1))),
+        ' MiB written for ', printf('%,.1f', CAST(f.touched_bytes / 1048576e0 AS DECIMAL(18, 1))),
         ' MiB of data in ', f.place, '; overwriting takes ',
-        CAST(CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT) AS VARCHAR), ' % of the working time.'
+        printf('%,d', CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT)), ' % of the working time.'
     ) AS title,
     f.process AS process,
     CAST(NULL AS BIGINT) AS thread,
@@ -34,10 +34,10 @@ SELECT
     f.start_ts AS start_ts,
     f.end_ts AS end_ts,
     concat(
-        CAST(f.ops AS VARCHAR), ' writes; ',
-        CAST(CAST(1e0 * f.bytes / NULLIF(f.touched_bytes, 0) AS DECIMAL(18, 1)) AS VARCHAR),
+        printf('%,d', f.ops), ' writes; ',
+        printf('%,.1f', CAST(1e0 * f.bytes / NULLIF(f.touched_bytes, 0) AS DECIMAL(18, 1))),
         ' bytes written for each byte of the file; overwriting took ',
-        CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s.'
+        printf('%,.3f', CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3))), ' s.'
     ) AS evidence,
     concat(
         'Change only what changed (pwrite of the record instead of the whole file), gather changes ',

@@ -44,8 +44,8 @@ SELECT
     'polling' AS finding,
     CASE WHEN 2 * f.cost_ns >= e.wall_ns THEN 'medium' ELSE 'low' END AS severity,
     concat(
-        f.process_name, ': ', CAST(f.ops AS VARCHAR), ' sleeps of ',
-        CAST(CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e6 AS DECIMAL(18, 1)) AS VARCHAR),
+        f.process_name, ': ', printf('%,d', f.ops), ' sleeps of ',
+        printf('%,.1f', CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e6 AS DECIMAL(18, 1))),
         ' ms between checks of files, most of ', f.path, '.'
     ) AS title,
     f.process AS process,
@@ -57,9 +57,9 @@ SELECT
     f.start_ts AS start_ts,
     f.end_ts AS end_ts,
     concat(
-        CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s asleep in ',
-        CAST(CAST((f.end_ts - f.start_ts) / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s, ',
-        CAST(f.checks AS VARCHAR), ' look-ups or empty reads between.'
+        printf('%,.3f', CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3))), ' s asleep in ',
+        printf('%,.3f', CAST((f.end_ts - f.start_ts) / 1e9 AS DECIMAL(18, 3))), ' s, ',
+        printf('%,d', f.checks), ' look-ups or empty reads between.'
     ) AS evidence,
     concat(
         'Wait for the event: inotify or fanotify for files, poll or epoll for descriptors, a ',

@@ -18,9 +18,9 @@ SELECT
     'readahead_reads' AS finding,
     'low' AS severity,
     concat(
-        f.process_name, ': ', CAST(f.ops AS VARCHAR), ' small reads in order, ',
-        CAST(CAST(round(1e0 * f.bytes / NULLIF(f.ops, 0)) AS BIGINT) AS VARCHAR), ' bytes on average, from ',
-        f.place, ' take only ', CAST(CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT) AS VARCHAR),
+        f.process_name, ': ', printf('%,d', f.ops), ' small reads in order, ',
+        printf('%,d', CAST(round(1e0 * f.bytes / NULLIF(f.ops, 0)) AS BIGINT)), ' bytes on average, from ',
+        f.place, ' take only ', printf('%,d', CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT)),
         ' % of the working time.'
     ) AS title,
     f.process AS process,
@@ -32,11 +32,11 @@ SELECT
     f.start_ts AS start_ts,
     f.end_ts AS end_ts,
     concat(
-        CAST(CAST(round(1e2 * f.consecutive_share) AS BIGINT) AS VARCHAR),
+        printf('%,d', CAST(round(1e2 * f.consecutive_share) AS BIGINT)),
         ' % of the reads follow the one before, ',
-        CAST(CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1)) AS VARCHAR), ' µs each, ',
-        CAST(CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR), ' MiB and ',
-        CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR),
+        printf('%,.1f', CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1))), ' µs each, ',
+        printf('%,.1f', CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1))), ' MiB and ',
+        printf('%,.3f', CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3))),
         ' s in all: read-ahead has the data in memory when it is asked for.'
     ) AS evidence,
     concat(

@@ -16,9 +16,9 @@ SELECT
         ELSE 'low'
     END AS severity,
     concat(
-        f.process_name, ': ', f.place, ' opened ', CAST(f.ops AS VARCHAR),
+        f.process_name, ': ', f.place, ' opened ', printf('%,d', f.ops),
         ' times; opening and closing again takes ',
-        CAST(CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT) AS VARCHAR), ' % of the working time.'
+        printf('%,d', CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT)), ' % of the working time.'
     ) AS title,
     f.process AS process,
     CAST(NULL AS BIGINT) AS thread,
@@ -29,9 +29,9 @@ SELECT
     f.start_ts AS start_ts,
     f.end_ts AS end_ts,
     concat(
-        CAST(f.ops AS VARCHAR), ' opens of ', CAST(f.files AS VARCHAR), ' files that one process opened ',
-        CAST(p.reopen_times AS VARCHAR), ' times or more; ',
-        CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s in open and close after the first.'
+        printf('%,d', f.ops), ' opens of ', printf('%,d', f.files), ' files that one process opened ',
+        printf('%,d', p.reopen_times), ' times or more; ',
+        printf('%,.3f', CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3))), ' s in open and close after the first.'
     ) AS evidence,
     concat(
         'Open once and keep the descriptor: pread and pwrite let threads share it. Cache handles by ',

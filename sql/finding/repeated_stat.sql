@@ -18,8 +18,8 @@ SELECT
         ELSE 'low'
     END AS severity,
     concat(
-        f.process_name, ': attributes of ', f.place, ' read ', CAST(f.ops AS VARCHAR),
-        ' times, which takes ', CAST(CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT) AS VARCHAR),
+        f.process_name, ': attributes of ', f.place, ' read ', printf('%,d', f.ops),
+        ' times, which takes ', printf('%,d', CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT)),
         ' % of the working time.'
     ) AS title,
     f.process AS process,
@@ -31,10 +31,10 @@ SELECT
     f.start_ts AS start_ts,
     f.end_ts AS end_ts,
     concat(
-        CAST(f.ops AS VARCHAR), ' successful calls of stat, fstat or access on ', CAST(f.files AS VARCHAR),
-        ' files that one process asked ', CAST(p.stat_times AS VARCHAR), ' times or more; ',
-        CAST(CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1)) AS VARCHAR), ' µs each, ',
-        CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s in all.'
+        printf('%,d', f.ops), ' successful calls of stat, fstat or access on ', printf('%,d', f.files),
+        ' files that one process asked ', printf('%,d', p.stat_times), ' times or more; ',
+        printf('%,.1f', CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1))), ' µs each, ',
+        printf('%,.3f', CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3))), ' s in all.'
     ) AS evidence,
     concat(
         'Keep the answer, or watch for changes with inotify. Open and handle the error instead of ',

@@ -51,7 +51,7 @@ found AS (
         CASE
             WHEN count(*) = 1 THEN coalesce(max(path), '(unknown file)')
             ELSE concat(
-                CAST(count(*) AS VARCHAR), ' files, most in ',
+                printf('%,d', count(*)), ' files, most in ',
                 coalesce(
                     max_by(path, concat(lpad(CAST(cost_ns AS VARCHAR), 20, '0'), coalesce(path, ''))), '(unknown file)'
                 )
@@ -83,10 +83,10 @@ SELECT
         ELSE 'low'
     END AS severity,
     concat(
-        f.process_name, ': ', CAST(CAST(f.again_bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR), ' MiB of ',
-        CAST(CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR), ' MiB read from ', f.place,
+        f.process_name, ': ', printf('%,.1f', CAST(f.again_bytes / 1048576e0 AS DECIMAL(18, 1))), ' MiB of ',
+        printf('%,.1f', CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1))), ' MiB read from ', f.place,
         ' had been read before, which takes ',
-        CAST(CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT) AS VARCHAR), ' % of the working time.'
+        printf('%,d', CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT)), ' % of the working time.'
     ) AS title,
     f.process AS process,
     CAST(NULL AS BIGINT) AS thread,
@@ -97,18 +97,18 @@ SELECT
     f.start_ts AS start_ts,
     f.end_ts AS end_ts,
     concat(
-        CAST(f.ops AS VARCHAR), ' reads for ',
-        CAST(CAST((f.bytes - f.again_bytes) / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR),
+        printf('%,d', f.ops), ' reads for ',
+        printf('%,.1f', CAST((f.bytes - f.again_bytes) / 1048576e0 AS DECIMAL(18, 1))),
         ' MiB of different data; ',
         CASE
             WHEN c.most > 0
                 THEN concat(
-                    'a cache of ', CAST(CAST(c.size / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR),
+                    'a cache of ', printf('%,.1f', CAST(c.size / 1048576e0 AS DECIMAL(18, 1))),
                     ' MiB would serve 90 % of what any can; '
                 )
             ELSE ''
         END,
-        CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s for what was known.'
+        printf('%,.3f', CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3))), ' s for what was known.'
     ) AS evidence,
     concat(
         'Keep what was read: a larger cache of the program (PostgreSQL: shared_buffers, SQLite: ',

@@ -15,9 +15,9 @@ SELECT
         ELSE 'low'
     END AS severity,
     concat(
-        f.process_name, ': ', CAST(f.ops AS VARCHAR), ' seeks for ', CAST(f.all_ops AS VARCHAR),
+        f.process_name, ': ', printf('%,d', f.ops), ' seeks for ', printf('%,d', f.all_ops),
         ' reads and writes of ', f.place, ' take ',
-        CAST(CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT) AS VARCHAR), ' % of the working time.'
+        printf('%,d', CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT)), ' % of the working time.'
     ) AS title,
     f.process AS process,
     CAST(NULL AS BIGINT) AS thread,
@@ -28,9 +28,9 @@ SELECT
     f.start_ts AS start_ts,
     f.end_ts AS end_ts,
     concat(
-        CAST(CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1)) AS VARCHAR), ' µs each, ',
-        CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s in all; ',
-        CAST(CAST(round(1e0 * 1e2 * f.ops / NULLIF(f.all_ops, 0)) AS BIGINT) AS VARCHAR),
+        printf('%,.1f', CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1))), ' µs each, ',
+        printf('%,.3f', CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3))), ' s in all; ',
+        printf('%,d', CAST(round(1e0 * 1e2 * f.ops / NULLIF(f.all_ops, 0)) AS BIGINT)),
         ' seeks for 100 accesses.'
     ) AS evidence,
     concat(

@@ -93,9 +93,9 @@ SELECT
         ELSE 'medium'
     END AS severity,
     concat(
-        f.process_name, ': ', CAST(f.threads AS VARCHAR), ' threads do I/O, but one at a time: ',
-        CAST(CAST(f.depth AS DECIMAL(18, 2)) AS VARCHAR), ' calls in flight on average, ',
-        CAST(CAST(round(1e2 * f.cost_ns / e.wall_ns) AS BIGINT) AS VARCHAR), ' % of the time.'
+        f.process_name, ': ', printf('%,d', f.threads), ' threads do I/O, but one at a time: ',
+        printf('%,.2f', CAST(f.depth AS DECIMAL(18, 2))), ' calls in flight on average, ',
+        printf('%,d', CAST(round(1e2 * f.cost_ns / e.wall_ns) AS BIGINT)), ' % of the time.'
     ) AS title,
     f.process AS process,
     CAST(NULL AS BIGINT) AS thread,
@@ -106,9 +106,9 @@ SELECT
     f.start_ts AS start_ts,
     f.end_ts AS end_ts,
     concat(
-        CAST(f.ops AS VARCHAR), ' calls of ', CAST(f.threads AS VARCHAR),
-        ' threads; there was one in flight for ', CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR),
-        ' s of ', CAST(CAST(e.wall_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s.'
+        printf('%,d', f.ops), ' calls of ', printf('%,d', f.threads),
+        ' threads; there was one in flight for ', printf('%,.3f', CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3))),
+        ' s of ', printf('%,.3f', CAST(e.wall_ns / 1e9 AS DECIMAL(18, 3))), ' s.'
     ) AS evidence,
     concat(
         'Find the lock around the I/O (finding_lock_waits): give each thread its own descriptor or ',

@@ -50,9 +50,9 @@ SELECT
         ELSE 'low'
     END AS severity,
     concat(
-        f.process_name, ': ', CAST(f.writers AS VARCHAR), ' processes write ', f.path,
+        f.process_name, ': ', printf('%,d', f.writers), ' processes write ', f.path,
         ' at a time; their writes take ',
-        CAST(CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT) AS VARCHAR), ' % of the working time.'
+        printf('%,d', CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT)), ' % of the working time.'
     ) AS title,
     CAST(NULL AS BIGINT) AS process,
     CAST(NULL AS BIGINT) AS thread,
@@ -63,12 +63,12 @@ SELECT
     f.start_ts AS start_ts,
     f.end_ts AS end_ts,
     concat(
-        CAST(f.ops AS VARCHAR), ' writes of ',
-        CAST(CAST(round(1e0 * f.bytes / NULLIF(f.ops, 0)) AS BIGINT) AS VARCHAR), ' bytes, ',
-        CAST(CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1)) AS VARCHAR), ' µs each, ',
-        CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s in all, ',
-        CAST(CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR), ' MiB; on average ',
-        CAST(CAST(f.side_by_side AS DECIMAL(18, 1)) AS VARCHAR), ' processes were writing it.'
+        printf('%,d', f.ops), ' writes of ',
+        printf('%,d', CAST(round(1e0 * f.bytes / NULLIF(f.ops, 0)) AS BIGINT)), ' bytes, ',
+        printf('%,.1f', CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1))), ' µs each, ',
+        printf('%,.3f', CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3))), ' s in all, ',
+        printf('%,.1f', CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1))), ' MiB; on average ',
+        printf('%,.1f', CAST(f.side_by_side AS DECIMAL(18, 1))), ' processes were writing it.'
     ) AS evidence,
     concat(
         'One file for each writer, merged later, or collective writes through a few of them ',

@@ -16,9 +16,9 @@ SELECT
         ELSE 'low'
     END AS severity,
     concat(
-        f.process_name, ': ', CAST(f.ops AS VARCHAR), ' calls for names and attributes of ', f.place,
-        ' take ', CAST(CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e6 AS DECIMAL(18, 1)) AS VARCHAR), ' ms each, ',
-        CAST(CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT) AS VARCHAR), ' % of the working time.'
+        f.process_name, ': ', printf('%,d', f.ops), ' calls for names and attributes of ', f.place,
+        ' take ', printf('%,.1f', CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e6 AS DECIMAL(18, 1))), ' ms each, ',
+        printf('%,d', CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT)), ' % of the working time.'
     ) AS title,
     f.process AS process,
     CAST(NULL AS BIGINT) AS thread,
@@ -29,8 +29,8 @@ SELECT
     f.start_ts AS start_ts,
     f.end_ts AS end_ts,
     concat(
-        CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s in all, of which close took ',
-        CAST(CAST(f.part_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s.'
+        printf('%,.3f', CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3))), ' s in all, of which close took ',
+        printf('%,.3f', CAST(f.part_ns / 1e9 AS DECIMAL(18, 3))), ' s.'
     ) AS evidence,
     concat(
         'Look at what is below: nfsiostat or mountstats for round trips, the metadata server’s load, ',

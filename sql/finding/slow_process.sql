@@ -28,9 +28,9 @@ SELECT
     concat(
         f.process_name, ': ',
         CASE WHEN f.rank IS NULL THEN 'one process' ELSE concat('rank ', CAST(f.rank AS VARCHAR)) END,
-        ' of ', CAST(f.peers AS VARCHAR), ' spends ',
-        CAST(CAST(f.io_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s in I/O, the typical one ',
-        CAST(CAST(f.median / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s.'
+        ' of ', printf('%,d', f.peers), ' spends ',
+        printf('%,.3f', CAST(f.io_ns / 1e9 AS DECIMAL(18, 3))), ' s in I/O, the typical one ',
+        printf('%,.3f', CAST(f.median / 1e9 AS DECIMAL(18, 3))), ' s.'
     ) AS title,
     f.process AS process,
     CAST(NULL AS BIGINT) AS thread,
@@ -41,9 +41,9 @@ SELECT
     f.start_ts AS start_ts,
     f.end_ts AS end_ts,
     concat(
-        CAST(f.peers AS VARCHAR), ' processes ran side by side; this one moved ',
-        CAST(CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR), ' MiB in ', CAST(f.ops AS VARCHAR),
-        ' reads and writes, ', CAST(CAST(f.io_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1)) AS VARCHAR),
+        printf('%,d', f.peers), ' processes ran side by side; this one moved ',
+        printf('%,.1f', CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1))), ' MiB in ', printf('%,d', f.ops),
+        ' reads and writes, ', printf('%,.1f', CAST(f.io_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1))),
         ' µs of I/O time for each.'
     ) AS evidence,
     concat(

@@ -56,9 +56,9 @@ SELECT
         ELSE 'low'
     END AS severity,
     concat(
-        f.process_name, ': one of ', CAST(f.threads AS VARCHAR), ' threads spends ',
-        CAST(CAST(f.slow_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s in I/O, the typical one ',
-        CAST(CAST(f.median_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s.'
+        f.process_name, ': one of ', printf('%,d', f.threads), ' threads spends ',
+        printf('%,.3f', CAST(f.slow_ns / 1e9 AS DECIMAL(18, 3))), ' s in I/O, the typical one ',
+        printf('%,.3f', CAST(f.median_ns / 1e9 AS DECIMAL(18, 3))), ' s.'
     ) AS title,
     f.process AS process,
     f.thread AS thread,
@@ -69,10 +69,10 @@ SELECT
     f.start_ts AS start_ts,
     f.end_ts AS end_ts,
     concat(
-        'It made ', CAST(f.ops AS VARCHAR), ' calls, ',
-        CAST(CAST(f.slow_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1)) AS VARCHAR),
-        ' µs each (the typical one ', CAST(CAST(f.median_ops AS DECIMAL(18, 1)) AS VARCHAR),
-        ' calls), and moved ', CAST(CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR), ' MiB.'
+        'It made ', printf('%,d', f.ops), ' calls, ',
+        printf('%,.1f', CAST(f.slow_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1))),
+        ' µs each (the typical one ', printf('%,.1f', CAST(f.median_ops AS DECIMAL(18, 1))),
+        ' calls), and moved ', printf('%,.1f', CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1))), ' MiB.'
     ) AS evidence,
     concat(
         'More calls than the others: cut the work into smaller pieces that threads fetch when they ',

@@ -17,9 +17,9 @@ SELECT
         ELSE 'low'
     END AS severity,
     concat(
-        f.process_name, ': ', CAST(f.ops AS VARCHAR), ' direct requests of ',
-        CAST(CAST(round(1e0 * f.bytes / NULLIF(f.ops, 0)) AS BIGINT) AS VARCHAR), ' bytes to ', f.place,
-        ' take ', CAST(CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT) AS VARCHAR),
+        f.process_name, ': ', printf('%,d', f.ops), ' direct requests of ',
+        printf('%,d', CAST(round(1e0 * f.bytes / NULLIF(f.ops, 0)) AS BIGINT)), ' bytes to ', f.place,
+        ' take ', printf('%,d', CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT)),
         ' % of the working time.'
     ) AS title,
     f.process AS process,
@@ -31,12 +31,12 @@ SELECT
     f.start_ts AS start_ts,
     f.end_ts AS end_ts,
     concat(
-        CAST(f.ops AS VARCHAR), ' of ', CAST(f.all_ops AS VARCHAR),
-        ' requests through O_DIRECT move fewer than ', CAST(p.small_bytes AS VARCHAR), ' bytes: ',
-        CAST(CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1)) AS VARCHAR), ' µs each, ',
-        CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s in all, ',
-        CAST(CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR), ' MiB; ', CAST(f.part_ops AS VARCHAR),
-        ' are off the blocks of ', CAST(p.block_bytes AS VARCHAR), ' bytes.'
+        printf('%,d', f.ops), ' of ', printf('%,d', f.all_ops),
+        ' requests through O_DIRECT move fewer than ', printf('%,d', p.small_bytes), ' bytes: ',
+        printf('%,.1f', CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1))), ' µs each, ',
+        printf('%,.3f', CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3))), ' s in all, ',
+        printf('%,.1f', CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1))), ' MiB; ', printf('%,d', f.part_ops),
+        ' are off the blocks of ', printf('%,d', p.block_bytes), ' bytes.'
     ) AS evidence,
     concat(
         'Ask for 128 KiB or more at once, or keep many requests in flight (io_uring, libaio, more ',

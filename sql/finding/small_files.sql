@@ -18,9 +18,9 @@ SELECT
         ELSE 'low'
     END AS severity,
     concat(
-        f.process_name, ': ', CAST(f.files AS VARCHAR), ' small files, ',
-        CAST(CAST(round(1e0 * f.bytes / NULLIF(f.files, 0)) AS BIGINT) AS VARCHAR), ' bytes each, take ',
-        CAST(CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT) AS VARCHAR), ' % of the working time.'
+        f.process_name, ': ', printf('%,d', f.files), ' small files, ',
+        printf('%,d', CAST(round(1e0 * f.bytes / NULLIF(f.files, 0)) AS BIGINT)), ' bytes each, take ',
+        printf('%,d', CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT)), ' % of the working time.'
     ) AS title,
     f.process AS process,
     CAST(NULL AS BIGINT) AS thread,
@@ -31,10 +31,10 @@ SELECT
     f.start_ts AS start_ts,
     f.end_ts AS end_ts,
     concat(
-        CAST(f.ops AS VARCHAR), ' calls for ', CAST(CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR),
-        ' MiB, ', CAST(CAST(f.cost_ns / NULLIF(f.files, 0) / 1e3 AS DECIMAL(18, 1)) AS VARCHAR),
-        ' µs a file, ', CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s in all, of which ',
-        CAST(CAST(f.part_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s for names and attributes; in ',
+        printf('%,d', f.ops), ' calls for ', printf('%,.1f', CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1))),
+        ' MiB, ', printf('%,.1f', CAST(f.cost_ns / NULLIF(f.files, 0) / 1e3 AS DECIMAL(18, 1))),
+        ' µs a file, ', printf('%,.3f', CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3))), ' s in all, of which ',
+        printf('%,.3f', CAST(f.part_ns / 1e9 AS DECIMAL(18, 3))), ' s for names and attributes; in ',
         f.place, '.'
     ) AS evidence,
     concat(

@@ -83,8 +83,8 @@ SELECT
     END AS severity,
     concat(
         f.process_name, ': no I/O returns for ',
-        CAST(CAST((f.end_ts - f.start_ts) / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s while ',
-        CAST(f.ops AS VARCHAR), ' calls are in flight, ', f.call, ' of ', f.path, ' among them.'
+        printf('%,.3f', CAST((f.end_ts - f.start_ts) / 1e9 AS DECIMAL(18, 3))), ' s while ',
+        printf('%,d', f.ops), ' calls are in flight, ', f.call, ' of ', f.path, ' among them.'
     ) AS title,
     f.process AS process,
     f.thread AS thread,
@@ -95,10 +95,10 @@ SELECT
     f.start_ts AS start_ts,
     f.end_ts AS end_ts,
     concat(
-        'From ', CAST(CAST((f.start_ts - e.start_ts) / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s to ',
-        CAST(CAST((f.end_ts - e.start_ts) / 1e9 AS DECIMAL(18, 3)) AS VARCHAR),
-        ' s after the start no call on a file returned; ', CAST(f.ops AS VARCHAR), ' calls hung at least ',
-        CAST(CAST(p.stall_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s of it.'
+        'From ', printf('%,.3f', CAST((f.start_ts - e.start_ts) / 1e9 AS DECIMAL(18, 3))), ' s to ',
+        printf('%,.3f', CAST((f.end_ts - e.start_ts) / 1e9 AS DECIMAL(18, 3))),
+        ' s after the start no call on a file returned; ', printf('%,d', f.ops), ' calls hung at least ',
+        printf('%,.3f', CAST(p.stall_ns / 1e9 AS DECIMAL(18, 3))), ' s of it.'
     ) AS evidence,
     concat(
         'Look at what the system did then: dmesg (hung tasks, resets, timeouts), write-back (grep ',

@@ -18,9 +18,9 @@ SELECT
         ELSE 'low'
     END AS severity,
     concat(
-        f.process_name, ': stdio moves ', f.place, ' in ', CAST(f.ops AS VARCHAR), ' pieces of ',
-        CAST(CAST(round(1e0 * f.bytes / NULLIF(f.ops, 0)) AS BIGINT) AS VARCHAR), ' bytes, which take ',
-        CAST(CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT) AS VARCHAR), ' % of the working time.'
+        f.process_name, ': stdio moves ', f.place, ' in ', printf('%,d', f.ops), ' pieces of ',
+        printf('%,d', CAST(round(1e0 * f.bytes / NULLIF(f.ops, 0)) AS BIGINT)), ' bytes, which take ',
+        printf('%,d', CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT)), ' % of the working time.'
     ) AS title,
     f.process AS process,
     CAST(NULL AS BIGINT) AS thread,
@@ -31,10 +31,10 @@ SELECT
     f.start_ts AS start_ts,
     f.end_ts AS end_ts,
     concat(
-        CAST(f.all_ops AS VARCHAR), ' calls of fread, fwrite and the like became ', CAST(f.ops AS VARCHAR),
-        ' system calls, ', CAST(CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1)) AS VARCHAR),
-        ' µs each, ', CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s in all, for ',
-        CAST(CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR), ' MiB.'
+        printf('%,d', f.all_ops), ' calls of fread, fwrite and the like became ', printf('%,d', f.ops),
+        ' system calls, ', printf('%,.1f', CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1))),
+        ' µs each, ', printf('%,.3f', CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3))), ' s in all, for ',
+        printf('%,.1f', CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1))), ' MiB.'
     ) AS evidence,
     concat(
         'Give the stream a larger buffer right after fopen: setvbuf(stream, NULL, _IOFBF, 1 << 20); ',

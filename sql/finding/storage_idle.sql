@@ -22,7 +22,7 @@ SELECT
     'low' AS severity,
     concat(
         'Storage is not the problem: calls on files take ',
-        CAST(CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT) AS VARCHAR),
+        printf('%,d', CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT)),
         ' % of the working time, the rest is computing.'
     ) AS title,
     CAST(NULL AS BIGINT) AS process,
@@ -34,11 +34,11 @@ SELECT
     e.start_ts AS start_ts,
     e.end_ts AS end_ts,
     concat(
-        CAST(e.threads AS VARCHAR), ' threads worked ',
-        CAST(CAST(e.work_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s, ',
-        CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s of it in ', CAST(f.ops AS VARCHAR),
-        ' calls on files that moved ', CAST(CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR),
-        ' MiB; they waited ', CAST(CAST(e.wait_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR),
+        printf('%,d', e.threads), ' threads worked ',
+        printf('%,.3f', CAST(e.work_ns / 1e9 AS DECIMAL(18, 3))), ' s, ',
+        printf('%,.3f', CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3))), ' s of it in ', printf('%,d', f.ops),
+        ' calls on files that moved ', printf('%,.1f', CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1))),
+        ' MiB; they waited ', printf('%,.3f', CAST(e.wait_ns / 1e9 AS DECIMAL(18, 3))),
         ' s for other things.'
     ) AS evidence,
     'Look at the computing with a profiler (perf record -g, py-spy, a flame graph).' AS advice

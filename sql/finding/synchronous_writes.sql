@@ -18,10 +18,10 @@ SELECT
         ELSE 'low'
     END AS severity,
     concat(
-        f.process_name, ': ', CAST(f.ops AS VARCHAR), ' writes of ',
-        CAST(CAST(round(1e0 * f.bytes / NULLIF(f.ops, 0)) AS BIGINT) AS VARCHAR), ' bytes to ', f.place,
+        f.process_name, ': ', printf('%,d', f.ops), ' writes of ',
+        printf('%,d', CAST(round(1e0 * f.bytes / NULLIF(f.ops, 0)) AS BIGINT)), ' bytes to ', f.place,
         ', each made durable (O_SYNC or O_DSYNC), take ',
-        CAST(CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT) AS VARCHAR), ' % of the working time.'
+        printf('%,d', CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT)), ' % of the working time.'
     ) AS title,
     f.process AS process,
     CAST(NULL AS BIGINT) AS thread,
@@ -32,9 +32,9 @@ SELECT
     f.start_ts AS start_ts,
     f.end_ts AS end_ts,
     concat(
-        CAST(CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1)) AS VARCHAR), ' µs each, ',
-        CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s in all, for ',
-        CAST(CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR), ' MiB.'
+        printf('%,.1f', CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1))), ' µs each, ',
+        printf('%,.3f', CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3))), ' s in all, for ',
+        printf('%,.1f', CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1))), ' MiB.'
     ) AS evidence,
     concat(
         'Open without O_SYNC and call fdatasync at the points that must survive a crash, or gather ',

@@ -23,9 +23,9 @@ SELECT
         ELSE 'low'
     END AS severity,
     concat(
-        f.process_name, ': ', CAST(f.ops AS VARCHAR), ' writes in a row of ',
-        CAST(CAST(round(1e0 * f.bytes / NULLIF(f.ops, 0)) AS BIGINT) AS VARCHAR), ' bytes to ', f.place,
-        ' take ', CAST(CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT) AS VARCHAR),
+        f.process_name, ': ', printf('%,d', f.ops), ' writes in a row of ',
+        printf('%,d', CAST(round(1e0 * f.bytes / NULLIF(f.ops, 0)) AS BIGINT)), ' bytes to ', f.place,
+        ' take ', printf('%,d', CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT)),
         ' % of the working time.'
     ) AS title,
     f.process AS process,
@@ -37,12 +37,12 @@ SELECT
     f.start_ts AS start_ts,
     f.end_ts AS end_ts,
     concat(
-        CAST(CAST(round(1e2 * f.consecutive_share) AS BIGINT) AS VARCHAR),
+        printf('%,d', CAST(round(1e2 * f.consecutive_share) AS BIGINT)),
         ' % of the writes begin where the one before ended; ',
-        CAST(CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR), ' MiB in all, ',
-        CAST(CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1)) AS VARCHAR), ' µs each, ',
-        CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s together: ',
-        CAST(CAST(round(1e0 * f.bytes / 1048576) AS BIGINT) AS VARCHAR),
+        printf('%,.1f', CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1))), ' MiB in all, ',
+        printf('%,.1f', CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1))), ' µs each, ',
+        printf('%,.3f', CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3))), ' s together: ',
+        printf('%,d', CAST(round(1e0 * f.bytes / 1048576) AS BIGINT)),
         ' writes of 1 MiB would carry the same.'
     ) AS evidence,
     concat(

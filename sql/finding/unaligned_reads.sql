@@ -22,9 +22,9 @@ SELECT
         ELSE 'low'
     END AS severity,
     concat(
-        f.process_name, ': ', CAST(f.ops AS VARCHAR), ' reads from ', f.place,
+        f.process_name, ': ', printf('%,d', f.ops), ' reads from ', f.place,
         ' jump to places off a block boundary and take ',
-        CAST(CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT) AS VARCHAR), ' % of the working time.'
+        printf('%,d', CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT)), ' % of the working time.'
     ) AS title,
     f.process AS process,
     CAST(NULL AS BIGINT) AS thread,
@@ -35,13 +35,13 @@ SELECT
     f.start_ts AS start_ts,
     f.end_ts AS end_ts,
     concat(
-        CAST(f.ops AS VARCHAR), ' of ', CAST(f.all_ops AS VARCHAR), ' reads, ',
-        CAST(CAST(round(1e0 * f.bytes / NULLIF(f.ops, 0)) AS BIGINT) AS VARCHAR),
-        ' bytes on average, start or end inside a block of ', CAST(p.block_bytes AS VARCHAR),
-        ' bytes: they touch blocks of ', CAST(CAST(f.touched_bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR),
-        ' MiB for ', CAST(CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR), ' MiB of data, ',
-        CAST(CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1)) AS VARCHAR), ' µs each, ',
-        CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s in all.'
+        printf('%,d', f.ops), ' of ', printf('%,d', f.all_ops), ' reads, ',
+        printf('%,d', CAST(round(1e0 * f.bytes / NULLIF(f.ops, 0)) AS BIGINT)),
+        ' bytes on average, start or end inside a block of ', printf('%,d', p.block_bytes),
+        ' bytes: they touch blocks of ', printf('%,.1f', CAST(f.touched_bytes / 1048576e0 AS DECIMAL(18, 1))),
+        ' MiB for ', printf('%,.1f', CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1))), ' MiB of data, ',
+        printf('%,.1f', CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1))), ' µs each, ',
+        printf('%,.3f', CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3))), ' s in all.'
     ) AS evidence,
     concat(
         'Round offsets down and lengths up to the block (4096, or the stripe on Lustre and GPFS) and ',

@@ -17,9 +17,9 @@ SELECT
         ELSE 'low'
     END AS severity,
     concat(
-        f.process_name, ': ', CAST(CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1)) AS VARCHAR),
+        f.process_name, ': ', printf('%,.1f', CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1))),
         ' MiB written to temporary files that nobody read (', f.place, ') take ',
-        CAST(CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT) AS VARCHAR), ' % of the working time.'
+        printf('%,d', CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT)), ' % of the working time.'
     ) AS title,
     f.process AS process,
     CAST(NULL AS BIGINT) AS thread,
@@ -30,10 +30,10 @@ SELECT
     f.start_ts AS start_ts,
     f.end_ts AS end_ts,
     concat(
-        CAST(f.ops AS VARCHAR),
+        printf('%,d', f.ops),
         ' calls on files that were created, written and removed and never read, mapped or renamed: ',
-        CAST(CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s in all, of which ',
-        CAST(CAST(f.part_ns / 1e9 AS DECIMAL(18, 3)) AS VARCHAR), ' s in flushes.'
+        printf('%,.3f', CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3))), ' s in all, of which ',
+        printf('%,.3f', CAST(f.part_ns / 1e9 AS DECIMAL(18, 3))), ' s in flushes.'
     ) AS evidence,
     concat(
         'Keep the data in memory or on tmpfs ($TMPDIR, PRAGMA temp_store=MEMORY), give sorts and ',

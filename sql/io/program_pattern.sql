@@ -291,7 +291,7 @@ summed AS (
         CASE WHEN 2 * max(cost_ns) >= sum(cost_ns) THEN max_by(file, weight) END AS file,
         CASE
             WHEN count(*) = 1 THEN max(path)
-            ELSE concat(CAST(count(*) AS VARCHAR), ' files, most in ', max_by(path, weight))
+            ELSE concat(printf('%,d', count(*)), ' files, most in ', max_by(path, weight))
         END AS place,
         count(*) AS files,
         CAST(sum(ops) AS BIGINT) AS ops,

@@ -24,8 +24,8 @@ def test_small_reads_fires(app, one):
     app.read("/in", 1000, 512, backwards(512), ns=2 * US).compute(8 * MS)
     one(
         "small_reads",
-        "app: 1000 small reads, 512 bytes on average, from /in take 20 % of the working time",
-        "1000 of 1000 reads moved fewer than 131072 bytes: 0.5 MiB in all, 2.0 µs each, 0.002 s together",
+        "app: 1,000 small reads, 512 bytes on average, from /in take 20 % of the working time",
+        "1,000 of 1,000 reads moved fewer than 131,072 bytes: 0.5 MiB in all, 2.0 µs each, 0.002 s together",
         "0 % of the reads follow",
         severity="high",
         ops=1000,
@@ -77,7 +77,7 @@ def test_readahead_reads_fires(app, one):
     app.read("/in", 1000, 512, ns=2 * US).compute(48 * MS)
     one(
         "readahead_reads",
-        "1000 small reads in order, 512 bytes on average, from /in take only 4 %",
+        "1,000 small reads in order, 512 bytes on average, from /in take only 4 %",
         severity="low",
         cost_ns=2 * MS,
         file="/in",
@@ -93,7 +93,7 @@ def test_small_writes_fires(app, one):
     app.write("/out", 1000, 8 * KIB, scattered(8 * KIB), ns=2 * US).compute(38 * MS)
     one(
         "small_writes",
-        "1000 small writes, 8192 bytes on average, to /out take 5 %",
+        "1,000 small writes, 8,192 bytes on average, to /out take 5 %",
         severity="medium",
         ops=1000,
         bytes=8192_000,
@@ -117,7 +117,7 @@ def test_tiny_appends_fires(app, one):
     app.write("/log", 1000, 100, ns=2 * US, call="write").compute(18 * MS)
     one(
         "tiny_appends",
-        "1000 writes in a row of 100 bytes to /log take 10 %",
+        "1,000 writes in a row of 100 bytes to /log take 10 %",
         "0 writes of 1 MiB would carry the same",
         severity="medium",
         ops=1000,
@@ -137,7 +137,7 @@ def test_unaligned_reads_fires(app, one):
     # the first read has no predecessor; each of the others touches two blocks
     one(
         "unaligned_reads",
-        "1000 reads from /in jump to places off a block boundary",
+        "1,000 reads from /in jump to places off a block boundary",
         "they touch blocks of 7.8 MiB for 3.9 MiB of data",
         ops=1000,
         bytes=4_096_000,
@@ -155,7 +155,7 @@ def test_unaligned_writes_fires(app, one):
     app.write("/out", 1001, 1000, scattered(5000), ns=2 * US)
     one(
         "unaligned_writes",
-        "1000 writes to /out jump",
+        "1,000 writes to /out jump",
         severity="high",
         ops=1000,
         bytes=1_000_000,
@@ -173,7 +173,7 @@ def test_random_reads_fires(app, one):
     app.read("/db", 1001, 8 * KIB, scattered(8 * KIB), ns=100 * US)
     one(
         "random_reads",
-        "1000 of 1001 reads (100 %) jump irregularly: 8192 bytes and 100.0 µs each, 7.8 MiB and 0.100 s in all",
+        "1,000 of 1,001 reads (100 %) jump irregularly: 8,192 bytes and 100.0 µs each, 7.8 MiB and 0.100 s in all",
         severity="high",
         ops=1000,
         bytes=8_192_000,
@@ -197,7 +197,7 @@ def test_random_writes_fires(app, one):
     app.write("/db", 1001, 8 * KIB, scattered(8 * KIB), ns=20 * US).compute(380 * MS)
     one(
         "random_writes",
-        "1000 writes at random places of /db take 5 %",
+        "1,000 writes at random places of /db take 5 %",
         severity="low",
         ops=1000,
         cost_ns=20 * MS,
@@ -214,7 +214,7 @@ def test_strided_access_fires(app, one):
     app.read("/matrix", 1002, 8 * KIB, lambda i: i * MIB, ns=10 * US)
     one(
         "strided_access",
-        "1000 of 1002 reads and writes keep the distance",
+        "1,000 of 1,002 reads and writes keep the distance",
         ops=1000,
         cost_ns=10 * MS,
         file="/matrix",
@@ -231,7 +231,11 @@ def test_mixed_access_fires(app, one):
         app.read("/db", 1, 8 * KIB, i * 64 * KIB, ns=2 * US)
         app.write("/db", 1, 8 * KIB, 500 * MIB + i * 64 * KIB, ns=2 * US)
     one(
-        "mixed_access", "1199 times in 1200 accesses", "600 reads and 600 writes", ops=1200, cost_ns=2_400_000
+        "mixed_access",
+        "1,199 times in 1,200 accesses",
+        "600 reads and 600 writes",
+        ops=1200,
+        cost_ns=2_400_000,
     )
 
 
@@ -290,7 +294,7 @@ def test_seek_per_access_fires(app, one):
         app.read("/db", 1, 4096, i * 65536, ns=9 * US, call="read")
     one(
         "seek_per_access",
-        "1000 seeks for 1000 reads and writes of /db take 10 %",
+        "1,000 seeks for 1,000 reads and writes of /db take 10 %",
         severity="medium",
         ops=1000,
     )
@@ -308,8 +312,8 @@ def test_stdio_buffer_fires(app, one):
     app.read("/in", 1000, 4096, ns=2 * US, call="fread", calls=16).compute(8 * MS)
     one(
         "stdio_buffer",
-        "stdio moves /in in 1000 pieces of 4096 bytes",
-        "16000 calls of fread, fwrite and the like became 1000 system calls",
+        "stdio moves /in in 1,000 pieces of 4,096 bytes",
+        "16,000 calls of fread, fwrite and the like became 1,000 system calls",
         severity="high",
         ops=1000,
         bytes=4_096_000,
@@ -326,7 +330,7 @@ def test_stdio_flush_fires(app, one):
     app.write("/log", 1000, 80, ns=3 * US, call="fflush")
     one(
         "stdio_flush",
-        "1000 times fflush, 80 bytes each, to /log",
+        "1,000 times fflush, 80 bytes each, to /log",
         severity="high",
         bytes=80_000,
         cost_ns=3 * MS,
@@ -340,7 +344,7 @@ def test_stdio_flush_spares_full_buffers(app, find):
 
 def test_eof_polling_fires(app, one):
     app.read("/log", 1000, 4096, call="read", result=0, ns=US)
-    one("eof_polling", "1000 of 1000 reads of /log return nothing", severity="high", ops=1000, cost_ns=MS)
+    one("eof_polling", "1,000 of 1,000 reads of /log return nothing", severity="high", ops=1000, cost_ns=MS)
 
 
 def test_eof_polling_spares_one_end_a_file(app, find):
@@ -354,7 +358,7 @@ def test_synchronous_writes_fires(app, one):
     app.open("/wal", O_WRONLY | O_DSYNC).write("/wal", 100, 8 * KIB, ns=100 * US).close("/wal")
     one(
         "synchronous_writes",
-        "100 writes of 8192 bytes to /wal, each made durable",
+        "100 writes of 8,192 bytes to /wal, each made durable",
         severity="high",
         ops=100,
         bytes=819_200,

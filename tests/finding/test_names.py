@@ -12,7 +12,7 @@ def test_fsync_bound_fires(app, one):
     app.compute(100 * MS)
     one(
         "fsync_bound",
-        "100 flushes of /db, 16384 bytes each, take 49 %",
+        "100 flushes of /db, 16,384 bytes each, take 49 %",
         "980.0 µs each, 0.098 s in all, for 1.6 MiB in 200 writes",
         severity="high",
         ops=100,
@@ -92,7 +92,7 @@ def test_repeated_stat_fires(app, one):
     app.call("stat", "/etc/localtime", times=1000, ns=2 * US).compute(8 * MS)
     one(
         "repeated_stat",
-        "attributes of /etc/localtime read 1000 times",
+        "attributes of /etc/localtime read 1,000 times",
         severity="high",
         ops=1000,
         cost_ns=2 * MS,
@@ -128,7 +128,7 @@ def test_metadata_bound_fires(app, one):
         app.open(f"/d/{i}", ns=20 * US).read(f"/d/{i}", 1, MIB, ns=25 * US).close(f"/d/{i}", ns=5 * US)
     one(
         "metadata_bound",
-        "1000 calls for names and attributes take 50 % of its I/O time and 50 %",
+        "1,000 calls for names and attributes take 50 % of its I/O time and 50 %",
         "most of it in open (0.010 s)",
         severity="high",
         ops=1000,
@@ -168,7 +168,7 @@ def test_small_files_fires(app, one):
         )
     one(
         "small_files",
-        "1000 small files, 2048 bytes each",
+        "1,000 small files, 2,048 bytes each",
         "10.0 µs a file",
         "of which 0.007 s for names",
         severity="high",

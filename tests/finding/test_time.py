@@ -181,7 +181,7 @@ def test_lock_waits_fires(scene, one):
     one(
         "lock_waits",
         "20 waits for locks take 0.020 s, 20 % of working and waiting together",
-        "1 locks, 1000.0 µs a wait, the longest 1.0 ms; the worst (pthread_mutex_lock) makes 2 threads wait",
+        "1 locks, 1,000.0 µs a wait, the longest 1.0 ms; the worst (pthread_mutex_lock) makes 2 threads wait",
         severity="high",
         ops=20,
         cost_ns=20 * MS,
@@ -203,7 +203,7 @@ def test_latency_outliers_fires(app, one):
     one(
         "latency_outliers",
         "of pread takes 5.0 ms and more",
-        "2 of 1000 calls",
+        "2 of 1,000 calls",
         severity="high",
         ops=2,
         cost_ns=10 * MS,
@@ -255,7 +255,7 @@ def test_mapped_files_fires(scene, one):
     one(
         "mapped_files",
         "mapped files of 64.0 MiB",
-        "with 1000 faults that read from storage",
+        "with 1,000 faults that read from storage",
         severity="low",
         process=db,
         bytes=64 * MIB,
