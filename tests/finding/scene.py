@@ -34,6 +34,16 @@ Row = dict[str, object]
 Places = Callable[[int], int] | int
 
 
+def backwards(size: int) -> Places:
+    """Offsets in equal steps from 100 MiB towards the start: no run, no read-ahead."""
+    return lambda i: 100 * 1024 * 1024 - (i + 1) * size
+
+
+def scattered(size: int) -> Places:
+    """Offsets in no order: multiples of `size`, permuted by a prime."""
+    return lambda i: (i * i * 7919 + i * 104_729) % 1_000_003 * size
+
+
 class Thread:
     """A thread with its own clock."""
 

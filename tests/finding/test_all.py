@@ -12,6 +12,7 @@ import pytest
 from iotrail import modules
 
 from .scene import Scene
+from .test_spared import SPARED
 
 ROOT = Path(__file__).parents[2]
 FINDINGS = sorted(name for name in modules.load() if name.startswith("finding_"))
@@ -20,7 +21,7 @@ TESTS = {
     for path in Path(__file__).parent.glob("test_*.py")
     for name in vars(importlib.import_module(f"{__package__}.{path.stem}"))
     if name.startswith("test_")
-}
+} | {f"test_{name}_spares_{what}" for name, what, _ in SPARED}
 
 MIB, US, MS = 1024 * 1024, 1_000, 1_000_000
 
