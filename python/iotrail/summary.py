@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from iotrail.trail import Trail
-from iotrail.units import decimal, duration, shell_line, size
+from iotrail.units import counted, decimal, duration, shell_line, size
 
 # Rows of the tables of files and processes, findings and threads the page holds; --json holds all.
 MOST_ROWS = 10
@@ -102,18 +102,18 @@ def _head(data: dict[str, Any], width: int) -> RenderableType:
     if command:
         lines.append(f"\n{command}")
     lines.append(
-        f"\n{duration(o['duration_ns'])}  ·  {_count(o['processes'], 'process', 'processes')}"
-        f"  ·  {_count(o['threads'], 'thread')}  ·  {_count(o['files'], 'file')}"
+        f"\n{duration(o['duration_ns'])}  ·  {counted(o['processes'], 'process', 'processes')}"
+        f"  ·  {counted(o['threads'], 'thread')}  ·  {counted(o['files'], 'file')}"
     )
     if o["nodes"] > 1:
-        lines.append(f"  ·  {_count(o['nodes'], 'machine')}")
+        lines.append(f"  ·  {counted(o['nodes'], 'machine')}")
     if o["ranks"]:
-        lines.append(f"  ·  {_count(o['ranks'], 'MPI rank')}")
+        lines.append(f"  ·  {counted(o['ranks'], 'MPI rank')}")
     rate = f" ({decimal(o['iops'])}/s)" if o["iops"] else ""
-    lines.append(f"\n{_count(o['ops'], 'operation')} on files{rate}: ")
+    lines.append(f"\n{counted(o['ops'], 'operation')} on files{rate}: ")
     lines.append(
-        f"{_count(o['reads'], 'read')} of {size(o['bytes_read'])}, {_count(o['writes'], 'write')} of "
-        f"{size(o['bytes_written'])}, {_count(o['flushes'], 'flush', 'flushes')}, {o['metas']:,} others"
+        f"{counted(o['reads'], 'read')} of {size(o['bytes_read'])}, {counted(o['writes'], 'write')} of "
+        f"{size(o['bytes_written'])}, {counted(o['flushes'], 'flush', 'flushes')}, {o['metas']:,} others"
     )
     if o["errors"]:
         lines.append(f"; {o['errors']:,} failed")
@@ -234,10 +234,6 @@ def _unseen(unseen: list[dict[str, Any]]) -> RenderableType:
 
 def _time(ns: int | None) -> Text:
     return Text("–", style="dim") if ns is None else Text(duration(ns))
-
-
-def _count(number: int, one: str, many: str | None = None) -> str:
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def _short(path: str, room: int) -> str:

@@ -61,6 +61,11 @@ def _three(number: float) -> str:
     return f"{number:.2f}" if number < 9.995 else f"{number:.1f}" if number < 99.95 else f"{number:,.0f}"
 
 
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """`1 file`, `2,000 files`; `many` where the plural isn't with an s."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
 def shell_line(recorded: str) -> str:
     """A recorded command (a JSON list of words, where a recorder wrote it) as a line of a shell."""
     try:

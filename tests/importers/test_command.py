@@ -181,3 +181,18 @@ def test_ids_of_files_are_the_recorders(tmp_path, native):
     assert Trail(trail).query(f"SELECT file FROM file WHERE path = '{data}'").fetchall() == [
         (file_id(str(data)),)
     ]
+
+
+def test_times_of_clocks_apart_are_said(bring, native, tmp_path):
+    """Within an import and where trails are merged; not within a trace of one clock."""
+    early, late = (
+        "t_s,offset,size,op\n" + "".join(f"{base + i},0,512,r\n" for i in range(9))
+        for base in (15 * 10**8, 17 * 10**8)
+    )
+    one, other = bring(early, name="early.csv"), bring(late, name="late.csv")
+    assert "hold no operation" not in one.said + other.said
+    both = bring(early + late.partition("\n")[2])
+    assert "2,314.8 days from 2017-07-14 on hold no operation; 9 lie before, 9 after" in both.said
+    command = [native, "trail", "merge", one.path, other.path, "-o", tmp_path / "merged.trail"]
+    said = subprocess.run(command, check=True, capture_output=True, text=True).stderr
+    assert f"{other.path} begins 2314.8 days after {one.path} ends" in said

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use iotrail_trail::{Check, Info, check, compact, merge};
+use iotrail_trail::{Check, Info, Snapshot, check, compact, merge};
 use serde_json::{Map, Value};
 
 use crate::failure::Failure;
@@ -124,9 +124,38 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
                 trails.len()
             )
             .map_err(Failure::stdout)?;
+            warn_of_gaps(&trails)?;
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says where trails lie days apart: of one event, their clocks differ; of several, a report of all shows little.
+fn warn_of_gaps(trails: &[PathBuf]) -> Result<(), Failure> {
+    const DAY: i64 = 24 * 3600 * 1_000_000_000;
+    let mut spans = Vec::new();
+    for trail in trails {
+        let snapshot = Snapshot::newest(trail)?;
+        let files = || ["file_op", "sync_op"].into_iter().flat_map(|table| snapshot.files(table));
+        let (first, last) = (files().filter_map(|f| f.min_ts).min(), files().filter_map(|f| f.max_ts).max());
+        spans.extend(first.zip(last).map(|(first, last)| (first, last, trail)));
+    }
+    spans.sort_unstable();
+    let mut end: Option<(i64, &PathBuf)> = None;
+    for (first, last, trail) in spans {
+        if let Some((ended, before)) = end
+            && first - ended > DAY
+        {
+            eprintln!(
+                "iotrail: warning: {} begins {:.1} days after {} ends: are their clocks apart?",
+                trail.display(),
+                (first - ended) as f64 / DAY as f64,
+                before.display()
+            );
+        }
+        end = end.max(Some((last, trail)));
+    }
+    Ok(())
 }
 
 fn print_json(out: &mut impl Write, value: &impl serde::Serialize) -> Result<(), Failure> {

@@ -4,10 +4,12 @@ An importer reads by columns (Arrow's CSV reader, numpy on binaries); Python tou
 where a format needs state. `run` is the whole of `iotrail import`.
 """
 
+import itertools
 import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
@@ -17,7 +19,10 @@ from iotrail.errors import TraceError, UsageError
 from iotrail.importers import blkparse, blktrace, csv, fio, srt, strace, vscsi
 from iotrail.importers.base import Job, Options, Output, Skipped
 from iotrail.importers.source import Source
-from iotrail.units import size
+from iotrail.trail import Trail
+from iotrail.units import counted, size
+
+_HOUR = 3600 * 10**9
 
 
 @dataclass(frozen=True)
@@ -182,8 +187,8 @@ def _closing(console: Console, job: Job, path: Path, took: float) -> None:
     rows = job.output.rows
     waits = f" and {rows['sync_op']:,} waits" if rows.get("sync_op") else ""
     lines = [
-        f"iotrail: {job.read:,} {job.unit} of {job.format} read in {took:.1f} s: {rows.get('file_op', 0):,} operations"
-        f"{waits} of {rows.get('process', 0):,} processes on {rows.get('file', 0):,} files",
+        f"iotrail: {job.read:,} {job.unit} of {job.format} read in {took:.1f} s: {counted(rows.get('file_op', 0), 'operation')}"
+        f"{waits} of {counted(rows.get('process', 0), 'process', 'processes')} on {counted(rows.get('file', 0), 'file')}",
         *(f"iotrail: {note}" for note in job.notes),
     ]
     skipped = job.skipped
@@ -192,10 +197,30 @@ def _closing(console: Console, job: Job, path: Path, took: float) -> None:
             f"iotrail: warning: {skipped.count:,} {job.unit} left out; --strict refuses them. The first:"
         )
         lines += [f"  {line}" for line in skipped.first]
+    lines += _gap(path)
     on_disk = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     lines.append(f"iotrail: {path}, {size(on_disk)}; next: iotrail report {path}")
     for line in lines:
         console.print(line, markup=False)
+
+
+def _gap(path: Path) -> list[str]:
+    """A warning where most of the trail's time is empty: a clock was set, files come from several, a time is garbage."""
+    found = Trail(path).rows_of(
+        f"SELECT ts // {_HOUR} AS hour, COUNT(*) AS n FROM file_op GROUP BY hour ORDER BY hour"
+    )
+    hours = [row["hour"] for row in found]
+    widths = [after - before for before, after in itertools.pairwise(hours)]
+    widest = max(widths, default=0)
+    if widest <= 24 or widest < 9 * (hours[-1] - hours[0] - widest):
+        return []
+    at = widths.index(widest)
+    before, after = sum(row["n"] for row in found[: at + 1]), sum(row["n"] for row in found[at + 1 :])
+    since = datetime.fromtimestamp(hours[at] * 3600, UTC)
+    return [
+        f"iotrail: warning: {widest / 24:,.1f} days from {since:%Y-%m-%d} on hold no operation; {before:,} lie before, "
+        f"{after:,} after: times may be garbage, or of clocks that are apart"
+    ]
 
 
 def show_list() -> None:
