@@ -7,6 +7,7 @@
 //! Constraints: rows of a file are in their table's declared order; a published snapshot is never
 //! changed; nothing outside `snapshots/`, `data/` and `session.json` is touched.
 
+pub mod arrays;
 mod check;
 mod columns;
 mod compact;

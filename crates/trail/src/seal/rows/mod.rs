@@ -21,11 +21,12 @@ use iotrail_format::schema::{CLOCK, RECORDING, Table, UNSEEN};
 use iotrail_format::segment::{OP_TEXT, OP_UNSEEN, OP_VFORK, TEXT_BYTES, TextKind, UnseenKind};
 
 use self::slot::Fields;
-use self::small::{Small, Value, base_name, batch, command_line, lossy};
+use self::small::{Small, base_name, command_line};
 use super::clock::Clock;
 use super::journal::{Ended, Event, Loss, pieces};
 use super::mounts::Mounts;
 use super::view::Unit;
+use crate::arrays::{Value, batch, lossy};
 use crate::error::Error;
 
 /// A wall clock that moved this far against CLOCK_MONOTONIC between two pairs was set, not slewed.

@@ -1,17 +1,14 @@
 //! Columns of the two large tables, `file_op` and `sync_op`, from slots.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use arrow_array::types::Int32Type;
-use arrow_array::{ArrayRef, DictionaryArray, Int32Array, Int64Array, RecordBatch, StringArray};
-use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
-use iotrail_format::call::{Call, WaitKind};
+use arrow_array::{ArrayRef, RecordBatch};
 use iotrail_format::schema::{FILE_OP, SYNC_OP};
 use iotrail_format::segment::NONE;
 
 use super::slot::{Aux, Fields};
 use super::{Rows, Sink};
+use crate::arrays::{Nullable, WAIT_KINDS, call_names, ints, named, repeated, wait_names};
 use crate::columns::arrow_schema;
 use crate::error::{ArrowContext as _, Error};
 use crate::seal::view::Unit;
@@ -156,68 +153,4 @@ fn in_order(units: &[Unit], slots: HashMap<i64, Vec<u32>>) -> (Vec<(i64, Vec<u32
     }
     let rows = order.iter().map(|(_, indices)| indices.len()).sum();
     (order, rows)
-}
-
-/// A BIGINT column with nulls. Arrow's builder branches on each value; this is a tenth of sealing.
-struct Nullable {
-    values: Vec<i64>,
-    /// Validity of the values, 64 a word, the last word still in `word`.
-    words: Vec<u64>,
-    word: u64,
-    nulls: usize,
-}
-
-impl Nullable {
-    fn new(rows: usize) -> Self {
-        let words = Vec::with_capacity(rows.div_ceil(64));
-        Self { values: Vec::with_capacity(rows), words, word: 0, nulls: 0 }
-    }
-
-    #[inline(always)]
-    fn push(&mut self, value: i64, valid: bool) {
-        let bit = self.values.len() % 64;
-        self.values.push(if valid { value } else { 0 });
-        self.word |= u64::from(valid) << bit;
-        self.nulls += usize::from(!valid);
-        if bit == 63 {
-            self.words.push(std::mem::take(&mut self.word));
-        }
-    }
-
-    fn finish(mut self) -> ArrayRef {
-        let rows = self.values.len();
-        let nulls = (self.nulls != 0).then(|| {
-            if !rows.is_multiple_of(64) {
-                self.words.push(self.word);
-            }
-            NullBuffer::new(BooleanBuffer::new(Buffer::from_vec(self.words), 0, rows))
-        });
-        Arc::new(Int64Array::new(ScalarBuffer::from(self.values), nulls))
-    }
-}
-
-fn ints(values: Vec<i64>) -> ArrayRef {
-    Arc::new(Int64Array::from(values))
-}
-
-fn named(keys: Vec<i32>, names: StringArray) -> ArrayRef {
-    let keys = Int32Array::from(keys);
-    Arc::new(DictionaryArray::<Int32Type>::new(keys, Arc::new(names)))
-}
-
-fn repeated(text: &str, rows: usize) -> ArrayRef {
-    named(vec![0; rows], StringArray::from(vec![text]))
-}
-
-fn call_names() -> StringArray {
-    Call::ALL.iter().map(|call| Some(call.name())).collect()
-}
-
-/// Wait kinds by number, and one more for what a later recorder may add.
-const WAIT_KINDS: i32 = 32;
-
-fn wait_names() -> StringArray {
-    (0..WAIT_KINDS as u8)
-        .map(|number| Some(WaitKind::from_number(number).map_or("unknown", WaitKind::name)))
-        .collect()
 }

@@ -1,46 +1,12 @@
 //! Rows of the small tables: processes, threads, files, clocks, what was not seen.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-use iotrail_format::schema::{CLOCK, ColumnType, FILE, PROCESS, THREAD, Table, UNSEEN};
+use iotrail_format::schema::{CLOCK, FILE, PROCESS, THREAD, UNSEEN};
 
 use super::{Rows, Sink};
-use crate::columns::{conform, sort};
-use crate::error::{ArrowContext as _, Error};
-
-/// A value of a small table.
-#[derive(Clone, Debug)]
-pub enum Value {
-    /// BIGINT.
-    Int(i64),
-    /// VARCHAR.
-    Text(String),
-    /// Null.
-    Null,
-}
-
-impl From<i64> for Value {
-    fn from(value: i64) -> Self {
-        Self::Int(value)
-    }
-}
-impl From<String> for Value {
-    fn from(value: String) -> Self {
-        Self::Text(value)
-    }
-}
-impl From<&str> for Value {
-    fn from(value: &str) -> Self {
-        Self::Text(value.to_owned())
-    }
-}
-impl<T: Into<Value>> From<Option<T>> for Value {
-    fn from(value: Option<T>) -> Self {
-        value.map_or(Self::Null, Into::into)
-    }
-}
+use crate::arrays::{Value, batch, lossy};
+use crate::error::Error;
 
 /// Rows of small tables.
 #[derive(Default)]
@@ -123,33 +89,6 @@ fn detail(kind: &str, times: i64) -> String {
         }
         _ => String::new(),
     }
-}
-
-/// Rows of a small table as a batch, in the table's order.
-pub(super) fn batch(table: &'static Table, rows: Vec<Vec<Value>>) -> Result<RecordBatch, Error> {
-    let columns = table.columns.iter().enumerate().map(|(at, column)| {
-        let values = rows.iter().map(|row| &row[at]);
-        let array: ArrayRef = match column.ty {
-            ColumnType::Text => Arc::new(StringArray::from_iter(values.map(|value| match value {
-                Value::Text(text) => Some(text.as_str()),
-                _ => None,
-            }))),
-            _ => Arc::new(Int64Array::from_iter(values.map(|value| match value {
-                Value::Int(value) => Some(*value),
-                _ => None,
-            }))),
-        };
-        (column.name, array)
-    });
-    let batch = RecordBatch::try_from_iter_with_nullable(
-        columns.map(|(name, array)| (name, array, true)).collect::<Vec<_>>(),
-    )
-    .when("make rows of a table")?;
-    sort(table, &conform(table, &batch)?)
-}
-
-pub(super) fn lossy(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 pub(super) fn base_name(path: &[u8]) -> String {
