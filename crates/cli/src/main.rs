@@ -9,6 +9,7 @@ mod program;
 mod record;
 mod replay;
 mod schema;
+mod strace;
 mod trail;
 
 use std::process::ExitCode;
@@ -35,6 +36,9 @@ enum Verb {
     Trail(trail::Args),
     /// Make a trail from Arrow streams
     Ingest(ingest::Args),
+    /// Make rows of strace's output, for `iotrail import`
+    #[command(hide = true)]
+    Strace(strace::Args),
     /// Print the tables of a trail and the calls iotrail knows, as JSON
     Schema(schema::Args),
 }
@@ -45,6 +49,7 @@ fn main() -> ExitCode {
         Verb::Replay(args) => replay::run(args),
         Verb::Trail(args) => trail::run(args),
         Verb::Ingest(args) => ingest::run(args),
+        Verb::Strace(args) => strace::run(args),
         Verb::Schema(args) => schema::run(args),
     };
     result.unwrap_or_else(|failure: Failure| {

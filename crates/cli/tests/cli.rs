@@ -9,6 +9,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
 use iotrail_format::schema::{ColumnType, TABLES, Table};
 use iotrail_trail::{Info, Order, TrailReader, check};
@@ -210,6 +211,43 @@ fn ingest_refuses_what_does_not_fit() {
     assert_eq!(unknown.status.code(), Some(2), "wrong usage");
     assert!(text(&unknown.stderr).contains("there is no table \"files\""));
     assert!(!trail.exists());
+}
+
+#[test]
+fn strace_reads_files_in_pieces() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let summary = folder.path().join("summary");
+    let run = |pieces: &[&str]| {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_iotrail-native"))
+            .args(["strace", "--node=n1", "--summary", path(&summary), "7", "8"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary runs");
+        let mut stdin = child.stdin.take().expect("a pipe");
+        for piece in pieces {
+            stdin.write_all(&(piece.len() as u32).to_le_bytes()).expect("it reads");
+            stdin.write_all(piece.as_bytes()).expect("it reads");
+        }
+        drop(stdin);
+        child.wait_with_output().expect("it ends")
+    };
+    let output = run(&["close(3) = 0\nfsyn", "c(3) = 0", "", "noise\nclose(4) = 0\n", ""]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let mut rest = &output.stdout[..];
+    let mut rows = Vec::new();
+    while !rest.is_empty() {
+        let mut stream = StreamReader::try_new(&mut rest, None).expect("a stream");
+        let batch = stream.next().expect("a batch").expect("whole");
+        rows.push((stream.schema().metadata()["table"].clone(), batch.num_rows()));
+        assert!(stream.next().is_none(), "one batch a stream");
+    }
+    assert_eq!(rows, [("file_op", 3), ("thread", 2), ("process", 2)].map(|(t, n)| (t.to_owned(), n)));
+    let summary: Value = serde_json::from_slice(&fs::read(&summary).expect("a summary")).expect("JSON");
+    assert_eq!((&summary["lines"], &summary["skipped"]["first"][0]["source"]), (&4.into(), &1.into()));
+
+    refused(&run(&["close(3) = 0\n", ""]), &["stdin ends before the trace does", "length 0"]);
 }
 
 #[test]
