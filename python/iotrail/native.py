@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import NoReturn
+from typing import BinaryIO, NoReturn
 
 from iotrail.errors import IotrailError, NativeError
 
@@ -70,6 +70,13 @@ def check_version(path: Path) -> None:
             "  hint: in a checkout run `make`, else install iotrail again",
             file=sys.stderr,
         )
+
+
+def said(errors: BinaryIO) -> tuple[str, str | None]:
+    """The message and hint that a native verb left in the file that was its stderr; empty and None if it said nothing."""
+    errors.seek(0)
+    message, _, hint = errors.read().decode("utf-8", "replace").strip().partition("\n")
+    return message.removeprefix("iotrail: error: "), hint.strip().removeprefix("hint: ") or None
 
 
 def run(arguments: list[str]) -> NoReturn:

@@ -1,11 +1,21 @@
 """strace's output: options in any combination, calls cut in two, descriptors and offsets followed."""
 
+import gzip
 import itertools
+import os
 import re
 import shutil
+import signal
 import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
+
+from iotrail import importers
+from iotrail.errors import IotrailError, TraceError
+from iotrail.importers.ids import file_id, process_id, thread_id
 
 OPS = "SELECT call, path, fd, pos, length, result, errno, dur FROM file_op LEFT JOIN file USING (node, file) ORDER BY file_op.ts"
 
@@ -256,3 +266,80 @@ def test_a_program_traced_now(bring, tmp_path, options):
     assert got.one(read.format(data)) >= 7_000
     if got.one("SELECT count(*) FROM file_op WHERE call = 'copy_file_range'") == 0:
         assert got.one(written.format(f"path = '{data}.copy'")) == 10_000
+
+
+def test_several_files_are_processes_by_their_names(bring, tmp_path):
+    """strace -ff writes NAME.PID, without pids in the lines; compressed or not."""
+    line = '1700000000.00000{} openat(AT_FDCWD, "/{}", O_RDONLY) = 3 <0.000001>\n'
+    (tmp_path / "app.7").write_text(line.format(1, "a") * 20_000)
+    (tmp_path / "app.8.gz").write_bytes(gzip.compress(line.format(2, "b").encode() + b"what is this\n"))
+    got = bring("strace", tmp_path / "app.7", tmp_path / "app.8.gz")
+    assert got.rows("SELECT pid, tid FROM thread ORDER BY ALL") == [(7, 7), (8, 8)]
+    assert got.rows("SELECT path, count(*) FROM file_op JOIN file USING (node, file) GROUP BY 1 ORDER BY 1") == [
+        ("/a", 20_000), ("/b", 1),
+    ]  # fmt: skip
+    assert got.fact("lines") == "20002"
+    assert "app.8.gz:2: not understood: 'what is this'" in got.said
+
+
+def test_ids_are_those_of_all_importers(bring):
+    got = bring(TRACE)
+    process = process_id("trace", 100)
+    assert got.rows("SELECT process, thread FROM thread") == [(process, thread_id(process, 100))]
+    assert (file_id("/srv/job/in.db"),) in got.rows("SELECT file FROM file")
+
+
+def test_strict_stops_at_the_first_line_and_leaves_nothing(bring, tmp_path):
+    with pytest.raises(TraceError, match=r"trace:201: not understood: 'what is this'"):
+        # much behind it, which nobody reads any more
+        bring(TRACE.splitlines(keepends=True)[2] * 200 + "what is this\n" + TRACE * 20_000, strict=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["trace"]
+
+
+def test_a_reader_that_dies_is_said(bring, tmp_path, native, monkeypatch):
+    """Whenever it dies and whatever it leaves half written: a message, no trail, no wait without end."""
+    fake = tmp_path / "fake"
+    text = TRACE * 20_000
+    for dies, says in [
+        ("exit 7", "its reader ended with status 7"),
+        ("head -c 5000000 >/dev/null; echo 'iotrail: error: out of luck' >&2; exit 1", "out of luck"),
+        (f"exec {native} \"$@\" | head -c 100000", "the trace can't be read"),
+    ]:  # fmt: skip
+        fake.write_text(f'#!/bin/sh\n[ "$1" = strace ] || exec {native} "$@"\n{dies}\n')
+        fake.chmod(0o755)
+        monkeypatch.setenv("IOTRAIL_NATIVE", str(fake))
+        with pytest.raises(IotrailError, match=says):
+            bring("strace", text)
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["fake", "trace"]
+
+
+def test_a_broken_archive_is_refused(bring, tmp_path):
+    whole = gzip.compress(TRACE.encode() * 50_000)
+    (tmp_path / "cut.gz").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(TraceError, match="its gzip data is broken or cut off"):
+        bring("strace", tmp_path / "cut.gz")
+    assert [path.name for path in tmp_path.iterdir()] == ["cut.gz"]
+
+
+def test_ctrl_c_ends_all_and_leaves_nothing(tmp_path):
+    """The terminal's signal reaches the command, its reader and its writer at once."""
+    path = {"PYTHONPATH": str(Path(importers.__file__).parents[2])}
+    (tmp_path / "whole").write_text(TRACE * 200_000)
+    running = subprocess.Popen(
+        [sys.executable, "-m", "iotrail", "import", "strace", "whole"],
+        cwd=tmp_path,
+        env={**os.environ, **path},
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        text=True,
+    )
+    while not list(tmp_path.glob(".whole.trail.*/data")):
+        assert running.poll() is None
+        time.sleep(0.01)
+    os.killpg(running.pid, signal.SIGINT)
+    said = running.communicate(timeout=60)[1]
+    assert running.returncode == 130, said
+    assert "Traceback" not in said
+    assert [path.name for path in tmp_path.iterdir()] == ["whole"]
+    with pytest.raises(ProcessLookupError):
+        os.killpg(running.pid, 0)

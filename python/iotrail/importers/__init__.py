@@ -1,7 +1,7 @@
 """Other tools' traces as trails: one file per format, what they share in `base` and `source`.
 
-An importer reads by columns (Arrow's CSV reader, numpy on binaries); Python touches single records only
-where a format needs state. `run` is the whole of `iotrail import`.
+An importer reads by columns (Arrow's CSV reader, numpy on binaries). Where a record needs those before it,
+as strace's do, the native binary reads them. `run` is the whole of `iotrail import`.
 """
 
 import itertools

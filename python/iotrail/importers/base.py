@@ -227,14 +227,12 @@ class Output:
             # what is still in Python's buffer has no reader
             os.close(os.dup(self._child.stdin.fileno()))
         self._child.wait()
-        self._errors.seek(0)
-        said = self._errors.read().decode("utf-8", "replace").strip()
-        message, _, hint = said.partition("\n")
-        message = message.removeprefix("iotrail: error: ").replace(str(self._partial), str(self.path))
+        message, hint = native.said(self._errors)
+        message = message.replace(str(self._partial), str(self.path))
         status = self._child.returncode
         return TraceError(
             f"{self.path}: the trail can't be written: {message or f'its writer ended with status {status}'}",
-            hint.strip().removeprefix("hint: ") or None,
+            hint,
         )
 
     def _publish(self) -> None:
