@@ -39,6 +39,9 @@ Column = Any
 # so that the same trace imported twice is the same trail.
 RELATIVE_START = 946_684_800 * 1_000_000_000
 
+# Later than this (2116), in ns, is garbage.
+TOP_TIME = 1 << 62
+
 _ARROW = {"BIGINT": pa.int64(), "VARCHAR": pa.string(), "DOUBLE": pa.float64()}
 # Names in the columns that hold a few of them over and over.
 _TEXTS = pa.dictionary(pa.int32(), pa.string())
@@ -400,13 +403,27 @@ class BlockRows:
         errno: Ints | None = None,
         in_order: bool = True,
     ) -> None:
-        """Add requests. `op` is READ …, `file` ids, `who` small numbers that `thread` gives ids for."""
+        """Add requests. `op` is READ …, `file` ids, `who` small numbers that `thread` gives ids for.
+
+        Those whose time is before 1970, or whose time or place ends beyond 63 bits, are left out. (The sum of two
+        numbers below 2^63 that is beyond has wrapped to a negative one.)
+        """
+        dur = np.zeros(len(ts), np.int64) if dur is None else dur
+        good = (ts | dur | (ts + dur) | pos | length | (pos + length)) >= 0
+        if left_out := len(ts) - int(np.count_nonzero(good)):
+            self.job.skipped.add(
+                f"{self.job.sources[0].path}: times before 1970, or times or places that end beyond 63 bits",
+                left_out,
+            )
+            ts, dur, pos, length, file, who = (column[good] for column in (ts, dur, pos, length, file, who))
+            op = op[good]
+            unfinished = None if unfinished is None else unfinished[good]
+            errno = None if errno is None else errno[good]
         rows = len(ts)
         if rows == 0:
             return
         if in_order:
             self._look_at_order(ts)
-        dur = np.zeros(rows, np.int64) if dur is None else dur
         ranged = _RANGED[op]
         self.zero += int(np.count_nonzero((length == 0) & ranged))
         end = ts + dur
@@ -499,6 +516,19 @@ class BlockRows:
         if self.zero:
             job.facts["zero_length"] = self.zero
             job.note(f"{self.zero:,} requests have no length; kept as they are")
+
+
+def running(clock: int, steps: Ints) -> tuple[Ints, int]:
+    """When requests began of which only the times between them are known, and when the next begins.
+
+    `steps` are from each to its next, in ns, none negative or beyond 2^62. Behind 2116 all times are the least
+    number of 64 bits, which no request may begin at.
+    """
+    ends = clock + np.cumsum(steps)
+    times = np.concatenate([[clock], ends])
+    # a sum that is beyond 63 bits is negative at first, whatever follows
+    times[np.logical_or.accumulate((times < 0) | (times > TOP_TIME))] = np.iinfo(np.int64).min
+    return times[:-1], int(times[-1])
 
 
 def match_lines(

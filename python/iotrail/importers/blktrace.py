@@ -34,8 +34,10 @@ from iotrail.importers.source import Source
 
 _MAGIC = 0x65617400
 _HEADER = 48
-# Beyond are only broken records: 8 EiB, 146 years since boot.
-_TOP_SECTOR, _TOP_TIME = 1 << 54, 1 << 62
+# Beyond are only broken records: 4 EiB, 146 years since boot.
+_TOP_SECTOR, _TOP_TIME = 1 << 53, 1 << 62
+# Records without data in a row after which more are expected, and how many are looked at then.
+_PLAIN, _AHEAD = 32, 1024
 _NAME = re.compile(r"(.+)\.blktrace\.\d+")
 _FIELDS = [
     ("magic", "u4"),

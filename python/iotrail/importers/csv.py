@@ -20,7 +20,19 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from iotrail.errors import TraceError, UsageError
-from iotrail.importers.base import DISCARD, FLUSH, READ, RELATIVE_START, WRITE, Actor, BlockRows, Ints, Job
+from iotrail.importers.base import (
+    DISCARD,
+    FLUSH,
+    READ,
+    RELATIVE_START,
+    TOP_TIME,
+    WRITE,
+    Actor,
+    BlockRows,
+    Ints,
+    Job,
+    running,
+)
 from iotrail.importers.source import Source
 
 Bools = npt.NDArray[np.bool_]
@@ -55,8 +67,12 @@ _TRUE = ("1", "true", "yes", "t")
 _FILETIME_1970 = 116_444_736_000_000_000
 # Times between 2001 and 2096, in ns: what a wall clock shows and a counter from 0 doesn't.
 _WALL = (10**18, 4 * 10**18)
-# Later than this (2116), or a request of 2^62 bytes, is garbage.
-_TOP = 1 << 62
+# Numbers from here on are garbage, whatever they count: two of them still add up to less than 63 bits hold.
+_TOP = TOP_TIME
+_TAB, _NEWLINE, _RETURN, _SPACE = np.frombuffer(b"\t\n\r ", np.uint8)
+_BLANKS = bytes.maketrans(b"\t", b" ")
+# No table of requests has more columns.
+_WIDEST = 10_000
 
 
 @dataclass(frozen=True)
@@ -607,8 +623,7 @@ class _State:
             ts = columns["ts"]
         else:
             # the gap of a line is the time to the next
-            ends = self.clock + np.cumsum(columns["gap"])
-            ts, self.clock = np.concatenate([[self.clock], ends[:-1]]), int(ends[-1])
+            ts, self.clock = running(self.clock, columns["gap"])
         base = self._start(ts)
         dur = columns.get("dur")
         if "end" in columns:

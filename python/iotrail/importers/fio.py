@@ -23,6 +23,7 @@ from iotrail.importers.base import (
     BlockRows,
     Job,
     match_lines,
+    running,
 )
 
 _HEADER = re.compile(rb"fio version ([23]) iolog\r?\n")
@@ -114,10 +115,9 @@ def _add(
         ts = np.fromiter(map(int, stamps), np.int64, count) * 1000
     else:
         waits = np.fromiter((action == b"wait" for action in actions), bool, count)
-        # the waits of a file of garbage mustn't add up to more than 63 bits hold
+        # the wait of a line of garbage mustn't be more than 63 bits hold
         steps = np.where(waits, np.minimum(pos, _LONGEST) * 1000, _STEP)
-        ts = clock + np.cumsum(steps) - steps
-        clock = int(ts[-1] + steps[-1])
+        ts, clock = running(clock, steps)
     files = {name: rows.file(_path(name)) for name in set(names)}
     file = np.fromiter((files[name] for name in names), np.int64, count)
     keep = op >= 0

@@ -1,0 +1,52 @@
+"""What fuzzing found: inputs that were read wrong, or ended in an error of Python's own."""
+
+from .blktrace_writer import WRITE, C, Q, event, wall_clock
+from .test_fio_srt_vscsi import vscsi
+
+ROWS = "SELECT ts - 946684800000000000, dur, pos, length FROM file_op ORDER BY ts"
+HEADER = "t_ns,offset,size,op,device\n"
+LINE = "5,0,512,r,sda\n"
+
+
+def test_gaps_that_add_up_to_more_than_63_bits(bring):
+    gaps = "W Hit 8 4 1 4000000000000000\n" * 9
+    got = bring("disksim-validate", gaps)
+    assert got.rows(ROWS) == [(0, 1000, 4096, 2048), (4 * 10**18, 1000, 4096, 2048)]
+    assert got.fact("skipped") == "7"
+    assert "times before 1970, or times or places that end beyond 63 bits" in got.said
+
+
+def test_waits_that_add_up_to_more_than_63_bits(bring):
+    waits = "/f read 0 512\n" + "/f wait 86400000000 0\n" * 110_000 + "/f read 0 512\n"
+    got = bring("fio version 2 iolog\n" + waits)
+    assert got.rows(ROWS) == [(0, 0, 0, 512)]
+    assert got.fact("skipped") == "1"
+
+
+def test_times_before_1970_are_left_out(bring):
+    got = bring(
+        "msr", "128166372003061629,usr,0,Read,0,512,1\n10,usr,0,Read,0,512,1\n128166372003061629,usr,0,Read,0,512,1\n"
+    )  # fmt: skip
+    assert got.one("SELECT count(*) FROM file_op") == 2
+    assert got.fact("skipped") == "1"
+
+
+def test_a_wall_clock_before_the_trace_began(bring):
+    """A note of the wall clock at a time later than the epoch's age: what came before was before 1970."""
+    got = bring(
+        wall_clock(10 * 10**9, 5, 0)
+        + event(1, Q, 8, 512)
+        + event(2, C, 8, 512)
+        + event(10 * 10**9, Q, 16, 512, WRITE)
+        + event(10 * 10**9 + 3, C, 16, 512, WRITE),
+        name="sda.blktrace.0",
+    )
+    assert got.rows("SELECT ts, dur, pos FROM file_op") == [(5 * 10**9, 3, 8192)]
+    assert got.fact("skipped") == "1"
+
+
+def test_vscsi_places_that_end_beyond(bring):
+    good = (0x28, 512, 8, 1000)
+    got = bring(vscsi(2, good, (0x28, 1 << 31, (1 << 54) - 1, 1000), good), name="w1")
+    assert got.one("SELECT count(*) FROM file_op") == 2
+    assert got.fact("skipped") == "1"
