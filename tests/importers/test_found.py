@@ -1,11 +1,31 @@
 """What fuzzing found: inputs that were read wrong, or ended in an error of Python's own."""
 
+import pytest
+
+from iotrail.errors import TraceError, UsageError
+
 from .blktrace_writer import WRITE, C, Q, event, wall_clock
 from .test_fio_srt_vscsi import vscsi
 
 ROWS = "SELECT ts - 946684800000000000, dur, pos, length FROM file_op ORDER BY ts"
 HEADER = "t_ns,offset,size,op,device\n"
 LINE = "5,0,512,r,sda\n"
+
+
+@pytest.mark.parametrize(
+    ("map", "says"),
+    [
+        ("ts=1,pos=1,length=3,op=4", "ts and pos are both column 1"),
+        ("ts=1,pos=2,length=3,op=4,dev=3", "length and dev are both column 3"),
+        ("ts=1,pos=2,length=3,op=4,pos_unit=99999999999999999999", "expected one of"),
+        ("ts=1,pos=2,length=3,op=4,pos_unit=²", "expected one of"),
+        ("ts=99999999,pos=2,length=3,op=4", "columns are counted from 1 to 10,000"),
+        ("ts=²,pos=2,length=3,op=4", "no column '²' for ts"),
+    ],
+)
+def test_maps_that_cannot_be(bring, map, says):
+    with pytest.raises((UsageError, TraceError), match=says):
+        bring("csv", "1,2,512,r\n3,4,512,w\n", map=map)
 
 
 def test_gaps_that_add_up_to_more_than_63_bits(bring):

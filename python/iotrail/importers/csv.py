@@ -168,15 +168,16 @@ def parse_map(text: str) -> Map:
     settings: dict[str, Any] = {}
     for key, value in given.items():
         if key in _ROLES:
-            if value.isdigit() and int(value) == 0:
-                raise UsageError(f"--map: {key}=0: columns are counted from 1")
-            columns[key] = int(value) - 1 if value.isdigit() else value
+            number = _number(value)
+            if number is not None and not 1 <= number <= _WIDEST:
+                raise UsageError(f"--map: {key}={value}: columns are counted from 1 to {_WIDEST:,}")
+            columns[key] = value if number is None else number - 1
         elif key in _OP_NAMES:
             ops |= dict.fromkeys(value.lower().split("|"), _OP_NAMES[key])
         elif key in ("unit", "dur_unit"):
             settings[key] = _one_of(key, value, _UNITS) and value
         elif key in ("pos_unit", "length_unit"):
-            settings[key] = int(value) if value.isdigit() and int(value) else _one_of(key, value, _SIZES)
+            settings[key] = _number(value) or _one_of(key, value, _SIZES)
         elif key == "sep":
             settings[key] = _one_of(key, value, _SEPARATORS)
         elif key == "epoch":
@@ -200,6 +201,11 @@ def parse_map(text: str) -> Map:
             ]
             raise UsageError(f"--map: there is no key {key!r}", f"keys are {', '.join(keys)}")
     return Map(columns, ops=ops, **settings)
+
+
+def _number(text: str) -> int | None:
+    """A number a map may have, up to a GiB; None if it is none."""
+    return int(text) if re.fullmatch(r"[0-9]{1,10}", text) and int(text) <= 1 << 30 else None
 
 
 def _one_of(key: str, value: str, known: dict[str, Any]) -> Any:
@@ -359,6 +365,11 @@ def _settle(given: Map | None, source: Source, block: bytes) -> tuple[Map, bytes
         role: names.index(column) if isinstance(column, str) else column
         for role, column in given.columns.items()
     }
+    taken: dict[int, str] = {}
+    for role, column in columns.items():
+        other = taken.setdefault(int(column), role)
+        if other != role and not {role, other} <= set(_WORDS):
+            raise UsageError(f"--map: {other} and {role} are both column {int(column) + 1}")
     header = given.header
     if header is None:
         # a line of numbers where numbers must be isn't a header
