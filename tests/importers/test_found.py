@@ -12,6 +12,42 @@ HEADER = "t_ns,offset,size,op,device\n"
 LINE = "5,0,512,r,sda\n"
 
 
+@pytest.mark.parametrize("open", ['6,0,"512,r,sdb', '7,0,512,r,"sdb', '8,0,512,"r,""sdb', '"'])
+def test_an_open_quote_takes_its_own_line_only(bring, open):
+    got = bring(HEADER + LINE * 3 + open + "\n" + '6,"0",512,r,"s,db"\n' + LINE * 5)
+    assert got.one("SELECT count(*) FROM file_op") == 9
+    assert got.fact("skipped") == "1"
+    assert "trace:5: a quote isn't closed: " in got.said
+    assert got.rows("SELECT path FROM file ORDER BY path") == [("/dev/s,db",), ("/dev/sda",)]
+
+
+def test_a_last_line_of_blanks_is_none(bring):
+    got = bring("disksim", "  0.5 0 100 8 0\n 10.25 1 7 3 1\n  ")
+    assert (got.fact("lines"), got.fact("skipped")) == ("2", "0")
+
+
+@pytest.mark.parametrize("bad", ["x", "99999999999999999999999", "1e99", ""])
+def test_a_bad_number_spoils_no_other(bring, bad):
+    """Lines beside a bad one are exact to the nanosecond, and their hexadecimal is read."""
+    got = bring(
+        "csv",
+        f"1700000000123456789 0x10 512 r\n{bad or 'z'} 0 512 r\n1700000000123456790 8 512 r\n",
+        map="ts=1,unit=ns,pos=2,length=3,op=4,sep=space",
+    )
+    assert got.rows("SELECT ts, pos FROM file_op ORDER BY ts") == [
+        (1700000000123456789, 16),
+        (1700000000123456790, 8),
+    ]
+    got = bring(f"t_s,offset,size,op\n1700000000.123456789,0,512,r\n{bad},0,512,r\n")
+    assert got.rows("SELECT ts FROM file_op") == [(1700000000123456789,)]
+    assert got.fact("skipped") == "1"
+
+
+def test_places_with_a_point_are_no_times(bring):
+    got = bring("t_s,offset,size,op\n1.5,4096.0,512.0,r\n")
+    assert got.rows(ROWS) == [(1_500_000_000, 0, 4096, 512)]
+
+
 @pytest.mark.parametrize(
     ("map", "says"),
     [
@@ -26,6 +62,23 @@ LINE = "5,0,512,r,sda\n"
 def test_maps_that_cannot_be(bring, map, says):
     with pytest.raises((UsageError, TraceError), match=says):
         bring("csv", "1,2,512,r\n3,4,512,w\n", map=map)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "-9223372036854775808,0,512,r,5",
+        "1,-9223372036854775808,512,r,5",
+        "1,0,512,r,-9223372036854775808",
+        "-4000000000000000000,0,512,r,4000000000000000000",
+        "1,9223372036854775807,512,r,5",
+        "-4611686018427387903,0,512,r,5",
+    ],
+)
+def test_what_is_beyond_63_bits_is_left_out(bring, line):
+    got = bring(f"t_ns,offset,size,op,end\n1,0,512,r,2\n{line}\n")
+    assert got.rows(ROWS) == [(1, 1, 0, 512)]
+    assert got.fact("skipped") == "1"
 
 
 def test_gaps_that_add_up_to_more_than_63_bits(bring):

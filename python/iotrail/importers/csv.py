@@ -327,7 +327,6 @@ def _read(job: Job, preset: str | None) -> None:
                 this, block, number = _settle(given, source, block)
                 table = _Table(this, source, job, block)
                 state.use(this)
-            job.read += table.lines(block)
             for columns in table.read(block, number):
                 state.add(columns)
     rows.finish(state.actors.values())
@@ -409,10 +408,15 @@ class _Table:
         decimals = max((len(value.strip().partition(b".")[2]) for value in values), default=0)
         if decimals == 0:
             return pa.int64()
-        # Exact to the nanosecond, which a double isn't for times since the epoch: the decimal's unscaled
-        # value is the time in ns. More digits than that are rounded by the double.
-        scale = {"s": 9, "ms": 6, "us": 3}.get(self._unit(role), 0)
+        scale = self._scale(role)
         return pa.decimal128(38, scale) if decimals <= scale else pa.float64()
+
+    def _scale(self, role: str) -> int:
+        """Digits behind the point of a time that are exact: without its point it is the time in ns.
+
+        A double isn't exact for times since the epoch. It rounds what has more digits.
+        """
+        return 0 if role in ("pos", "length") else {"s": 9, "ms": 6, "us": 3}.get(self._unit(role), 0)
 
     def _unit(self, role: str) -> str:
         return (self.map.dur_unit or self.map.unit) if role == "dur" else self.map.unit
@@ -424,33 +428,44 @@ class _Table:
             block = block.replace(b"\r\n", b"\n").replace(b"\r", b" ")
         if self.map.sep != " ":
             return block
-        block = block.replace(b"\t", b" ")
-        while b"  " in block:
-            block = block.replace(b"  ", b" ")
-        return block.replace(b"\n ", b"\n").replace(b" \n", b"\n").removeprefix(b" ").removesuffix(b" ")
-
-    @staticmethod
-    def lines(block: bytes) -> int:
-        """Lines of a block."""
-        return block.count(b"\n") + (not block.endswith(b"\n") and block != b"")
+        text = np.frombuffer(block, np.uint8)
+        blank = (text == _SPACE) | (text == _TAB)
+        newline = text == _NEWLINE
+        extra = blank.copy()
+        # of blanks in a row the first stays, but at a line's ends
+        extra[1:] &= blank[:-1] | newline[:-1]
+        ends = blank[:-1] & newline[1:]
+        if extra.any() or ends.any() or b"\t" in block:
+            # there are no carriage returns any more: one marks what goes
+            marked = text.copy()
+            marked[extra] = _RETURN
+            block = marked.tobytes().translate(_BLANKS, b"\r").replace(b" \n", b"\n")
+        return block.removesuffix(b" ")
 
     def read(self, block: bytes, first: int) -> Iterator[dict[str, Any]]:
         """Columns by role; lines that don't parse are counted and left out."""
+        block = self._tidy(block)
         if not block:
             return
-        block = self._tidy(block)
         if not block.isascii():
             # Arrow shows bad lines as text: bytes that are none would break that
             block = block.decode("utf-8", "replace").encode()
-        broken: list[tuple[int, str]] = []
-        table = self._arrow(block, self.types, broken)
-        if table is None:
+        count = block.count(b"\n") + (not block.endswith(b"\n"))
+        self.job.read += count
+        broken: dict[int, str] = {}
+        found = self._columns(block, broken)
+        if found is None or len(found[1].code) + len(broken) != count:
+            # a quote that isn't closed takes the lines behind it for one value
+            whole, opened = self._without_open_quotes(block)
             broken.clear()
-            texts = self._arrow(block, {name: pa.string() for name in self.types}, broken)
-            columns, why = self._from_texts(texts)
-        else:
-            columns, why = self._from_typed(table)
-        keep = why == ""
+            found = self._columns(whole, broken)
+            broken |= dict.fromkeys(opened, "a quote isn't closed")
+        if found is None:
+            raise TraceError(
+                f"{self.source.path}: lines {first:,} to {first + count - 1:,} can't be read as columns"
+            )
+        columns, why = found
+        keep = why.code == 0
         if not keep.all() or broken:
             self._report(block, first, broken, why)
         if not keep.all():
@@ -458,15 +473,38 @@ class _Table:
                 role: column.filter(pa.array(keep)) if isinstance(column, pa.Array) else column[keep]
                 for role, column in columns.items()
             }
-        if int(keep.sum()):
+        if keep.any():
             yield columns
 
-    def _arrow(self, block: bytes, types: dict[str, pa.DataType], broken: list[tuple[int, str]]) -> Any:
-        """The columns wanted, or None if one can't be converted."""
+    def _columns(self, block: bytes, broken: dict[int, str]) -> tuple[dict[str, Any], "_Why"] | None:
+        """The columns of a block; None if it can't be cut into lines and columns."""
+        table = self._arrow(block, self.types, broken)
+        if table is not None:
+            return self._from_typed(table)
+        broken.clear()
+        table = self._arrow(block, {name: pa.string() for name in self.types}, broken)
+        return None if table is None else self._from_texts(table)
+
+    def _without_open_quotes(self, block: bytes) -> tuple[bytes, set[int]]:
+        """The block with a column too many in place of lines that leave a quote open, and their numbers from 0."""
+        sep = self.map.sep.encode()
+        closed = re.compile(rb'(^|%s)"(?:[^"]|"")*+"' % re.escape(sep))
+        opens = re.compile(rb'(?:^|%s)"' % re.escape(sep))
+        lines = block.split(b"\n")
+        opened = {
+            at for at, line in enumerate(lines) if b'"' in line and opens.search(closed.sub(rb"\1.", line))
+        }
+        refused = sep * self.width
+        return b"\n".join(refused if at in opened else line for at, line in enumerate(lines)), opened
+
+    def _arrow(self, block: bytes, types: dict[str, pa.DataType], broken: dict[int, str]) -> Any:
+        """The columns wanted, or None if one can't be converted. Lines of another width are noted from 0."""
 
         def note(row: csv.InvalidRow) -> Literal["skip"]:
-            why = f"expected {row.expected_columns} columns, found {row.actual_columns}"
-            broken.append((row.number or 0, why))
+            # rows are counted from 1
+            broken[(row.number or 1) - 1] = (
+                f"expected {row.expected_columns} columns, found {row.actual_columns}"
+            )
             return "skip"
 
         try:
@@ -486,53 +524,67 @@ class _Table:
         except pa.ArrowInvalid as error:
             if "Empty CSV" in str(error):
                 return pa.table({name: pa.array([], kind) for name, kind in types.items()})
-            if any(kind != pa.string() for kind in types.values()):
-                return None
-            raise TraceError(f"{self.source.path}: can't be read as columns: {error}") from None
+            return None
 
     def _column(self, table: Any, role: str) -> Any:
         column = table.column(f"c{self.at[role]}")
         return column.chunk(0) if column.num_chunks else pa.array([], column.type)
 
-    def _from_typed(self, table: Any) -> tuple[dict[str, Any], Any]:
+    def _from_typed(self, table: Any) -> tuple[dict[str, Any], "_Why"]:
         columns: dict[str, Any] = {}
-        why = np.full(table.num_rows, "", dtype=object)
+        why = _Why(table.num_rows)
         for role in self.at:
             column = self._column(table, role)
             if role in _WORDS:
                 columns[role] = column
             elif pa.types.is_decimal(column.type):
-                # little-endian 128-bit numbers, of which times fill the lower half
-                halves = np.frombuffer(column.buffers()[1], np.int64)[2 * column.offset :][: 2 * len(column)]
-                columns[role] = np.array(halves[0::2])
-                self._blame(why, (halves[1::2] != halves[0::2] >> 63), role, "is out of range")
+                columns[role] = self._unscaled(role, column, why)
             else:
                 columns[role] = self._scaled(role, column.to_numpy(), why)
         self._check(columns, why)
         return columns, why
 
-    def _from_texts(self, table: Any) -> tuple[dict[str, Any], Any]:
-        """The same from text, one bad value at a time."""
+    def _from_texts(self, table: Any) -> tuple[dict[str, Any], "_Why"]:
+        """The same from text, one bad value at a time: what is good has the value it has in good company."""
         columns: dict[str, Any] = {}
-        why = np.full(table.num_rows, "", dtype=object)
+        why = _Why(table.num_rows)
         for role in self.at:
             texts = pc.utf8_trim_whitespace(self._column(table, role))
             if role in _WORDS:
                 columns[role] = texts.dictionary_encode()
                 continue
-            whole = pc.match_substring_regex(texts, r"^-?[0-9]{1,18}$")
-            number = pc.match_substring_regex(texts, r"^-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$")
-            self._blame(why, ~number.to_numpy(zero_copy_only=False), role, "is no number")
-            integers = pc.if_else(whole, texts, "0").cast(pa.int64()).to_numpy()
-            doubles = pc.if_else(number, texts, "0").cast(pa.float64()).to_numpy()
-            is_whole = whole.to_numpy(zero_copy_only=False)
-            scaled = self._scaled(role, doubles, why)
-            exact = self._scaled(role, integers, why)
-            columns[role] = np.where(is_whole, exact, scaled)
+            scale = self._scale(role)
+            number = pc.match_substring_regex(texts, r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$")
+            exact = pc.match_substring_regex(texts, rf"^[-+]?[0-9]{{1,20}}(\.[0-9]{{0,{scale}}})?$")
+            # as Arrow reads it
+            hexadecimal = pc.match_substring_regex(texts, r"^0[xX][0-9a-fA-F]{1,15}$")
+            is_exact, is_hexadecimal = (
+                which.to_numpy(zero_copy_only=False) for which in (exact, hexadecimal)
+            )
+            why.blame(~(number.to_numpy(zero_copy_only=False) | is_hexadecimal), f"{role} is no number")
+            decimals = pc.if_else(exact, texts, "0").cast(pa.decimal128(38, scale))
+            rounded = pc.if_else(pc.and_not(number, exact), texts, "0").cast(pa.float64())
+            integers = pc.if_else(hexadecimal, texts, "0").cast(pa.int64())
+            columns[role] = np.select(
+                [is_exact, is_hexadecimal],
+                [self._unscaled(role, decimals, why), self._scaled(role, integers.to_numpy(), why)],
+                self._scaled(role, rounded.to_numpy(), why),
+            )
         self._check(columns, why)
         return columns, why
 
-    def _scaled(self, role: str, values: Any, why: Any) -> Any:
+    def _unscaled(self, role: str, column: Any, why: "_Why") -> Any:
+        """Decimals as ns or bytes: those of a scale are the number wanted, without their point."""
+        # little-endian 128-bit numbers, of which those in range fill the lower half
+        halves = np.frombuffer(column.buffers()[1], np.int64)[2 * column.offset :][: 2 * len(column)]
+        low, high = halves[0::2], halves[1::2]
+        self._refuse_beyond(role, high != low >> 63, why)
+        if column.type.scale == 0:
+            return self._scaled(role, np.array(low), why)
+        self._refuse_beyond(role, (low >= _TOP) | (low <= -_TOP), why)
+        return np.array(low)
+
+    def _scaled(self, role: str, values: Any, why: "_Why") -> Any:
         """Numbers in their unit as ns or bytes."""
         factor = {"pos": self.map.pos_unit, "length": self.map.length_unit}.get(role) or _UNITS[
             self._unit(role)
@@ -540,18 +592,23 @@ class _Table:
         if role in ("ts", "end") and self.map.unit == "filetime":
             # in ns they would be beyond 63 bits
             values = values - _FILETIME_1970
-        beyond = ~(np.abs(values) < _TOP // factor)
+        # nan is within nothing
+        beyond = ~((values < _TOP // factor) & (values > -(_TOP // factor)))
         if beyond.any():
-            self._blame(why, beyond, role, "is out of range")
+            self._refuse_beyond(role, beyond, why)
             values = np.where(beyond, 0, values)
         if values.dtype.kind == "f":
             return np.rint(values * factor).astype(np.int64)
         return values * factor if factor != 1 else values
 
-    def _check(self, columns: dict[str, Any], why: Any) -> None:
+    @staticmethod
+    def _refuse_beyond(role: str, beyond: Bools, why: "_Why") -> None:
+        why.blame(beyond, f"{role} is out of range")
+
+    def _check(self, columns: dict[str, Any], why: "_Why") -> None:
         for role in ("pos", "length", "dur", "gap"):
             if role in columns:
-                self._blame(why, columns[role] < 0, role, "is negative")
+                why.blame(columns[role] < 0, f"{role} is negative")
         ops = columns["op"]
         words = [word.strip().lower() for word in ops.dictionary.to_pylist()]
         known = np.array([self._op(word) for word in words], np.int64)
@@ -562,9 +619,7 @@ class _Table:
             # A flush may carry data: then it is the write that counts.
             if len(true):
                 codes = np.where(true[flags.indices.to_numpy()] & (columns["length"] == 0), FLUSH, codes)
-        self._blame(
-            why, codes < 0, "op", "is none of the words known; say which: --map …,read=WORD,write=WORD"
-        )
+        why.blame(codes < 0, "op is none of the words known; say which: --map …,read=WORD,write=WORD")
         columns["op"] = codes.astype(np.int8)
 
     def _op(self, word: str) -> int:
@@ -572,24 +627,32 @@ class _Table:
             return self.map.ops[word]
         return next((op for op, words in _OPS.items() if word in words.split()), -1)
 
-    @staticmethod
-    def _blame(why: Any, bad: Bools, role: str, what: str) -> None:
-        if bad.any():
-            why[bad & (why == "")] = f"{role} {what}"
-
-    def _report(self, block: bytes, first: int, broken: list[tuple[int, str]], why: Any) -> None:
+    def _report(self, block: bytes, first: int, broken: dict[int, str], why: "_Why") -> None:
         """Count bad lines in the order of the file, with the numbers of their lines."""
-        gone = {number - 1: reason for number, reason in broken}
         rows = np.setdiff1d(
-            np.arange(len(why) + len(gone)), np.array(sorted(gone), np.int64), assume_unique=True
+            np.arange(len(why.code) + len(broken)), np.array(sorted(broken), np.int64), assume_unique=True
         )
-        bad = gone | {int(rows[i]): why[i] for i in np.flatnonzero(why != "").tolist()}
+        bad = broken | {int(rows[at]): why.reasons[why.code[at]] for at in np.flatnonzero(why.code).tolist()}
         lines = block.split(b"\n")
         for line, reason in sorted(bad.items()):
             if lines[line].strip():
                 self.job.skipped.line(self.source, first + line, lines[line], reason)
             else:
                 self.job.read -= 1  # an empty line is none
+
+
+class _Why:
+    """Why lines of a block are left out: for each the number of its first reason, 0 if there is none."""
+
+    def __init__(self, rows: int) -> None:
+        self.code = np.zeros(rows, np.int8)
+        self.reasons = [""]
+
+    def blame(self, bad: Bools, reason: str) -> None:
+        """Leave these out."""
+        if bad.any():
+            self.code[bad & (self.code == 0)] = len(self.reasons)
+            self.reasons.append(reason)
 
 
 class _State:
