@@ -1,10 +1,12 @@
 """What fuzzing found: inputs that were read wrong, or ended in an error of Python's own."""
 
+import struct
+
 import pytest
 
 from iotrail.errors import TraceError, UsageError
 
-from .blktrace_writer import WRITE, C, Q, event, wall_clock
+from .blktrace_writer import WRITE, C, Q, X, event, wall_clock
 from .test_fio_srt_vscsi import vscsi
 
 ROWS = "SELECT ts - 946684800000000000, dur, pos, length FROM file_op ORDER BY ts"
@@ -101,6 +103,23 @@ def test_times_before_1970_are_left_out(bring):
         "msr", "128166372003061629,usr,0,Read,0,512,1\n10,usr,0,Read,0,512,1\n128166372003061629,usr,0,Read,0,512,1\n"
     )  # fmt: skip
     assert got.one("SELECT count(*) FROM file_op") == 2
+    assert got.fact("skipped") == "1"
+
+
+@pytest.mark.parametrize(
+    "split",
+    [
+        event(2, X, 8, 4096, pdu=struct.pack(">Q", (1 << 64) - 1)),
+        event(2, X, 8, 4096, pdu=struct.pack(">Q", 7)),
+        event(2, X, 8, 4096, pdu=b"\0\0\0\x0c"),
+        event(2, X, 8, 4096, pdu=bytes(8)[:0], cgroup=True),
+        event(2, X, 8, 4096),
+    ],
+)
+def test_splits_that_do_not_say_where(bring, split):
+    got = bring(event(1, Q, 8, 4096) + event(5, C, 8, 4096) + split, name="sda.blktrace.0")
+    assert got.rows(ROWS) == [(0, 4, 4096, 4096)]
+    assert "splits that don't say where in their request" in got.said
     assert got.fact("skipped") == "1"
 
 

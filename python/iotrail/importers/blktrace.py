@@ -249,9 +249,26 @@ def _wanted(job: Job, source: Source, data: bytes, batch: Any, offsets: npt.NDAr
     events["errno"] = np.where(error > 0x7FFF, 0x10000 - error, error)
     events["action"] = kind
     events["op"] = operation(category & _WRITE, category & _DISCARD, batch["bytes"])
-    for at in np.flatnonzero(kind == SPLIT).tolist():
-        begin = int(offsets[chosen][at]) + _HEADER + (8 if batch["action"][at] & _CGROUP else 0)
-        new = struct.unpack_from(">Q", data, begin)[0]
-        events["bytes"][at] -= min((new - int(events["sector"][at])) * SECTOR, int(events["bytes"][at]))
-        events["sector"][at] = new
-    return events
+    return _split(job, source, data, batch, offsets[chosen], events)
+
+
+def _split(
+    job: Job, source: Source, data: bytes, batch: Any, offsets: npt.NDArray[np.int64], events: Events
+) -> Events:
+    """Of splits, the second part: the data behind the event says where it begins, big-endian."""
+    splits = np.flatnonzero(events["action"] == SPLIT)
+    if not len(splits):
+        return events
+    skip = np.where(batch["action"][splits] & _CGROUP, 8, 0)
+    said = batch["pdu_len"][splits] >= skip + 8
+    new = np.zeros(len(splits), np.uint64)
+    words = np.ndarray(len(data) - 7, "V8", data, strides=(1,))
+    new[said] = words[(offsets[splits] + _HEADER + skip)[said]].view(">u8")
+    good = said & (new >= batch["sector"][splits]) & (new < _TOP_SECTOR)
+    if not good.all():
+        job.skipped.add(f"{source.path}: splits that don't say where in their request", int((~good).sum()))
+    parts, new = splits[good], new[good].astype(np.int64)
+    moved = (new - events["sector"][parts]) * SECTOR
+    events["bytes"][parts] -= np.minimum(moved, events["bytes"][parts])
+    events["sector"][parts] = new
+    return np.delete(events, splits[~good])
