@@ -137,6 +137,15 @@ def test_a_wall_clock_before_the_trace_began(bring):
     assert got.fact("skipped") == "1"
 
 
+def test_errors_of_blkparse_that_are_no_numbers_of_errors(bring):
+    lines = "".join(
+        f"  8,0 0 1 0.00000000{at} 9 C R {at}00 + 8 [{error}]\n"
+        for at, error in enumerate(("65531", "99999", "999999", "-5", "-99999"))
+    )
+    got = bring("blkparse", lines)
+    assert got.rows("SELECT errno FROM file_op ORDER BY ts") == [(5,), (0,), (0,), (5,), (0,)]
+
+
 def test_vscsi_places_that_end_beyond(bring):
     good = (0x28, 512, 8, 1000)
     got = bring(vscsi(2, good, (0x28, 1 << 31, (1 << 54) - 1, 1000), good), name="w1")

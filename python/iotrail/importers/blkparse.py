@@ -95,5 +95,6 @@ def _add(requests: Requests, lines: list[tuple[bytes, ...]]) -> None:
 
 def _errno(text: bytes) -> int:
     """A completion's error as blkparse prints it: a 16-bit number, negative ones as large ones."""
-    value = int(text) if re.fullmatch(rb"-?\d{1,6}", text) else 0
-    return 0x10000 - value if value > 0x7FFF else abs(value)
+    value = int(text) if re.fullmatch(rb"-?\d{1,5}", text) else 0
+    value = 0x10000 - value if value > 0x7FFF else abs(value)
+    return value if 0 <= value <= 0x7FFF else 0
