@@ -7,7 +7,7 @@ import pytest
 from iotrail.errors import TraceError, UsageError
 
 from .blktrace_writer import WRITE, C, Q, X, event, wall_clock
-from .test_fio_srt_vscsi import vscsi
+from .test_fio_srt_vscsi import srt, vscsi
 
 ROWS = "SELECT ts - 946684800000000000, dur, pos, length FROM file_op ORDER BY ts"
 HEADER = "t_ns,offset,size,op,device\n"
@@ -144,6 +144,26 @@ def test_errors_of_blkparse_that_are_no_numbers_of_errors(bring):
     )
     got = bring("blkparse", lines)
     assert got.rows("SELECT errno FROM file_op ORDER BY ts") == [(5,), (0,), (0,), (5,), (0,)]
+
+
+@pytest.mark.parametrize("year", ["9999", "1901"])
+def test_srt_dates_that_are_none(bring, year):
+    got = bring(srt((1, 5, 10, 300, 4096, 100, 0x8000001, 1)).replace(b"1992", year.encode()))
+    assert got.fact("time_base") == "relative"
+    assert got.rows(ROWS) == [(1_000_005_000, 300_000, 25600, 4096)]
+
+
+def test_srt_that_ends_in_its_first_word(bring):
+    """What is left of the first record isn't taken for its length."""
+    whole = srt()
+    with pytest.raises(TraceError, match="the last record has 4 of 52 bytes"):
+        bring("srt", whole + b"\xff\xff\xff\xff")
+
+
+def test_srt_sectors_of_any_size(bring):
+    trace = srt((1, 5, 10, 300, 4096, 4_000_000_000, 0x8000001, 1))
+    got = bring(trace.replace(b"256", b"99999999999999999999999"))
+    assert got.rows("SELECT pos, length FROM file_op") == [(4_000_000_000 * 256, 4096)]
 
 
 def test_vscsi_places_that_end_beyond(bring):

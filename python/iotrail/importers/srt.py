@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from iotrail.errors import TraceError
-from iotrail.importers.base import READ, RELATIVE_START, WRITE, Actor, BlockRows, Job
+from iotrail.importers.base import READ, RELATIVE_START, TOP_TIME, WRITE, Actor, BlockRows, Job
 from iotrail.importers.binary import records
 
 MAGIC = b"$$TR_IOREC"
@@ -50,8 +50,9 @@ def read(job: Job) -> None:
         base = _start(job, header)
         sectors = _sector_sizes(header)
         kind = head[end + 5 : end + 9]
-        words = int.from_bytes(head[end + 1 : end + 5], "big") // 4
-        if len(kind) == 4 and not _BASE <= words <= _BASE + 2:
+        # what is too short for a first record is cut off, whatever it says
+        words = int.from_bytes(head[end + 1 : end + 5], "big") // 4 if len(kind) == 4 else _BASE
+        if not _BASE <= words <= _BASE + 2:
             raise TraceError(
                 f"{source.path}: record 1: {words * 4} bytes long; expected {_BASE * 4} to {_BASE * 4 + 8}"
             )
@@ -101,12 +102,13 @@ def _start(job: Job, header: str) -> int:
     if match := re.search(r'tracedate\s*=\s*"([^"]+)"', header):
         try:
             date = datetime.datetime.strptime(match[1], "%a %b %d %H:%M:%S %Y").replace(tzinfo=datetime.UTC)
+            start = int(date.timestamp()) * 1_000_000_000
         except ValueError:
-            pass
-        else:
+            start = -1
+        if 0 <= start < TOP_TIME:
             job.absolute("us")
             job.facts["time_start"] = f"{match[1]} by the trace's header, taken as UTC: it names no time zone"
-            return int(date.timestamp()) * 1_000_000_000
+            return start
     job.relative("us", "its header names no date")
     return RELATIVE_START
 
@@ -116,5 +118,7 @@ def _sector_sizes(header: str) -> dict[int, int]:
     disks = header.partition("disks")[2]
     found: dict[int, int] = {}
     for match in re.finditer(r"(\d+) -> \{\s*disktype(.*?)sectorsize\s*=\s*(\d+)", disks, re.DOTALL):
-        found[int(match[1])] = int(match[3])
+        # a disk's number is a byte; sectors of more are garbage
+        if len(match[1]) <= 3 and len(match[3]) <= 6:
+            found[int(match[1])] = int(match[3])
     return found
