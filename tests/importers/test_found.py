@@ -171,3 +171,12 @@ def test_vscsi_places_that_end_beyond(bring):
     got = bring(vscsi(2, good, (0x28, 1 << 31, (1 << 54) - 1, 1000), good), name="w1")
     assert got.one("SELECT count(*) FROM file_op") == 2
     assert got.fact("skipped") == "1"
+
+
+def test_words_that_are_no_utf8(bring):
+    """A file's name and a device's, as Python decodes the command line."""
+    got = bring("csv", HEADER + LINE + "x,0,512,r,sda\n", name="t\udcff.csv", device="d\udcfe")
+    assert got.rows("SELECT DISTINCT node FROM file_op") == [("t\ufffd",)]
+    assert "x,0,512,r,sda" in got.fact("skipped:0")
+    got = bring("vscsi", vscsi(2, (0x28, 512, 8, 1000)), name="w1", device="d\udcfe")
+    assert got.rows("SELECT path FROM file") == [("/dev/d\ufffd",)]

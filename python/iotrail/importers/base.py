@@ -208,11 +208,13 @@ class Output:
             # numbers of calls, as `self.call` gives them
             return pa.DictionaryArray.from_arrays(given.astype(np.int32), self._call_names)
         if isinstance(given, str):
-            return pa.DictionaryArray.from_arrays(np.zeros(rows, np.int32), pa.array([given]))
+            return pa.DictionaryArray.from_arrays(np.zeros(rows, np.int32), _texts([given]))
         if isinstance(given, pa.Array):
             return given if given.type == wanted.type else given.cast(wanted.type)
         if isinstance(given, list) and wanted.type == _TEXTS:
-            return pa.array(given, pa.string()).dictionary_encode()
+            return _texts(given).dictionary_encode()
+        if isinstance(given, list) and wanted.type == pa.string():
+            return _texts(given)
         return pa.array(given, wanted.type)
 
     def _guard(self, action: Callable[[], None]) -> None:
@@ -277,6 +279,17 @@ class Output:
             file.close()
         self._errors.close()
         shutil.rmtree(self._partial, ignore_errors=True)
+
+
+def _texts(words: list[str | None]) -> Any:
+    """A column of texts. Words of the command line may hold bytes that are no UTF-8: they are replaced."""
+    try:
+        return pa.array(words, pa.string())
+    except UnicodeEncodeError:
+        return pa.array(
+            [word and word.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for word in words],
+            pa.string(),
+        )
 
 
 @dataclass
