@@ -97,10 +97,11 @@ format: $(VENV)/.installed
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 
-## fuzz: fuzz the segment and the snapshot reader (SECONDS_EACH=600; NAME=… selects)
+## fuzz: fuzz the readers of segments and snapshots and the importers (SECONDS_EACH=600; NAME=… selects)
 SECONDS_EACH ?= 600
-fuzz:
+fuzz: $(VENV)/.installed
 	@scripts/packages --required clang=clang
+	$(BIN)/pip install -q -e '.[fuzz]'
 	scripts/fuzz $(SECONDS_EACH) $(NAME)
 
 ## clean: remove everything built in the checkout
