@@ -111,6 +111,25 @@ def by_call(rows: list[dict[str, int]]) -> dict[str, dict[str, int]]:
     return {row["call"]: {key: int(value) for key, value in row.items() if key != "call"} for row in rows}
 
 
+@pytest.mark.parametrize("width", [900, 1366])
+def test_times_of_a_week_fit_their_column(browser: Browser, page_file: Path, width: int) -> None:
+    """On one line, and within the panel."""
+    with opened(browser, page_file) as page:
+        page.set_viewport_size({"width": width, "height": 768})
+        lines, right, edge = page.evaluate(
+            """() => {
+                const cell = document.querySelector(".lane [data-part=compute]");
+                cell.textContent = "334 h 42 min";
+                const text = document.createRange();
+                text.selectNodeContents(cell);
+                return [text.getClientRects().length, text.getBoundingClientRect().right,
+                    document.querySelector(".lanes").getBoundingClientRect().right];
+            }"""
+        )
+        assert lines == 1
+        assert right <= edge
+
+
 def test_whole_run_equals_the_modules(page: Page, trail: Trail) -> None:
     overview = trail.rows_of("SELECT * FROM overview")[0]
     title = page.locator(".tile", has_text="Operations").get_attribute("title")
