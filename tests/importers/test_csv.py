@@ -146,6 +146,16 @@ def test_a_map_for_any_columns(bring):
     assert got.fact("dur").startswith("unknown")
 
 
+@pytest.mark.parametrize(
+    ("column", "unseen"), [("", ["between_requests", "response_times"]), (",latency", ["between_requests"])]
+)
+def test_what_a_trace_of_requests_does_not_show(bring, column, unseen):
+    value = column and ",7"
+    got = bring(f"ts,offset,size,op{column}\n1,0,512,r{value}\n2,0,512,w{value}\n")
+    assert got.rows("SELECT kind FROM unseen ORDER BY kind") == [(kind,) for kind in unseen]
+    assert got.rows("SELECT amount FROM unseen WHERE kind = 'response_times'") == [(2,)] * (not column)
+
+
 def test_times_since_the_epoch_are_exact(bring):
     got = bring("time_s,offset,size,op\n1700000000.123456789,0,512,r\n1700000000.123456790,0,512,r\n")
     assert got.rows("SELECT ts FROM file_op ORDER BY ts") == [(1700000000123456789,), (1700000000123456790,)]

@@ -478,6 +478,24 @@ class BlockRows:
         self.backwards += steps
         self._last = int(ts[-1])
 
+    def _tell_unseen(self, processes: int) -> None:
+        """Say what a trace of requests doesn't show, lest it be taken for measured."""
+        job = self.job
+        unseen = [
+            (
+                "between_requests",
+                processes,
+                "The trace shows requests only: what programs did between them needn't be computing.",
+            )
+        ]
+        if "dur" in job.facts:
+            requests = job.output.rows["file_op"]
+            unseen.append(("response_times", requests, "The trace has no response times: 0 stands for each."))
+        kinds, amounts, details = (list(column) for column in zip(*unseen, strict=True))
+        job.output.add(
+            "unseen", {"node": job.node, "kind": kinds, "amount": amounts, "detail": details}, len(unseen)
+        )
+
     def finish(self, threads: Iterable["Actor"]) -> None:
         """Write processes, threads and files, and say what was odd."""
         job, node = self.job, self.job.node
@@ -523,6 +541,8 @@ class BlockRows:
             {"node": node, "file": list(self.files.values()), "path": list(self.files)},
             len(self.files),
         )
+        if whole:
+            self._tell_unseen(len(whole))
         if self.backwards:
             job.facts["backwards"] = self.backwards
             job.note(f"times go backwards {self.backwards:,} times; kept as they are")
