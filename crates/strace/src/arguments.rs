@@ -17,6 +17,8 @@ use crate::lines::digits;
 
 /// What stands between two arguments.
 const COMMA: &[u8] = b", ";
+/// What device it is takes no more (`<block 259:0>`); so nothing makes reading a line take its length squared.
+const DEVICE: usize = 64;
 
 /// An argument isn't what the call takes, or is missing: the line is not understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +73,7 @@ pub(crate) fn label(text: &[u8]) -> (Option<&[u8]>, &[u8]) {
         let at = from + found;
         if inner[at] == b'<' {
             // What device it is, in brackets of its own.
-            match memchr(b'>', &inner[at..]).map(|end| at + end + 1) {
+            match memchr(b'>', &inner[at..inner.len().min(at + DEVICE)]).map(|end| at + end + 1) {
                 Some(end) if inner.get(end) == Some(&b'>') => {
                     return labelled(&inner[..at], &inner[end + 1..]);
                 }
@@ -154,7 +156,11 @@ pub(crate) fn split(text: &[u8]) -> impl Iterator<Item = &[u8]> {
             };
             let at = from + found;
             from = match all[at] {
-                b'"' => string(&all[at..]).map_or(at + 1, |(_, after)| all.len() - after.len()),
+                b'"' => match string(&all[at..]) {
+                    Ok((_, after)) => all.len() - after.len(),
+                    // What is cut in a string has no more arguments.
+                    Err(Bad) => return Some(all),
+                },
                 b'<' => (all.len() - label(&all[at..]).1.len()).max(at + 1),
                 _ if all[at..].starts_with(COMMA) => {
                     rest = Some(&all[at + COMMA.len()..]);
@@ -332,7 +338,7 @@ mod tests {
         let got: Vec<_> = split(br#"3</a, b>, "x, y"..., [{1, 2}], 4<T:[1->2]>, 5 < 6"#).collect();
         assert_eq!(got, [&b"3</a, b>"[..], br#""x, y"..."#, b"[{1", b"2}]", b"4<T:[1->2]>", b"5 < 6"]);
         assert_eq!(split(b"").collect::<Vec<_>>(), [b""]);
-        assert_eq!(split(br#""open, 1"#).collect::<Vec<_>>(), [&br#""open"#[..], b"1"]);
+        assert_eq!(split(br#"0, "open, 1"#).collect::<Vec<_>>(), [&b"0"[..], br#""open, 1"#]);
         assert_eq!(last_two(br#"3, "a, b", 4096, 77"#), (Some(&b"4096"[..]), Some(&b"77"[..])));
         assert_eq!(last_two(b"3, 4"), (None, Some(&b"4"[..])));
         assert_eq!(last_two(b"3"), (None, None));
