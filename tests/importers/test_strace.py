@@ -324,7 +324,7 @@ def test_a_broken_archive_is_refused(bring, tmp_path):
 def test_ctrl_c_ends_all_and_leaves_nothing(tmp_path):
     """The terminal's signal reaches the command, its reader and its writer at once."""
     path = {"PYTHONPATH": str(Path(importers.__file__).parents[2])}
-    (tmp_path / "whole").write_text(TRACE * 200_000)
+    (tmp_path / "whole").write_text(TRACE * 120_000)
     running = subprocess.Popen(
         [sys.executable, "-m", "iotrail", "import", "strace", "whole"],
         cwd=tmp_path,
@@ -333,7 +333,8 @@ def test_ctrl_c_ends_all_and_leaves_nothing(tmp_path):
         start_new_session=True,
         text=True,
     )
-    while not list(tmp_path.glob(".whole.trail.*/data")):
+    # rows are on their way
+    while not list(tmp_path.glob(".whole.trail.*/**/*.parquet*")):
         assert running.poll() is None
         time.sleep(0.01)
     os.killpg(running.pid, signal.SIGINT)

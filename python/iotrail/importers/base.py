@@ -136,6 +136,15 @@ class Output:
 
     def __enter__(self) -> "Output":
         self._errors = tempfile.TemporaryFile()
+        try:
+            self._start()
+        except BaseException:
+            # Ctrl-C too: nobody calls __exit__ for what wasn't entered
+            self._clean_up()
+            raise
+        return self
+
+    def _start(self) -> None:
         self._spools = {name: tempfile.TemporaryFile() for name in self._tables if name != "file_op"}  # noqa: SIM115
         streams = [f"{name}=/dev/fd/{file.fileno()}" for name, file in self._spools.items()]
         self._child = subprocess.Popen(
@@ -149,13 +158,8 @@ class Output:
         # so that reader and writer don't wait for each other at each 64 KiB
         fcntl.fcntl(self._child.stdin, fcntl.F_SETPIPE_SZ, 1 << 20)
         sinks: dict[str, Any] = {"file_op": self._child.stdin, **self._spools}
-        try:
-            self._guard(lambda: self._open_streams(sinks))
-        except BaseException:
-            self._clean_up()
-            raise
+        self._guard(lambda: self._open_streams(sinks))
         self._feeder.start()
-        return self
 
     def _open_streams(self, sinks: Mapping[str, Any]) -> None:
         self._streams = {name: pa.ipc.new_stream(sink, self._schemas[name]) for name, sink in sinks.items()}

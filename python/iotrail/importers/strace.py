@@ -85,18 +85,26 @@ class _Reader:
             stderr=self._errors,
             pass_fds=[summary],
         )
-        for pipe in (self._child.stdin, self._child.stdout):
-            fcntl.fcntl(cast(Any, pipe), fcntl.F_SETPIPE_SZ, _PIECE)
-        self._feeder.start()
+        try:
+            for pipe in (self._child.stdin, self._child.stdout):
+                fcntl.fcntl(cast(Any, pipe), fcntl.F_SETPIPE_SZ, _PIECE)
+            self._feeder.start()
+        except BaseException:
+            self._end()
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._end()
+
+    def _end(self) -> None:
         # Whatever happened: without a reader the feeder's next write fails.
         self._child.kill()
         self._child.wait()
-        self._feeder.join()
+        if self._feeder.is_alive():
+            self._feeder.join()
         for file in (self._child.stdout, self._errors, self._summary):
             cast(Any, file).close()
 
