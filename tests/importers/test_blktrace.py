@@ -106,6 +106,21 @@ def test_pieces_join_over_blocks(bring, monkeypatch):
     assert got.rows("SELECT count(*), max(dur) FROM file_op") == [(501, 6000)]
 
 
+@pytest.mark.parametrize("plain", [0, 31, 32, 33, 1055, 1056, 1057, 5000])
+def test_records_with_and_without_data_behind(bring, plain):
+    """However many records without data lie between those with some, each is found, and a cut last one too."""
+    events = [event(n * 10 + n % 2 * 5, (Q, C)[n % 2], n // 2 * 8, 512) for n in range(2 * (plain // 2))]
+    odd = [event(10**6, Q, 10**6, 512)] * (plain % 2)
+    between = process(10, "a") + b"".join(events + odd) + process(11, "b") * 2
+    got = bring(
+        between + between + event(10**7, Q, 1 << 30, 512) + event(10**7 + 1, C, 1 << 30, 512)[:20],
+        name="sda.blktrace.0",
+    )
+    assert got.fact("events") == str(2 * (plain + 3) + 1)
+    assert got.one("SELECT count(*) FROM file_op WHERE dur = 15") == 2 * (plain // 2)
+    assert "the last record has 20 of 48 bytes" in got.said
+
+
 def test_a_cut_binary_is_read_as_far_as_it_goes(bring):
     whole = event(1, Q, 8, 512) + event(2, C, 8, 512)
     got = bring(whole + event(3, Q, 16, 512)[:20], name="sda.blktrace.0")

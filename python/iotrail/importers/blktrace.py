@@ -56,7 +56,8 @@ _FIELDS = [
 _WRITE, _NOTIFY, _PC, _DISCARD = 1 << 1, 1 << 10, 1 << 9, 1 << 13
 # Notes: a process' name, the wall clock. An action's bit 8 says that 8 bytes of a cgroup's id come first.
 _TN_PROCESS, _TN_TIMESTAMP, _CGROUP = 0, 1, 1 << 8
-_WANTED = (QUEUE, BACK_MERGE, FRONT_MERGE, REQUEUE, ISSUE, COMPLETE, SPLIT)
+_WANTED = np.zeros(256, bool)
+_WANTED[[QUEUE, BACK_MERGE, FRONT_MERGE, REQUEUE, ISSUE, COMPLETE, SPLIT]] = True
 
 
 def looks_like(head: bytes) -> bool:
@@ -100,24 +101,25 @@ def read(job: Job) -> None:
     requests = Requests(job)
     clock = _Clock(job, requests)
     pieces = {source: _events(job, source, requests, clock) for source in job.sources}
-    waiting: dict[Source, list[Events]] = {source: [] for source in pieces}
+    # what was read of a file, but is later than what was read of another
+    waiting: dict[Source, Events] = {}
     while pieces:
         for source in list(pieces):
-            if not waiting[source]:
+            if source not in waiting:
                 piece = next(pieces[source], None)
                 if piece is None:
                     del pieces[source]
                 else:
-                    waiting[source].append(piece)
+                    waiting[source] = piece
         # what is before the last event of each file is complete
-        until = min((int(waiting[source][-1]["ts"][-1]) for source in pieces), default=None)
-        ready = []
-        for source, parts in waiting.items():
-            events = np.concatenate([np.zeros(0, EVENT), *parts])
-            now = np.ones(len(events), bool) if until is None else events["ts"] <= until
-            ready.append(events[now])
-            rest = events[~now]
-            waiting[source] = [rest] if len(rest) else []
+        until = min((int(waiting[source]["ts"][-1]) for source in pieces), default=None)
+        ready = [np.zeros(0, EVENT)]
+        for source, events in list(waiting.items()):
+            now = events["ts"] <= until if until is not None else np.ones(len(events), bool)
+            ready.append(events if now.all() else events[now])
+            waiting[source] = events[~now]
+            if not len(waiting[source]):
+                del waiting[source]
         batch = np.concatenate(ready)
         if len(batch):
             clock.settle(int(batch["ts"].min()))
@@ -196,19 +198,31 @@ def _walk(data: bytes, order: str) -> tuple[npt.NDArray[np.int64], int]:
     """Where records begin, and where the last whole one ends: each says how long the data behind it is."""
     size = len(data)
     whole = size // _HEADER
-    lengths = np.frombuffer(data, np.dtype([("", "V46"), ("pdu", order + "u2")]), whole)["pdu"]
-    if not lengths.any():
+    layout = np.dtype([("", "V46"), ("pdu", order + "u2")])
+    if not np.frombuffer(data, layout, whole)["pdu"].any():
         return np.arange(whole, dtype=np.int64) * _HEADER, whole * _HEADER
     unpack = struct.Struct(order + "H").unpack_from
-    offsets, at = [], 0
+    parts: list[npt.NDArray[np.int64]] = []
+    offsets: list[int] = []
+    at, plain, ahead = 0, 0, _AHEAD
     last = size - _HEADER
     while at <= last:
-        following = at + _HEADER + unpack(data, at + 46)[0]
+        length = unpack(data, at + 46)[0]
+        following = at + _HEADER + length
         if following > size:
             break
         offsets.append(at)
         at = following
-    return np.array(offsets, np.int64), at
+        plain = 0 if length else plain + 1
+        if plain >= _PLAIN:
+            # Most likely more records without data follow: look at many at once, at more if all were.
+            count = min((size - at) // _HEADER, ahead)
+            some = np.flatnonzero(np.frombuffer(data, layout, count, at)["pdu"])
+            run = int(some[0]) if len(some) else count
+            parts += [np.array(offsets, np.int64), np.arange(run, dtype=np.int64) * _HEADER + at]
+            at += run * _HEADER
+            offsets, plain, ahead = [], 0 if len(some) else _PLAIN, _AHEAD if len(some) else ahead * 2
+    return np.concatenate([*parts, np.array(offsets, np.int64)]), at
 
 
 def _notes(
@@ -231,10 +245,10 @@ def _notes(
 
 def _wanted(job: Job, source: Source, data: bytes, batch: Any, offsets: npt.NDArray[np.int64]) -> Events:
     """Events of requests."""
-    kind = (batch["action"] & 0xFF).astype(np.int64)
+    kind = (batch["action"] & 0xFF).astype(np.uint8)
     category = batch["action"] >> 16
     # requests that carry commands (PC) instead of sectors are no reads or writes
-    chosen = np.isin(kind, _WANTED) & (category & (_NOTIFY | _PC) == 0)
+    chosen = _WANTED[kind] & (category & (_NOTIFY | _PC) == 0)
     if (beyond := chosen & ((batch["sector"] >= _TOP_SECTOR) | (batch["time"] >= _TOP_TIME))).any():
         job.skipped.add(f"{source.path}: times or sectors out of range", int(beyond.sum()))
         chosen &= ~beyond

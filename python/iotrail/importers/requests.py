@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from iotrail.importers.base import DISCARD, FLUSH, READ, WRITE, Actor, BlockRows, Job
 
@@ -58,7 +59,11 @@ class Requests:
 
     def add(self, events: Events) -> None:
         """Add the next events."""
-        self._join(np.concatenate([self.open, events]), last=False)
+        both = np.concatenate([self.open, events])
+        ts = both["ts"]
+        if (ts[1:] < ts[:-1]).any():
+            both = both.take(np.argsort(ts, kind="stable"))
+        self._join(both, last=False)
 
     def finish(self) -> None:
         """Write what never completed, and the tables."""
@@ -109,19 +114,26 @@ class Requests:
             self._write(events, start[waiting], None)
             self.open = events[:0]
         else:
-            self.open = events[np.repeat(~done, np.diff(np.append(stretch, len(at))))]
+            waiting = events[np.repeat(~done, np.diff(np.append(stretch, len(at))))]
+            self.open = waiting.take(np.argsort(waiting["ts"], kind="stable"))
 
     def _prepared(self, events: Events) -> Events:
-        """By place and time, without bios that became part of another request."""
-        events = events.copy()
+        """Events in the order of time, by place, without bios that became part of another request."""
+        if len(events) == 0:
+            return events
         action = events["action"]
-        front = action == FRONT_MERGE
+        front = np.flatnonzero(action == FRONT_MERGE)
         events["sector"][front] += events["bytes"][front] // SECTOR
-        events["sector"][events["op"] == FLUSH] = 0
+        flush = events["op"] == FLUSH
+        events["sector"][flush] = 0
         # the second part of a split is queued at its own place
         action[action == SPLIT] = QUEUE
-        order = np.lexsort((events["ts"], events["op"] == FLUSH, events["sector"], events["dev"]))
-        events = events[order]
+        if flush.any() or (events["dev"] != events["dev"][0]).any():
+            order = np.lexsort((flush, events["sector"], events["dev"]))
+        else:
+            order = np.argsort(events["sector"], kind="stable")
+        # take copies records whole, where an index copies them field by field
+        events = events.take(order)
         action = events["action"]
         merges = np.flatnonzero((action == BACK_MERGE) | (action == FRONT_MERGE))
         keep = np.ones(len(events), bool)
@@ -152,18 +164,20 @@ class Requests:
         """Write requests: indices of their starts (-1 none) and completions (None: there are none)."""
         if len(start) == 0:
             return
-        of = events[np.where(start >= 0, start, end)] if end is not None else events[start]
+        of = events.take(np.where(start >= 0, start, end) if end is not None else start)
         # A request may have grown by merges since it was queued: what completes is what was moved.
-        what = events[end] if end is not None else of
+        what = events.take(end) if end is not None else of
         ts = of["ts"]
         dur = what["ts"] - ts
         has_start = start >= 0
         pids = np.where(has_start, of["pid"], 0)
-        files = {dev: self.rows.file(f"/dev/block/{dev >> _MINOR_BITS}:{dev & ((1 << _MINOR_BITS) - 1)}")
-                 for dev in np.unique(of["dev"]).tolist()}  # fmt: skip
-        devices, index = np.unique(of["dev"], return_inverse=True)
-        numbers, who = np.unique(pids, return_inverse=True)
-        codes = np.array([self._actor(pid).code for pid in numbers.tolist()], np.int64)
+        devices, device = _distinct(of["dev"])
+        files = [
+            self.rows.file(f"/dev/block/{dev >> _MINOR_BITS}:{dev & ((1 << _MINOR_BITS) - 1)}")
+            for dev in devices
+        ]
+        numbers, who = _distinct(pids)
+        codes = np.array([self._actor(pid).code for pid in numbers], np.int64)
         op = what["op"].astype(np.int64)
         if end is not None:
             self.completed += len(end)
@@ -178,7 +192,7 @@ class Requests:
             pos=what["sector"] * SECTOR,
             length=what["bytes"],
             errno=what["errno"] if end is not None else None,
-            file=np.array([files[dev] for dev in devices.tolist()], np.int64)[index],
+            file=np.array(files, np.int64)[device],
             who=codes[who],
             thread={actor.code: actor.thread for actor in self.actors.values()},
             in_order=False,
@@ -190,6 +204,13 @@ class Requests:
             name = self.names.get(pid, f"pid {pid}") if pid else "unknown"
             self.actors[pid] = Actor.of(self.job, len(self.actors), name, pid, pid)
         return self.actors[pid]
+
+
+def _distinct(values: Any) -> tuple[list[int], Any]:
+    """The few different numbers of a column, and which of them each is."""
+    # by hashes; numpy would sort
+    found = pa.array(values).dictionary_encode()
+    return found.dictionary.to_pylist(), found.indices.to_numpy()
 
 
 def operation(write: Any, discard: Any, size: Any) -> Any:

@@ -37,7 +37,7 @@ _BROKEN = (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile, zstandard.Zst
 class _Counted(io.RawIOBase):
     """A file that tells how many of its bytes were read."""
 
-    def __init__(self, file: BinaryIO, progress: Callable[[int], None]) -> None:
+    def __init__(self, file: io.FileIO, progress: Callable[[int], None]) -> None:
         self.file = file
         self.progress = progress
 
@@ -45,10 +45,9 @@ class _Counted(io.RawIOBase):
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        data = self.file.read(len(buffer))
-        buffer[: len(data)] = data
-        self.progress(len(data))
-        return len(data)
+        count = self.file.readinto(buffer) or 0
+        self.progress(count)
+        return count
 
 
 @dataclass(eq=False)
@@ -80,7 +79,7 @@ class Source:
 
     def open(self) -> BinaryIO:
         """The decompressed bytes as a stream."""
-        counted = cast(BinaryIO, io.BufferedReader(_Counted(self.path.open("rb"), self.progress), 1 << 20))
+        counted = cast(BinaryIO, io.BufferedReader(_Counted(io.FileIO(self.path), self.progress), 1 << 20))
         for name, decompress in _DECOMPRESS.values():
             if name == self.compression:
                 return decompress(counted)
