@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -196,3 +198,15 @@ def test_times_of_clocks_apart_are_said(bring, native, tmp_path):
     command = [native, "trail", "merge", one.path, other.path, "-o", tmp_path / "merged.trail"]
     said = subprocess.run(command, check=True, capture_output=True, text=True).stderr
     assert f"{other.path} begins 2314.8 days after {one.path} ends" in said
+
+
+def test_an_interrupt_while_the_writer_starts_leaves_nothing(bring, tmp_path, monkeypatch):
+    def interrupt(_: threading.Thread) -> None:
+        while not list(tmp_path.glob(".*.importing/snapshots/*")):
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        bring("t_s,offset,size,op\n1,0,512,r\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["trace"]
