@@ -1,14 +1,14 @@
 -- Storage is not the problem: calls on files take hardly any of the working time. What else the report
 -- shows about I/O can be put right, but the program won't be faster for it.
 --
--- I/O that no call shows (mapped files) looks like computing: see `finding_mapped_files`. A note, always
--- low.
+-- I/O that no call shows (mapped files) looks like computing: see `finding_mapped_files`. A trace of requests
+-- doesn't show what programs did between them, so it has no such finding. A note, always low.
 --
 -- @param min_ops BIGINT 1000: fewer calls are no finding (Drishti, small_requests_absolute and
 --     random_operations_absolute)
 -- @param idle_share DOUBLE 0.05: share of the working time that file calls take, up to which storage is not
 --     the problem
--- @requires activity, effort
+-- @requires activity, effort, unseen
 WITH found AS (
     SELECT
         CAST(sum(ops) AS BIGINT) AS ops,
@@ -45,6 +45,8 @@ SELECT
 FROM found AS f
 CROSS JOIN params AS p
 CROSS JOIN effort AS e
-WHERE f.ops >= p.min_ops
-    AND e.io_ns <= p.idle_share * e.work_ns
+CROSS JOIN (SELECT count(*) AS kinds FROM unseen WHERE kind = 'between_requests') AS u
+WHERE u.kinds = 0
+    AND f.ops >= p.min_ops
+    AND f.cost_ns <= p.idle_share * e.work_ns
     AND 2 * e.work_ns >= e.wall_ns

@@ -285,3 +285,12 @@ def test_any_table_comes_back(tmp_path_factory, rows, sep):
 def test_each_preset_parses():
     for text, _ in importer.PRESETS.values():
         assert {"pos", "length", "op"} <= importer.parse_map(text).columns.keys()
+
+
+def test_requests_alone_say_nothing_of_computing(bring):
+    """2,000 requests of a microsecond each, a millisecond apart: nobody knows what was between them."""
+    lines = "".join(f"{i}000000,{i}0240,512,r,1000\n" for i in range(2000))
+    got = bring("t_ns,offset,size,op,latency_ns\n" + lines)
+    assert got.one("SELECT count(*) FROM op WHERE dur = 1000") == 2000
+    assert got.one("SELECT count(*) FROM unseen WHERE kind = 'between_requests'") == 1
+    assert got.one("SELECT count(*) FROM finding_storage_idle") == 0
