@@ -344,3 +344,8 @@ def test_ctrl_c_ends_all_and_leaves_nothing(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["whole"]
     with pytest.raises(ProcessLookupError):
         os.killpg(running.pid, 0)
+
+
+def test_attributes_of_a_pipe_are_of_no_file(bring):
+    got = bring("strace", '1 newfstatat(0<pipe:[5]>, "", {st_mode=S_IFIFO|0600, ...}, AT_EMPTY_PATH) = 0\n')
+    assert got.rows("SELECT call, file, fd FROM file_op") == [("fstat", None, 0)]

@@ -412,7 +412,7 @@ impl Reader {
     fn locate(&mut self, c: &Syscall<'_>, place: &At<'_>) -> (i64, bool) {
         match place.directory {
             Directory::Of(fd) if place.path.is_empty() => {
-                (self.state.open(c.thread, fd).map_or(0, |entry| entry.object), true)
+                (self.state.open(c.thread, fd).map_or(0, |entry| entry.as_file()), true)
             }
             directory => {
                 let file = self.state.path_at(c.thread, directory, place.path);
