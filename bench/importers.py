@@ -208,7 +208,7 @@ def bench() -> None:
                 name,
                 f"{statistics.median(rates):,.0f} [dim]({min(rates):,.0f}–{max(rates):,.0f})[/]",
                 f"{figures[name]['cpu']:.2f} s",
-                f"{statistics.median(run['writer_cpu'] for run in runs):.2f} s",
+                f"{statistics.median(run['native_cpu'] for run in runs):.2f} s",
                 f"{figures[name]['memory'] / 1e6:,.0f} MB",
                 f"{source.stat().st_size / count:.0f}",
                 f"{stored / 1e6:.1f} MB",

@@ -113,7 +113,7 @@ const SPIN: i64 = 50_000;
 /// Stack of a replaying thread: it calls nothing deep.
 const STACK: usize = 256 << 10;
 /// Alignment of buffers.
-const PAGE: usize = 4096;
+pub(crate) const PAGE: usize = 4096;
 
 /// A thread's progress, which others wait for.
 #[derive(Default)]
@@ -322,10 +322,14 @@ pub fn run(plan: &Plan, place: &Place, options: Options, session: &[u8]) -> Resu
         for (number, thread) in plan.threads.iter().enumerate() {
             for _ in 0..workers.min(thread.ops.len()) {
                 let (shared, cursor) = (&shared, &cursors[number]);
-                let buffer = Buffer::new(room)?;
+                // requests under way at once read into memory of their own, as programs do
+                let buffer = Buffer::new(match options.engine {
+                    Engine::Psync => room,
+                    Engine::IoUring => uring::stride(room) * depth,
+                })?;
                 let work = move || match options.engine {
                     Engine::Psync => shared.replay(number, thread, cursor, &buffer),
-                    Engine::IoUring => uring::replay(shared, thread, depth, &buffer),
+                    Engine::IoUring => uring::replay(shared, thread, depth, &buffer, uring::stride(room)),
                 };
                 let builder = std::thread::Builder::new().stack_size(STACK);
                 let started = builder.spawn_scoped(scope, work);

@@ -8,10 +8,14 @@ use iotrail_sdk::{attach, clock, post};
 
 use crate::Error;
 use crate::plan::{Op, Thread};
-use crate::run::{Buffer, Found, Mode, Shared, now, thread_cpu};
+use crate::run::{Buffer, Found, Mode, PAGE, Shared, now, thread_cpu};
 
 /// Shorter waits for the next request's time are spun: a timeout ends some tens of microseconds late.
 const SPIN: i64 = 50_000;
+
+/// Completions taken before what they make room for is submitted: a device that reports many at once would idle
+/// meanwhile.
+const BATCH: usize = 4;
 
 /// Whether this system lets a program use io_uring.
 pub(crate) fn available() -> Result<(), Error> {
@@ -26,8 +30,19 @@ pub(crate) fn available() -> Result<(), Error> {
 /// A request under way: its operation, where it lies, and the counter at its start.
 type Flight<'a> = Option<(&'a Op, i64, u64)>;
 
-/// Replays one thread of a block trace, at most `depth` requests at a time.
-pub(crate) fn replay(shared: &Shared<'_>, thread: &Thread, depth: usize, buffer: &Buffer) -> Found {
+/// Bytes from one request's buffer to the next, of reads up to this long.
+pub(crate) fn stride(longest: usize) -> usize {
+    longest.max(1).next_multiple_of(PAGE)
+}
+
+/// Replays one thread of a block trace, at most `depth` requests at a time, each with its `stride` of the buffer.
+pub(crate) fn replay(
+    shared: &Shared<'_>,
+    thread: &Thread,
+    depth: usize,
+    buffer: &Buffer,
+    stride: usize,
+) -> Found {
     attach::thread_began(clock::ticks());
     post::text(TextKind::ThreadName, 0, thread.id.to_string().as_bytes());
     let mut found = Found::default();
@@ -59,7 +74,9 @@ pub(crate) fn replay(shared: &Shared<'_>, thread: &Thread, depth: usize, buffer:
                 found.late(late);
             }
             let pos = shared.place(op);
-            let entry = request(shared, op, pos, buffer).user_data(slot as u64);
+            // SAFETY: the buffer has `depth` strides.
+            let into = unsafe { buffer.start.add(slot * stride) };
+            let entry = request(shared, op, pos, into).user_data(slot as u64);
             // SAFETY: the buffers outlive the ring; the queue has room for `depth` requests.
             if unsafe { ring.submission().push(&entry) }.is_err() {
                 break;
@@ -77,7 +94,10 @@ pub(crate) fn replay(shared: &Shared<'_>, thread: &Thread, depth: usize, buffer:
                 let time = Timespec::new().sec(left / 1_000_000_000).nsec((left % 1_000_000_000) as u32);
                 ring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&time)).map(drop)
             }
-            None => ring.submit_and_wait(usize::from(wait && free.len() < depth)).map(drop),
+            None => {
+                let more = !ring.completion().is_empty();
+                ring.submit_and_wait(usize::from(wait && !more && free.len() < depth)).map(drop)
+            }
         };
         if let Err(error) = submitted
             && !matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY))
@@ -85,7 +105,7 @@ pub(crate) fn replay(shared: &Shared<'_>, thread: &Thread, depth: usize, buffer:
             found.stopped = Some(format!("io_uring stopped: {error}"));
             break;
         }
-        for done in ring.completion() {
+        for done in ring.completion().take(BATCH) {
             let slot = done.user_data() as usize;
             let Some((op, pos, start)) = flights[slot].take() else { continue };
             let (result, errno) = match done.result() {
@@ -102,11 +122,11 @@ pub(crate) fn replay(shared: &Shared<'_>, thread: &Thread, depth: usize, buffer:
     found
 }
 
-fn request(shared: &Shared<'_>, op: &Op, pos: i64, buffer: &Buffer) -> squeue::Entry {
+fn request(shared: &Shared<'_>, op: &Op, pos: i64, into: *mut u8) -> squeue::Entry {
     let fd = Fd(shared.descriptor(op.handle));
     let length = op.length.max(0) as u32;
     match op.call.kind() {
-        CallKind::Read => opcode::Read::new(fd, buffer.start, length).offset(pos.max(0) as u64).build(),
+        CallKind::Read => opcode::Read::new(fd, into, length).offset(pos.max(0) as u64).build(),
         CallKind::Write => {
             opcode::Write::new(fd, shared.noise_at(pos.max(0)), length).offset(pos.max(0) as u64).build()
         }
