@@ -69,8 +69,7 @@ def test_think_times_are_kept(recorded: tuple[Path, Path], replay: Replay, tmp_p
     trail, _ = recorded
     once = replay(trail, "--root", tmp_path / "a", "--mode", "think")[1]["run_time_b"]
     twice = replay(trail, "--root", tmp_path / "b", "--mode", "think", "--scale", "2")[1]["run_time_b"]
-    at_once = replay(trail, "--root", tmp_path / "c", "--mode", "afap")[1]["run_time_b"]
-    assert once >= 40_000_000 and twice >= 80_000_000 and at_once < once
+    assert once >= 40_000_000 and twice >= 80_000_000
 
 
 @pytest.mark.parametrize("engine", ["psync", "io_uring"])
@@ -94,6 +93,8 @@ def test_twenty_minutes_keep_their_mix(
         outcome["matched"] == outcome["operations_b"] == n
         and differed(outcome) == outcome["out_of_order"] == 0
     )
+    # as fast as possible leaves the waiting out
+    assert outcome["run_time_b"] < outcome["run_time_a"] / 4
     names = {row["thread"]: row["name"] for row in Trail(output).rows_of("SELECT thread, name FROM thread")}
     found: dict[str, list[tuple[str, int, int]]] = defaultdict(list)
     for row in Trail(output).rows_of("SELECT thread, call, pos, result FROM file_op ORDER BY thread, ts"):
@@ -107,7 +108,7 @@ def test_twenty_minutes_keep_their_mix(
 def test_timed_holds_each_operation_to_its_time(
     made: Callable[..., Path], replay: Replay, tmp_path: Path, engine: str
 ) -> None:
-    """2,000 reads, a millisecond apart: each begins at its time or after it, in two seconds together."""
+    """2,000 reads, a millisecond apart: each begins at its time or after it."""
     n = 2_000
     trail = made(
         ts=range(0, n * 1_000_000, 1_000_000),
@@ -122,7 +123,7 @@ def test_timed_holds_each_operation_to_its_time(
     first = rows[0]["ts"]
     # a worker may be late, never early: relative to the earliest, which is late itself
     assert all(row["ts"] - first > row["pos"] // 4096 * 1_000_000 - 100_000_000 for row in rows)
-    assert outcome["run_time_b"] > (n - 1) * 1_000_000 - 100_000_000 and outcome["late_p50"] < 100_000_000
+    assert outcome["run_time_b"] > (n - 1) * 1_000_000 - 100_000_000
 
 
 def test_nothing_outside_the_root_is_touched(

@@ -19,12 +19,13 @@ use crate::record::{Host, machine_facts};
 
 /// Arguments of `replay`.
 #[derive(clap::Args)]
+#[command(group = clap::ArgGroup::new("place").required(true).args(["root", "target"]))]
 pub struct Args {
     /// The trail to replay
     #[arg(value_name = "X.trail")]
     trail: PathBuf,
     /// Replay under this directory: recorded paths are rewritten to lie in it
-    #[arg(long, value_name = "DIR", conflicts_with = "target", required_unless_present = "target")]
+    #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
     /// Replay a trace of one file or block device on this file or device
     #[arg(long, value_name = "FILE")]

@@ -89,6 +89,22 @@ fn start(trail: &Path) -> (PathBuf, Sealer) {
     (dir, Sealer::start(writer, session, budget, &[("command".into(), Some("test".into()))]).unwrap())
 }
 
+/// Calls that the endless program has counted as returned.
+fn calls_in(counter: &Path) -> u64 {
+    u64::from_le_bytes(std::fs::read(counter).unwrap().try_into().unwrap())
+}
+
+/// Waits until the endless program has counted so many calls.
+fn reaches(counter: &Path, calls: u64) {
+    for _ in 0..60_000 {
+        if calls_in(counter) >= calls {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    panic!("the program stopped at {} calls", calls_in(counter));
+}
+
 fn rows(trail: &Path, table: &str) -> u64 {
     Snapshot::newest(trail).unwrap().rows(table)
 }
@@ -131,7 +147,8 @@ fn a_killed_recorder_and_program_lose_no_call_that_returned() {
             std::thread::sleep(Duration::from_millis(2));
         };
         let mut program = run_as("endless", &[(SESSION_ENV, &session), (COUNTER, &counter)]);
-        std::thread::sleep(Duration::from_millis(200 + millis));
+        reaches(&counter, 200);
+        std::thread::sleep(Duration::from_millis(millis));
         assert!(
             matches!(recover(&trail), Err(Error::Recording { .. })),
             "a recording that goes on is left alone"
@@ -144,8 +161,7 @@ fn a_killed_recorder_and_program_lose_no_call_that_returned() {
         first.wait().unwrap();
         second.wait().unwrap();
 
-        let returned = u64::from_le_bytes(std::fs::read(&counter).unwrap().try_into().unwrap());
-        assert!(returned > 100, "the program came to its calls");
+        let returned = calls_in(&counter);
         let Recovered::Added(sealed) = recover(&trail).unwrap() else { panic!("there was a session") };
         // The last call may have been posted and not yet counted by the program, or still be in flight.
         let found = rows(&trail, "file_op") + sealed.totals.lost;
@@ -164,14 +180,11 @@ fn a_program_that_outlives_its_recorder_stops_posting_and_goes_on() {
     std::fs::write(&counter, [0; 8]).unwrap();
     let (dir, sealer) = start(&trail);
     let mut program = run_as("endless", &[(SESSION_ENV, &dir), (COUNTER, &counter)]);
-    std::thread::sleep(Duration::from_millis(400));
+    reaches(&counter, 200);
     let sealed = sealer.finish(&[]).unwrap();
     assert_eq!(sealed.running, [program.id()]);
     assert!(!dir.exists());
-    let read = || u64::from_le_bytes(std::fs::read(&counter).unwrap().try_into().unwrap());
-    let before = read();
-    std::thread::sleep(Duration::from_millis(200));
-    assert!(read() > before, "the program goes on");
+    reaches(&counter, calls_in(&counter) + 200);
     program.kill().unwrap();
     program.wait().unwrap();
     assert!(rows(&trail, "file_op") > 100);

@@ -187,14 +187,14 @@ def _closing(console: Console, job: Job, path: Path, took: float) -> None:
     rows = job.output.rows
     waits = f" and {rows['sync_op']:,} waits" if rows.get("sync_op") else ""
     lines = [
-        f"iotrail: {job.read:,} {job.unit} of {job.format} read in {took:.1f} s: {counted(rows.get('file_op', 0), 'operation')}"
+        f"iotrail: {counted(job.read, job.unit.removesuffix('s'))} of {job.format} read in {took:.1f} s: {counted(rows.get('file_op', 0), 'operation')}"
         f"{waits} of {counted(rows.get('process', 0), 'process', 'processes')} on {counted(rows.get('file', 0), 'file')}",
         *(f"iotrail: {note}" for note in job.notes),
     ]
     skipped = job.skipped
     if skipped.count:
         lines.append(
-            f"iotrail: warning: {skipped.count:,} {job.unit} left out; --strict refuses them. The first:"
+            f"iotrail: warning: {counted(skipped.count, job.unit.removesuffix('s'))} left out; --strict refuses them. The first:"
         )
         lines += [f"  {line}" for line in skipped.first]
     lines += _gap(path)
