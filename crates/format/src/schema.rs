@@ -186,8 +186,118 @@ table! {
     detail Text "" null "A sentence for people.";
 }
 
+table! {
+    /// Requests at components.
+    SERVICE_OP, "service_op", "One request at one component, from its arrival to its reply.", order ["crumb", "ts"],
+    ts BigInt "ns" some "Arrival, since the epoch.";
+    dur BigInt "ns" null "Time until the reply; null if there was none.";
+    node Text "" some "Machine (one boot of it).";
+    thread BigInt "" some "Thread on which it ended.";
+    crumb BigInt "" some "Breadcrumb; 0 none.";
+    component Text "" some "Part of the system that worked on it.";
+    kind Text "" some "server: serves a request; client: waits for another component; internal: neither.";
+    op Text "" some "What was asked for.";
+    client Text "" null "User on whose behalf; null as that of the request it is part of.";
+    status BigInt "" null "0 success, else an error number; null unfinished.";
+    file BigInt "" null "File it is about; null none.";
+    pos BigInt "bytes" null "Offset in the file; null none.";
+    length BigInt "bytes" null "Bytes it is about; null none.";
+}
+
+table! {
+    /// Which request works for which.
+    STITCH, "stitch", "One breadcrumb works for another one.", order ["crumb", "ts"],
+    ts BigInt "ns" some "When it was said, on the clock of the child's node.";
+    dur BigInt "ns" null "0.";
+    node Text "" some "Machine of the child (one boot of it).";
+    thread BigInt "" some "Thread that said it.";
+    crumb BigInt "" some "The child: what works for the parent.";
+    parent_node Text "" some "Machine of the parent.";
+    parent_crumb BigInt "" some "The parent.";
+    kind Text "" some "rpc: the parent's request in another process; split: a part of it; coalesce: one of several parents.";
+    weight BigInt "" some "Share of the parent in the child's cost, against the child's other parents.";
+}
+
+table! {
+    /// Buffer caches.
+    BUFFER_OP, "buffer_op", "One access to a buffer cache.", order ["crumb", "ts"],
+    ts BigInt "ns" some "Start, since the epoch.";
+    dur BigInt "ns" null "Time it took; 0 an instant.";
+    node Text "" some "Machine (one boot of it).";
+    thread BigInt "" some "Thread that did it.";
+    crumb BigInt "" some "Breadcrumb; 0 none.";
+    component Text "" some "Part of the system whose cache it is.";
+    cache Text "" some "Which of its caches.";
+    kind Text "" some "read_hit, read_miss, write, read_ahead, flush or evict.";
+    file BigInt "" null "File; null none.";
+    pos BigInt "bytes" null "Offset in the file; null none.";
+    length BigInt "bytes" null "Bytes; null none.";
+}
+
+table! {
+    /// Messages.
+    NETWORK_TRANSMIT, "network_transmit", "One message sent from one component to another.", order ["crumb", "ts"],
+    ts BigInt "ns" some "When it was sent, since the epoch.";
+    dur BigInt "ns" null "Time the sending took; 0 an instant.";
+    node Text "" some "Machine of the sender (one boot of it).";
+    thread BigInt "" some "Thread that sent it.";
+    crumb BigInt "" some "Breadcrumb; 0 none.";
+    sender Text "" some "Who sent it.";
+    receiver Text "" some "Who receives it.";
+    length BigInt "bytes" some "Bytes sent.";
+}
+
+table! {
+    /// Disk I/O.
+    DISK_OP, "disk_op", "One request to a disk.", order ["crumb", "ts"],
+    ts BigInt "ns" some "When it was queued, since the epoch.";
+    dur BigInt "ns" null "Time until it was completed; null if it never was.";
+    node Text "" some "Machine (one boot of it).";
+    thread BigInt "" some "Thread that queued it.";
+    crumb BigInt "" some "Breadcrumb; 0 none.";
+    kind Text "" some "program: posted by the program that uses the disk; kernel: seen in the block layer.";
+    dev Text "" some "Disk.";
+    op Text "" some "read, write, flush, discard …";
+    pos BigInt "bytes" null "Offset on the disk; null none.";
+    length BigInt "bytes" null "Bytes; null none.";
+    issued BigInt "ns" null "When the disk got it, since the epoch; null unknown.";
+    merged BigInt "" some "1 if it joined a request queued before, with which it was issued; else 0.";
+    pid BigInt "" null "Process that queued it; null unknown.";
+    flags BigInt "" null "The kernel's REQ_* flags; null unknown.";
+}
+
+table! {
+    /// Time on a CPU.
+    CPU_SLICE, "cpu_slice", "One stretch of time that a thread, or a task on a thread, ran.", order ["thread", "ts"],
+    ts BigInt "ns" some "When it began to run, since the epoch.";
+    dur BigInt "ns" null "How long it ran; null if it still did.";
+    node Text "" some "Machine (one boot of it).";
+    thread BigInt "" some "Thread that ran.";
+    crumb BigInt "" some "Breadcrumb it worked for; 0 none.";
+    kind Text "" some "kernel: between two switches of the scheduler; user: a task between two switches of its program.";
+    cpu BigInt "" null "CPU; null unknown.";
+    pid BigInt "" null "Process id of the system; null unknown.";
+    tid BigInt "" null "Thread id of the system; null unknown.";
+    state Text "" null "What it went on to: runnable, sleep, disk, ended; null unknown or still on the CPU.";
+}
+
 /// All tables.
-pub const TABLES: &[Table] = &[FILE_OP, SYNC_OP, PROCESS, THREAD, FILE, CLOCK, RECORDING, UNSEEN];
+pub const TABLES: &[Table] = &[
+    FILE_OP,
+    SYNC_OP,
+    SERVICE_OP,
+    STITCH,
+    BUFFER_OP,
+    NETWORK_TRANSMIT,
+    DISK_OP,
+    CPU_SLICE,
+    PROCESS,
+    THREAD,
+    FILE,
+    CLOCK,
+    RECORDING,
+    UNSEEN,
+];
 
 /// The table of a name.
 #[must_use]

@@ -16,15 +16,17 @@ use crate::error::{ArrowContext, Error};
 pub(crate) const ASCENDING: SortOptions = SortOptions { descending: false, nulls_first: true };
 
 /// The Arrow type of a column: `Int64`, `Float64`, `Utf8`, or `Dictionary(Int32, Utf8)` for the
-/// text columns whose few values repeat in nearly every row (`node`, `call`, `kind`).
+/// text columns whose few values repeat in nearly every row.
 #[must_use]
 pub fn arrow_type(column: &Column) -> DataType {
     match (column.ty, column.name) {
         (ColumnType::BigInt, _) => DataType::Int64,
         (ColumnType::Double, _) => DataType::Float64,
-        (ColumnType::Text, "node" | "call" | "kind") => {
-            DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
-        }
+        (
+            ColumnType::Text,
+            "node" | "call" | "kind" | "component" | "op" | "client" | "cache" | "dev" | "sender"
+            | "receiver" | "parent_node" | "state",
+        ) => DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),
         (ColumnType::Text, _) => DataType::Utf8,
     }
 }
