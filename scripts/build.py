@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Build what the Python package carries but git doesn't, and put it where the package looks for it.
 
-    build.py native     cargo: `iotrail-native` and `libiotrail_preload.so` -> python/iotrail/_native/
+    build.py native     cargo: `iotrail-native`, `libiotrail_preload.so`, `libiotrail.so` and its header
+                        -> python/iotrail/_native/
     build.py web        npm and vite: the page                             -> python/iotrail/_web/
 
 Used by `make` (in a checkout) and by hatch_build.py (for a wheel), so that both carry the same files.
@@ -18,11 +19,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 NATIVE = ROOT / "python" / "iotrail" / "_native"
+HEADER = ROOT / "crates" / "capi" / "include" / "iotrail.h"
 WEB_SOURCE = ROOT / "web"
 WEB = ROOT / "python" / "iotrail" / "_web"
 
 # Cargo target -> kind of file it must give.
-PRODUCTS = {"iotrail-native": "bin", "iotrail_preload": "cdylib"}
+PRODUCTS = {"iotrail-native": "bin", "iotrail_preload": "cdylib", "iotrail": "cdylib"}
 
 
 class BuildError(Exception):
@@ -70,6 +72,7 @@ def native() -> None:
     NATIVE.mkdir(exist_ok=True)
     for path in built.values():
         place(path, NATIVE / path.name)
+    shutil.copy2(HEADER, NATIVE / HEADER.name)
 
 
 def place(source: Path, target: Path) -> None:

@@ -69,6 +69,20 @@ for _verb, _meaning in native.VERBS.items():
     _native_verb(_verb, _meaning)
 
 
+@app.command(rich_help_panel="Record and keep")
+def sdk(
+    cflags: Annotated[bool, typer.Option("--cflags", help="Print what the C compiler needs.")] = False,
+    libs: Annotated[bool, typer.Option("--libs", help="Print what the linker needs.")] = False,
+) -> None:
+    """Print where the SDK for C lies: cc component.c $(iotrail sdk --cflags --libs)."""
+    from iotrail.native import sdk_folder
+
+    folder = sdk_folder()
+    words = [f"-I{folder}"] if cflags else []
+    words += [f"-L{folder}", f"-Wl,-rpath,{folder}", "-liotrail"] if libs else []
+    print(" ".join(words) or f"{folder}/iotrail.h\n{folder}/libiotrail.so")
+
+
 @app.command(rich_help_panel="Ask")
 def summary(
     trail: TrailPath,

@@ -15,12 +15,13 @@ VERBS = {
     "record": "Run a program and record its I/O as a trail (--summary prints where the time went).",
     "replay": "Do what a trail recorded on other storage, and record that.",
     "trail": "Look at trails, check, compact and merge them.",
+    "types": "Switch the record types of a running program on and off.",
     "ingest": "Make a trail from Arrow streams.",
     "schema": "Print the tables of a trail and the calls iotrail knows, as JSON.",
 }
 
 # Options of `record` that take the next word as their value.
-_WITH_VALUE = ("-o", "--output", "--memory", "--announce")
+_WITH_VALUE = ("-o", "--output", "--memory", "--node", "--announce")
 
 _PACKAGED = Path(__file__).parent / "_native" / "iotrail-native"
 
@@ -39,6 +40,14 @@ def binary() -> Path:
     if not os.access(path, os.X_OK):
         raise NativeError(f"{path}: no permission to run it")
     return path
+
+
+def sdk_folder() -> Path:
+    """Where `libiotrail.so` and `iotrail.h` lie."""
+    folder = Path(__file__).parent / "_native"
+    if not (folder / "libiotrail.so").is_file():
+        raise NativeError(f"{folder}: no libiotrail.so there", "in a checkout `make` builds it")
+    return folder
 
 
 def package_version() -> str | None:

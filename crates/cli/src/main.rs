@@ -11,6 +11,7 @@ mod replay;
 mod schema;
 mod strace;
 mod trail;
+mod types;
 
 use std::process::ExitCode;
 
@@ -34,6 +35,8 @@ enum Verb {
     Replay(replay::Args),
     /// Look at trails, check, compact and merge them
     Trail(trail::Args),
+    /// Switch the record types of a running program on and off
+    Types(types::Args),
     /// Make a trail from Arrow streams
     Ingest(ingest::Args),
     /// Make rows of strace's output, for `iotrail import`
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
         Verb::Record(args) => record::run(args),
         Verb::Replay(args) => replay::run(args),
         Verb::Trail(args) => trail::run(args),
+        Verb::Types(args) => types::run(args),
         Verb::Ingest(args) => ingest::run(args),
         Verb::Strace(args) => strace::run(args),
         Verb::Schema(args) => schema::run(args),

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
-use iotrail_format::segment::SESSION_ENV;
+use iotrail_format::segment::{NODE_BYTES, SESSION_ENV};
 use iotrail_trail::seal::session::{Budget, LEAST_MEMORY, Session, node};
 use iotrail_trail::seal::{Fact, Sealed, Sealer};
 use iotrail_trail::{Snapshot, TrailWriter, compact};
@@ -44,6 +44,9 @@ pub struct Args {
     /// Memory that recording may use, whatever its length
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size)]
     memory: u64,
+    /// Name of this machine in the trail [default: host name and boot]
+    #[arg(long, value_name = "NODE", value_parser = node_name)]
+    node: Option<String>,
     /// Write the trail's path to this file once it is whole (for the summary)
     #[arg(long, hide = true, value_name = "FILE")]
     announce: Option<PathBuf>,
@@ -119,6 +122,14 @@ fn size(text: &str) -> Result<u64, String> {
         return Err(format!("recording needs at least {}M", LEAST_MEMORY >> 20));
     }
     Ok(bytes)
+}
+
+/// A name that goes into message headers and file names.
+fn node_name(text: &str) -> Result<String, String> {
+    if text.is_empty() || text.len() > NODE_BYTES || text.chars().any(char::is_control) {
+        return Err(format!("expected 1 to {NODE_BYTES} bytes without control characters"));
+    }
+    Ok(text.to_owned())
 }
 
 /// The recorder's library: beside this binary, or where IOTRAIL_PRELOAD says.
@@ -218,7 +229,8 @@ fn start(
         let _ = std::fs::remove_dir_all(&target.path);
         session.map(std::fs::remove_dir_all);
     };
-    let session = Session::create(budget.segments).inspect_err(|_| undo(None))?;
+    let node = args.node.clone().unwrap_or_else(node);
+    let session = Session::create_on(&node, budget.segments).inspect_err(|_| undo(None))?;
     if let Some(why) = session.slow() {
         eprintln!("iotrail: warning: {why}; recording will disturb the program more than it should");
     }
@@ -265,14 +277,14 @@ fn preload(library: &Path, session: &Path) -> Result<OsString, Failure> {
 /// How the trail was made, as far as it is known at the start.
 fn facts(args: &Args) -> Vec<Fact> {
     let words: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
-    let mut facts = machine_facts();
+    let mut facts = machine_facts(args.node.as_deref());
     facts.push(("command".into(), serde_json::to_string(&words).ok()));
     facts.push(("memory".into(), Some(args.memory.to_string())));
     facts
 }
 
 /// What of it is the machine's and the moment's.
-pub(crate) fn machine_facts() -> Vec<Fact> {
+pub(crate) fn machine_facts(named: Option<&str>) -> Vec<Fact> {
     let read = |path: &str| std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
     let cpu = read("/proc/cpuinfo").and_then(|text| {
         let line = text.lines().find(|line| line.starts_with("model name"))?;
@@ -283,7 +295,7 @@ pub(crate) fn machine_facts() -> Vec<Fact> {
     [
         ("cwd", std::env::current_dir().ok().map(|dir| dir.display().to_string())),
         ("version", Some(env!("CARGO_PKG_VERSION").to_owned())),
-        ("node", Some(node())),
+        ("node", Some(named.map_or_else(node, str::to_owned))),
         ("hostname", read("/proc/sys/kernel/hostname")),
         ("kernel", read("/proc/sys/kernel/osrelease")),
         ("cpu", cpu),
@@ -411,6 +423,9 @@ fn report(path: &Path, sealed: Result<Sealed, iotrail_trail::Error>, took: Durat
         bytes(totals.read),
         bytes(totals.written),
     );
+    if totals.records != 0 {
+        eprintln!("iotrail: {} of requests", count(totals.records, "record"));
+    }
     let mut unseen = Vec::new();
     for (kind, amount) in &totals.unseen {
         unseen.push(match *kind {
@@ -422,6 +437,10 @@ fn report(path: &Path, sealed: Result<Sealed, iotrail_trail::Error>, took: Durat
             "io_uring_enter" => count(*amount, "submission to io_uring"),
             "native_aio" => count(*amount, "submission of native AIO"),
             "unfollowed_mapping" => format!("munmap and msync of {}", count(*amount, "mapping")),
+            "bad_type" => format!("{} of undeclared types", count(*amount, "record")),
+            "redeclared_type" => {
+                format!("{} of types that were declared before with other columns", count(*amount, "record"))
+            }
             "mapped_file" => format!("page faults of {} of mapped files", bytes(*amount)),
             other => format!("{other}: {amount}"),
         });

@@ -191,7 +191,7 @@ fn host(args: &Args, plan: &Plan, place: &Place) -> Result<ExitCode, Failure> {
     let budget = Budget::of(256 << 20);
     let session = Session::create(budget.segments).inspect_err(|_| undo())?;
     let dir = session.dir().to_owned();
-    let mut facts = machine_facts();
+    let mut facts = machine_facts(None);
     facts.push(("replay_of".into(), Some(args.trail.display().to_string())));
     facts.push(("command".into(), serde_json::to_string(&std::env::args().collect::<Vec<_>>()).ok()));
     let sealer = Sealer::start(writer, session, budget, &facts).inspect_err(|_| undo())?;

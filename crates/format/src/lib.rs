@@ -2,7 +2,7 @@
 //!
 //! This crate holds the record types ([`schema`]), the calls a recorder knows ([`call`]), the ids
 //! ([`ids`]), the byte layout of a segment in shared memory ([`segment`]) and the log-linear
-//! histogram ([`hist`]). It does no I/O, allocates nothing that a recorder inside somebody else's
+//! histogram ([`hist`]), and how records of requests stand in a slot ([`record`]). It does no I/O, allocates nothing that a recorder inside somebody else's
 //! program would need, and depends on no other crate, so that every part may depend on it.
 //!
 //! Units are the same everywhere: time is integer nanoseconds, size is bytes.
@@ -10,6 +10,7 @@
 pub mod call;
 pub mod hist;
 pub mod ids;
+pub mod record;
 pub mod schema;
 pub mod segment;
 

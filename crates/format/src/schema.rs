@@ -28,7 +28,7 @@ impl ColumnType {
 }
 
 /// A column.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column {
     /// Name.
     pub name: &'static str,
@@ -43,7 +43,7 @@ pub struct Column {
 }
 
 /// A table.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Table {
     /// Name.
     pub name: &'static str,

@@ -8,7 +8,8 @@
 //! ```text
 //! segment  0        SegmentHeader            (one page)
 //!          4096     RingEntry[MAX_RINGS]     (16 bytes each: four pages)
-//!          20480    rings, each at a page boundary:
+//!          20480    TypeEntry[MAX_TYPES]     (64 bytes each: four pages, populated when one is declared)
+//!          36864    rings, each at a page boundary:
 //!                   RingHeader               (one page: producer line, consumer line, calls in flight)
 //!                   Slot[capacity]           (capacity is a power of two)
 //! ```
@@ -34,12 +35,16 @@
 //! After a crash every slot with a non-zero opcode is a completed call, and the `inflight` stack of
 //! a ring holds the calls that had not returned.
 //!
-//! Version 1. Any change here bumps [`SEGMENT_VERSION`].
+//! Slots of requests' records are drawn in [`crate::record`].
+//!
+//! Version 2. Any change here bumps [`SEGMENT_VERSION`].
 
-use core::sync::atomic::{AtomicI32, AtomicI64, AtomicU16, AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicI32, AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64};
+
+use crate::record::MAX_TYPES;
 
 /// Version of this layout; recorder and sealer must agree.
-pub const SEGMENT_VERSION: u32 = 1;
+pub const SEGMENT_VERSION: u32 = 2;
 /// First eight bytes of a segment.
 pub const SEGMENT_MAGIC: u64 = u64::from_le_bytes(*b"IOTRSEG1");
 /// First eight bytes of a session's control file.
@@ -51,8 +56,12 @@ pub const PAGE: usize = 4096;
 pub const SEGMENT_SPAN: usize = 256 << 20;
 /// Rings in one segment; further threads are not recorded but counted.
 pub const MAX_RINGS: usize = 1024;
+/// Where the table of types begins.
+pub const TYPES_START: usize = PAGE + MAX_RINGS * size_of::<RingEntry>();
 /// Where the first ring may begin.
-pub const RINGS_START: usize = PAGE + MAX_RINGS * size_of::<RingEntry>();
+pub const RINGS_START: usize = TYPES_START + MAX_TYPES * size_of::<TypeEntry>();
+/// Longest name of a node, in bytes.
+pub const NODE_BYTES: usize = 255;
 /// Calls in flight kept per thread (nesting comes from signal handlers and from MPI over sockets).
 pub const INFLIGHT_DEPTH: usize = 16;
 /// Clock pairs kept for a reader that comes after a crash.
@@ -96,6 +105,14 @@ pub struct Control {
     pub pair_count: AtomicU64,
     /// Ring of (counter, clock) pairs, at most a second apart, written by the sealer.
     pub pairs: [ClockPair; CLOCK_PAIRS],
+    /// The last block of breadcrumbs that was leased (see [`crate::ids::Crumb`]).
+    pub lease: AtomicU64,
+    /// Bytes of `node` that are its name.
+    pub node_length: u32,
+    /// Keeps what follows aligned.
+    pub _pad: u32,
+    /// Name of the node, for messages to other nodes.
+    pub node: [u8; NODE_BYTES + 1],
 }
 
 /// The counter and CLOCK_MONOTONIC at the same moment.
@@ -150,6 +167,19 @@ pub struct SegmentHeader {
     pub minor_faults: AtomicI64,
     /// Page faults that needed I/O at the end; -1 unknown.
     pub major_faults: AtomicI64,
+    /// Types of records, by number: 0 posted, 1 not. Anybody who may write the segment switches them.
+    pub types_off: [AtomicU8; MAX_TYPES],
+    /// Types declared so far: entries [`crate::record::FIRST_DECLARED`] and on of the table are valid.
+    pub declared: AtomicU32,
+}
+
+/// One entry of the table of types: what a process declared.
+#[repr(C)]
+pub struct TypeEntry {
+    /// Bytes of the name.
+    pub length: AtomicU8,
+    /// The name.
+    pub name: [AtomicU8; 63],
 }
 
 /// What became of a program image.
@@ -260,6 +290,11 @@ pub const OP_UNSEEN: u16 = 0x4001;
 /// The thread's next calls, up to the next marker, are those of a vfork child: `fd` is its pid,
 /// 0 when the parent goes on.
 pub const OP_VFORK: u16 = 0x4002;
+/// What the thread does from `start` on is for breadcrumb `object`, 0 for none; `pos` is the one it left.
+/// `kind` is 1 if the stretch of time is to be a row of `cpu_slice`.
+pub const OP_CRUMB: u16 = 0x4003;
+/// A slot that belongs to the record before it: seven more words.
+pub const OP_MORE: u16 = 0x4004;
 /// Bytes of text a slot of [`OP_TEXT`] carries.
 pub const TEXT_BYTES: usize = 48;
 
@@ -277,6 +312,12 @@ pub enum TextKind {
     Cwd = 4,
     /// The name of the posting thread.
     ThreadName = 5,
+    /// A text that records name by a number, which is the key.
+    Symbol = 6,
+    /// The description of a record type; the key is its number.
+    Type = 7,
+    /// What the process is in its system; the key is 0.
+    Role = 8,
 }
 
 impl TextKind {
@@ -289,6 +330,9 @@ impl TextKind {
             3 => Some(Self::Command),
             4 => Some(Self::Cwd),
             5 => Some(Self::ThreadName),
+            6 => Some(Self::Symbol),
+            7 => Some(Self::Type),
+            8 => Some(Self::Role),
             _ => None,
         }
     }
@@ -352,6 +396,7 @@ impl UnseenKind {
 const _: () = {
     assert!(size_of::<Slot>() == 64);
     assert!(size_of::<RingEntry>() == 16);
+    assert!(size_of::<TypeEntry>() == 64 && RINGS_START.is_multiple_of(PAGE));
     assert!(size_of::<SegmentHeader>() <= PAGE);
     assert!(size_of::<RingHeader>() <= PAGE);
     assert!(size_of::<Control>() <= PAGE);

@@ -10,6 +10,7 @@
 //! I/O is wrapped, in all its forms (64-bit, `_chk`, versions of `preadv`); stdio is watched at its
 //! buffer ([`stream`]).
 
+mod api;
 mod descriptors;
 mod files;
 mod lifecycle;

@@ -4,7 +4,7 @@ use core::ffi::{c_char, c_int, c_void};
 use core::sync::atomic::{AtomicI32, AtomicU32, Ordering::*};
 
 use iotrail_format::segment::{ProcessState, SESSION_ENV, TextKind};
-use iotrail_sdk::{attach, clock, post, sys};
+use iotrail_sdk::{attach, clock, post};
 use libc::{pthread_attr_t, pthread_t};
 
 use crate::real::interpose;
@@ -116,27 +116,7 @@ fn rank(environment: *const *const c_char) -> c_int {
 
 /// Posts who this image is.
 fn describe() {
-    let mut buffer = [0u8; 4096];
-    // SAFETY: NUL-terminated paths and a buffer of the size given.
-    unsafe {
-        let length = sys::readlinkat(
-            sys::AT_FDCWD,
-            c"/proc/self/exe".as_ptr().cast(),
-            buffer.as_mut_ptr(),
-            buffer.len(),
-        );
-        if !sys::failed(length) {
-            post::text(TextKind::Exe, 0, &buffer[..(length as usize).min(buffer.len())]);
-        }
-        let fd = sys::openat(sys::AT_FDCWD, c"/proc/self/cmdline".as_ptr().cast(), sys::O_CLOEXEC, 0);
-        if !sys::failed(fd) {
-            let length = sys::read(fd as c_int, buffer.as_mut_ptr(), buffer.len());
-            sys::close(fd as c_int);
-            if !sys::failed(length) {
-                post::text(TextKind::Command, 0, &buffer[..(length as usize).min(buffer.len())]);
-            }
-        }
-    }
+    attach::describe();
     paths::with_cwd(|cwd| {
         post::text(TextKind::Cwd, 0, cwd);
     });

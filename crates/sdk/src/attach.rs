@@ -9,6 +9,7 @@ use core::ptr::{null, null_mut};
 use core::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 
 use iotrail_format::ids::{ProcessId, ThreadId};
+use iotrail_format::record::MAX_TYPES;
 use iotrail_format::segment::*;
 
 use crate::thread::Thread;
@@ -40,6 +41,8 @@ pub struct Image {
     base: AtomicPtr<u8>,
     span: AtomicUsize,
     process: AtomicI64,
+    /// Held by whoever announces a symbol or a type.
+    pub(crate) naming: AtomicU32,
 }
 
 impl Image {
@@ -51,6 +54,7 @@ impl Image {
             base: AtomicPtr::new(null_mut()),
             span: AtomicUsize::new(0),
             process: AtomicI64::new(0),
+            naming: AtomicU32::new(0),
         }
     }
 
@@ -201,7 +205,7 @@ fn open_control() -> *mut Control {
     if magic == CONTROL_MAGIC && version == SEGMENT_VERSION { control } else { null_mut() }
 }
 
-fn control() -> Option<&'static Control> {
+pub(crate) fn control() -> Option<&'static Control> {
     // SAFETY: null or a mapping that is never undone.
     unsafe { CONTROL.load(Relaxed).as_ref() }
 }
@@ -246,6 +250,7 @@ pub(crate) fn enter(thread: *mut Thread) -> bool {
             if !attached {
                 return false;
             }
+            crate::names::announce_all();
         }
     }
     if control().is_none_or(|control| control.closed.load(Relaxed) != 0) {
@@ -258,6 +263,8 @@ pub(crate) fn enter(thread: *mut Thread) -> bool {
         thread.id = 0;
         thread.start_ticks = 0;
     }
+    // A forked child must not hand out its parent's breadcrumbs.
+    thread.leased = 0;
     thread.ring = null_mut();
     let claimed = claim(image, thread, FIRST_CAPACITY, 0);
     thread.busy = 0;
@@ -457,6 +464,50 @@ fn map_new_file(path: &[u8], span: usize) -> isize {
     }
 }
 
+/// The table of declared types, made present; none if there is no room.
+pub(crate) fn types() -> Option<&'static [TypeEntry; MAX_TYPES]> {
+    let image = image();
+    if image.state.load(Acquire) != ACTIVE {
+        return None;
+    }
+    let address = image.base.load(Relaxed) as usize + TYPES_START;
+    let header = header()?;
+    if header.declared.load(Relaxed) == 0 {
+        const SIZE: usize = size_of::<[TypeEntry; MAX_TYPES]>();
+        if !populate(control()?, address, SIZE) {
+            return None;
+        }
+        header.populated.fetch_add(SIZE as u64, Relaxed);
+    }
+    // SAFETY: populated pages of our own mapping; atomics, so any bytes are valid.
+    Some(unsafe { &*(address as *const [TypeEntry; MAX_TYPES]) })
+}
+
+/// Gives the announcer a ring of this image. Under [`Image::naming`].
+pub(crate) fn enter_announcer(announcer: &mut Thread) -> bool {
+    let image = image();
+    if ready(announcer) {
+        return true;
+    }
+    if image.state.load(Acquire) != ACTIVE {
+        return false;
+    }
+    announcer.ring = null_mut();
+    claim(image, announcer, FIRST_CAPACITY, 0)
+}
+
+/// Whether records of a type are wanted now. An image that isn't attached yet wants all.
+#[inline(always)]
+pub(crate) fn wants(number: usize) -> bool {
+    let image = image();
+    match image.state.load(Relaxed) {
+        // SAFETY: an active image's header is populated and stays mapped.
+        ACTIVE => unsafe { (&(*image.header()).types_off)[number & (MAX_TYPES - 1)].load(Relaxed) == 0 },
+        OFF => false,
+        _ => true,
+    }
+}
+
 /// Makes `length` bytes at `address` present, or nothing: a full tmpfs answers EFAULT here where a
 /// plain store would be SIGBUS (madvise(2), MADV_POPULATE_WRITE).
 fn populate(control: &Control, address: usize, length: usize) -> bool {
@@ -481,11 +532,11 @@ fn claim(image: &Image, thread: &mut Thread, capacity: u32, carry_from: usize) -
     };
     let (offset, capacity) = ring;
     // SAFETY: gettid has no arguments.
-    let tid = unsafe { sys::gettid() } as u32;
+    let tid = if thread.announces { 0 } else { (unsafe { sys::gettid() }) as u32 };
     if thread.start_ticks == 0 {
         thread.start_ticks = clock::ticks();
     }
-    if thread.id == 0 {
+    if thread.id == 0 && !thread.announces {
         thread.id = ThreadId::new(ProcessId(image.process.load(Relaxed)), tid, thread.start_ticks).0;
     }
     let header = (base + offset) as *mut RingHeader;
@@ -658,6 +709,31 @@ pub fn thread_began(ticks: u64) {
         thread.start_ticks = ticks;
     }
     enter(thread);
+}
+
+/// Posts who this image is: its executable and its command line.
+pub fn describe() {
+    let mut buffer = [0u8; 4096];
+    // SAFETY: NUL-terminated paths and a buffer of the size given.
+    unsafe {
+        let length = sys::readlinkat(
+            sys::AT_FDCWD,
+            c"/proc/self/exe".as_ptr().cast(),
+            buffer.as_mut_ptr(),
+            buffer.len(),
+        );
+        if !sys::failed(length) {
+            post::text(TextKind::Exe, 0, &buffer[..(length as usize).min(buffer.len())]);
+        }
+        let fd = sys::openat(sys::AT_FDCWD, c"/proc/self/cmdline".as_ptr().cast(), sys::O_CLOEXEC, 0);
+        if !sys::failed(fd) {
+            let length = sys::read(fd as i32, buffer.as_mut_ptr(), buffer.len());
+            sys::close(fd as i32);
+            if !sys::failed(length) {
+                post::text(TextKind::Command, 0, &buffer[..(length as usize).min(buffer.len())]);
+            }
+        }
+    }
 }
 
 /// The image calls exit, or exec: keeps its end, CPU time and page faults in the header.

@@ -16,8 +16,14 @@
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 compile_error!("iotrail's recorder supports x86-64 Linux");
 
+pub mod api;
 pub mod attach;
 pub mod clock;
+pub mod context;
+pub mod declared;
+pub mod names;
 pub mod post;
+pub mod record;
+pub mod request;
 pub mod sys;
 pub mod thread;

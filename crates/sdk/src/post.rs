@@ -269,18 +269,22 @@ pub fn unseen(kind: UnseenKind, object: i64, amount: i64) {
 
 /// Posts a text under `key` in parts of [`TEXT_BYTES`]. Returns whether all of it found room.
 pub fn text(kind: TextKind, key: i64, bytes: &[u8]) -> bool {
-    let bytes = &bytes[..bytes.len().min(0xffff)];
     let pointer = thread::current();
     // SAFETY: the calling thread's own state.
     if !ready(unsafe { &*pointer }) && !attach::enter(pointer) {
         return false;
     }
     // SAFETY: as above.
-    let thread = unsafe { &mut *pointer };
+    text_on(unsafe { &mut *pointer }, kind, key, bytes)
+}
+
+/// As [`text`], into the ring of a thread that is ready.
+pub(crate) fn text_on(thread: &mut Thread, kind: TextKind, key: i64, bytes: &[u8]) -> bool {
+    let bytes = &bytes[..bytes.len().min(0xffff)];
     thread.busy += 1;
     let mut posted = true;
     for (part, chunk) in bytes.chunks(TEXT_BYTES).enumerate() {
-        let Some(slot) = reserve(thread) else {
+        let Some(slot) = reserve(thread, 1) else {
             posted = false;
             break;
         };
@@ -303,7 +307,7 @@ pub fn text(kind: TextKind, key: i64, bytes: &[u8]) -> bool {
 
 #[inline(always)]
 fn post(thread: &mut Thread, start: u64, dur: u64, draft: &Draft, result: i64, errno: u8) -> bool {
-    let Some(slot) = reserve(thread) else { return false };
+    let Some(slot) = reserve(thread, 1) else { return false };
     // SAFETY: a reserved slot is this thread's until its opcode is stored.
     unsafe {
         (*slot).kind = draft.kind;
@@ -321,9 +325,19 @@ fn post(thread: &mut Thread, start: u64, dur: u64, draft: &Draft, result: i64, e
     true
 }
 
-/// The next slot, or `None` (counted) when the ring is full.
+/// The first of the next `count` slots (not more than [`attach::SLACK`]), or `None` (counted) when the ring
+/// is full.
 #[inline(always)]
-fn reserve(thread: &mut Thread) -> Option<*mut Slot> {
+fn reserve(thread: &mut Thread, count: u64) -> Option<*mut Slot> {
+    reserve_at(thread, count).map(|index| {
+        // SAFETY: the index is masked to the ring's capacity.
+        unsafe { thread.slots.add((index & thread.mask) as usize) }
+    })
+}
+
+/// As [`reserve`]: the position of the first.
+#[inline(always)]
+pub(crate) fn reserve_at(thread: &mut Thread, count: u64) -> Option<u64> {
     // SAFETY: a ready thread's ring is populated and its own.
     let ring = unsafe { &*thread.ring };
     let filled = ring.reserved.load(Relaxed).wrapping_sub(ring.tail_seen.load(Relaxed));
@@ -333,16 +347,13 @@ fn reserve(thread: &mut Thread) -> Option<*mut Slot> {
         return None;
     }
     // SAFETY: as above.
-    let index = add_on_this_thread(unsafe { &(*thread.ring).reserved });
-    // SAFETY: the index is masked to the ring's capacity.
-    Some(unsafe { thread.slots.add((index & thread.mask) as usize) })
+    Some(add_on_this_thread(unsafe { &(*thread.ring).reserved }, count))
 }
 
-/// Adds 1 and returns the old value, atomically against signal handlers of this thread only: the
+/// Adds and returns the old value, atomically against signal handlers of this thread only: the
 /// `lock` prefix would cost 5 ns and the counter has no other writer.
 #[inline(always)]
-fn add_on_this_thread(counter: &AtomicU64) -> u64 {
-    let mut value = 1u64;
+fn add_on_this_thread(counter: &AtomicU64, mut value: u64) -> u64 {
     // SAFETY: an aligned u64 that only this thread writes; readers see either value.
     unsafe {
         core::arch::asm!("xadd qword ptr [{0}], {1}", in(reg) counter.as_ptr(), inout(reg) value, options(nostack));

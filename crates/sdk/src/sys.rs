@@ -245,3 +245,12 @@ pub fn monotonic() -> u64 {
     unsafe { clock_gettime(1, &raw mut time) };
     time[0] as u64 * 1_000_000_000 + time[1] as u64
 }
+
+/// A clock of the system in whole seconds.
+#[must_use]
+pub fn clock_seconds(clock: usize) -> u64 {
+    let mut time = [0i64; 2];
+    // SAFETY: `time` is a writable timespec.
+    unsafe { clock_gettime(clock, &raw mut time) };
+    time[0].max(0) as u64
+}

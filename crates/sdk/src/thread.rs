@@ -1,4 +1,4 @@
-//! What a thread that posts keeps: 64 bytes of initial-exec thread-local storage.
+//! What a thread that posts keeps: 128 bytes of initial-exec thread-local storage.
 //!
 //! Stable Rust's `thread_local!` in a shared library goes through `__tls_get_addr`, which may
 //! allocate after a `dlopen`; a variable in `.tbss` reached through the initial-exec model costs
@@ -30,19 +30,45 @@ pub struct Thread {
     pub(crate) start_ticks: u64,
     /// Reserved count at which growing is tried again after it was refused.
     pub(crate) grow_at: u64,
+    /// The breadcrumb this thread works for; 0 none.
+    pub(crate) crumb: i64,
+    /// The breadcrumbs it may still hand out: from here to the next multiple of a lease.
+    pub(crate) leased: i64,
+    /// Whether this is no thread: it announces the image's symbols and types (see [`crate::names`]).
+    pub(crate) announces: bool,
 }
 
-const _: () = assert!(size_of::<Thread>() == 64);
+const _: () = assert!(size_of::<Thread>() == 128);
+
+impl Thread {
+    pub(crate) const fn announcer() -> Self {
+        Self {
+            generation: 0,
+            ring: core::ptr::null_mut(),
+            slots: core::ptr::null_mut(),
+            mask: 0,
+            busy: 0,
+            vfork_marked: 0,
+            vfork: 0,
+            id: 0,
+            start_ticks: 0,
+            grow_at: 0,
+            crumb: 0,
+            leased: 0,
+            announces: true,
+        }
+    }
+}
 
 core::arch::global_asm!(
     ".pushsection .tbss.iotrail_thread,\"awT\",@nobits",
     ".globl iotrail_thread",
     ".hidden iotrail_thread",
     ".type iotrail_thread,@object",
-    ".size iotrail_thread,64",
+    ".size iotrail_thread,128",
     ".p2align 6",
     "iotrail_thread:",
-    ".zero 64",
+    ".zero 128",
     ".popsection",
 );
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_select::concat::concat_batches;
-use iotrail_format::schema::{self, TABLES, Table};
+use iotrail_format::schema::{TABLES, Table};
 use serde::Serialize;
 
 use crate::columns::{first_out_of_order, time_range};
@@ -112,7 +112,7 @@ pub fn check(trail: &Path, repair: bool) -> Result<Check, Error> {
         Err(e) => return Err(e),
     };
     found.snapshot = snapshot.snapshot;
-    for table in TABLES {
+    for table in snapshot.all_tables() {
         for entry in snapshot.files(table.name) {
             found.files += 1;
             found.rows += entry.rows;
@@ -199,8 +199,9 @@ fn check_file(trail: &Path, table: &'static Table, entry: &FileEntry) -> Result<
 /// Publishes a snapshot in which damaged files are replaced by their sound row groups.
 fn replace_damaged(trail: &Path, damaged: &[DamagedFile]) -> Result<u64, Error> {
     let mut writer = TrailWriter::open(trail)?.durable();
+    let tables = writer.snapshot().all_tables();
     for file in damaged {
-        let table = schema::table(&file.table).expect("only files of known tables were checked");
+        let Some(table) = tables.iter().find(|table| table.name == file.table) else { continue };
         writer.remove(&file.path);
         if file.lost < file.rows {
             keep_sound(&mut writer, table, &OpenFile::open_any(trail, table, &file.path)?)?;

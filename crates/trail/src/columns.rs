@@ -15,8 +15,8 @@ use crate::error::{ArrowContext, Error};
 /// Ascending, nulls first: the order of every table.
 pub(crate) const ASCENDING: SortOptions = SortOptions { descending: false, nulls_first: true };
 
-/// The Arrow type of a column: `Int64`, `Float64`, `Utf8`, or `Dictionary(Int32, Utf8)` for the
-/// text columns whose few values repeat in nearly every row.
+/// The Arrow type of a column: `Int64`, `Float64`, `Utf8` for texts that are mostly different, or
+/// `Dictionary(Int32, Utf8)` for those whose few values repeat in many rows.
 #[must_use]
 pub fn arrow_type(column: &Column) -> DataType {
     match (column.ty, column.name) {
@@ -24,10 +24,9 @@ pub fn arrow_type(column: &Column) -> DataType {
         (ColumnType::Double, _) => DataType::Float64,
         (
             ColumnType::Text,
-            "node" | "call" | "kind" | "component" | "op" | "client" | "cache" | "dev" | "sender"
-            | "receiver" | "parent_node" | "state",
-        ) => DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),
-        (ColumnType::Text, _) => DataType::Utf8,
+            "path" | "name" | "role" | "exe" | "cmd" | "cwd" | "ended" | "event" | "value" | "detail",
+        ) => DataType::Utf8,
+        (ColumnType::Text, _) => DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),
     }
 }
 

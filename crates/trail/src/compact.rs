@@ -8,7 +8,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use iotrail_format::schema::{FILE, TABLES, Table};
+use iotrail_format::schema::{FILE, Table};
 
 use crate::error::Error;
 use crate::file::{DataFile, FILE_ROWS, Layout, OpenFile, ROW_GROUP_ROWS};
@@ -49,7 +49,7 @@ pub fn compact(trail: &Path, grace: Duration) -> Result<Compacted, Error> {
     let before = writer.snapshot().clone();
     let mut done = Compacted::default();
     let mut changed = false;
-    for table in TABLES {
+    for table in before.all_tables() {
         for group in groups(table, before.files(table.name)) {
             done.repeated += rewrite(&mut writer, table, trail, &group)?;
             changed = true;

@@ -5,7 +5,7 @@ use std::path::Path;
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{Int32Type, Int64Type};
 use arrow_array::{Array as _, RecordBatch};
-use iotrail_format::schema::{RECORDING, TABLES, Table, UNSEEN};
+use iotrail_format::schema::{RECORDING, Table, UNSEEN};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -66,12 +66,13 @@ impl Info {
     /// and `unseen`, the only ones whose rows it reads.
     pub fn of(trail: &Path) -> Result<Self, Error> {
         let snapshot = Snapshot::newest(trail)?;
+        let known = snapshot.all_tables();
         let times =
-            TABLES.iter().filter(|table| time_column(table).is_some_and(|at| table.columns[at].name == "ts"));
+            known.iter().filter(|table| time_column(table).is_some_and(|at| table.columns[at].name == "ts"));
         let files: Vec<_> = times.flat_map(|table| snapshot.files(table.name)).collect();
-        let later: Vec<&String> =
-            snapshot.tables.keys().filter(|name| iotrail_format::schema::table(name).is_none()).collect();
-        let names = TABLES.iter().map(|table| table.name).chain(later.iter().map(|name| name.as_str()));
+        let later = snapshot.tables.keys().map(String::as_str);
+        let later = later.filter(|name| !known.iter().any(|table| table.name == *name));
+        let names = known.iter().map(|table| table.name).chain(later);
         let tables = names.map(|name| {
             let files = snapshot.files(name);
             let bytes = files.iter().map(|file| file.bytes).sum();

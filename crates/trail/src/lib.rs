@@ -11,6 +11,7 @@ pub mod arrays;
 mod check;
 mod columns;
 mod compact;
+mod declared;
 mod error;
 mod file;
 mod info;

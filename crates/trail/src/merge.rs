@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{Int32Type, Int64Type};
-use iotrail_format::schema::{self, FILE, PROCESS, TABLES};
+use iotrail_format::schema::{FILE, PROCESS, Table};
 
 use crate::columns::position;
 use crate::compact::merge_files;
@@ -25,17 +25,26 @@ use crate::writer::TrailWriter;
 /// may give. There is no output then.
 pub fn merge(inputs: &[PathBuf], output: &Path, force: bool) -> Result<Snapshot, Error> {
     let mut snapshots = Vec::with_capacity(inputs.len());
+    let mut tables: Vec<&'static Table> = Vec::new();
     for input in inputs {
         let refuse = |why: String| Error::Merge { path: input.clone(), why };
         let snapshot = Snapshot::newest(input)?;
-        let unknown = snapshot
-            .tables
-            .iter()
-            .find(|(name, table)| schema::table(name).is_none() && !table.files.is_empty());
-        if let Some((name, _)) = unknown {
-            return Err(refuse(format!(
-                "it has a table {name}, which this iotrail doesn't know; update iotrail"
-            )));
+        for (name, files) in &snapshot.tables {
+            match snapshot.all_tables().into_iter().find(|table| table.name == *name) {
+                None if !files.files.is_empty() => {
+                    return Err(refuse(format!(
+                        "it has a table {name}, which this iotrail doesn't know; update iotrail"
+                    )));
+                }
+                // Equal descriptions are one table.
+                Some(table) if tables.iter().any(|other: &&Table| other.name == *name && *other != table) => {
+                    return Err(refuse(format!(
+                        "its table {name} has other columns than that of an input before it"
+                    )));
+                }
+                Some(table) if !tables.contains(&table) => tables.push(table),
+                _ => {}
+            }
         }
         if let (Ok(input), Ok(output)) = (input.canonicalize(), output.canonicalize())
             && input == output
@@ -46,7 +55,7 @@ pub fn merge(inputs: &[PathBuf], output: &Path, force: bool) -> Result<Snapshot,
     }
     refuse_repeated(inputs, &snapshots)?;
     let mut writer = TrailWriter::create(output, force)?.durable();
-    match fill(&mut writer, inputs, &snapshots) {
+    match fill(&mut writer, &tables, inputs, &snapshots) {
         Ok(()) => Ok(writer.snapshot().clone()),
         Err(e) => {
             writer.abandon();
@@ -55,8 +64,13 @@ pub fn merge(inputs: &[PathBuf], output: &Path, force: bool) -> Result<Snapshot,
     }
 }
 
-fn fill(writer: &mut TrailWriter, inputs: &[PathBuf], snapshots: &[Snapshot]) -> Result<(), Error> {
-    for table in TABLES {
+fn fill(
+    writer: &mut TrailWriter,
+    tables: &[&'static Table],
+    inputs: &[PathBuf],
+    snapshots: &[Snapshot],
+) -> Result<(), Error> {
+    for &table in tables {
         let files = || {
             inputs.iter().zip(snapshots).flat_map(|(input, snapshot)| {
                 snapshot.files(table.name).iter().map(move |file| (input.as_path(), file))
@@ -87,8 +101,7 @@ fn refuse_repeated(inputs: &[PathBuf], snapshots: &[Snapshot]) -> Result<(), Err
             let why = format!("it and {} both hold {what}: it would count twice", inputs[other].display());
             Err(Error::Merge { path: input.clone(), why })
         };
-        let large =
-            TABLES.iter().filter(|table| table.name != FILE.name).flat_map(|t| snapshot.files(t.name));
+        let large = snapshot.tables.iter().filter(|(name, _)| *name != FILE.name).flat_map(|(_, t)| &t.files);
         for file in large {
             if let Some(other) =
                 files.insert((file.crc32, file.bytes, file.rows), at).filter(|other| *other != at)

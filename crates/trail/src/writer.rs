@@ -203,7 +203,9 @@ impl TrailWriter {
         next.dead.extend(self.removed.iter().map(|path| DeadFile { path: path.clone(), since }));
         next.node.extend(self.nodes.iter().cloned());
         for added in &self.added {
-            let table = next.tables.get_mut(added.table.name).expect("all known tables were entered above");
+            // Only tables that programs declared aren't there yet.
+            let name = added.table.name.to_owned();
+            let table = next.tables.entry(name).or_insert_with(|| TableFiles::of(added.table));
             table.files.push(added.entry.clone());
             next.node.extend(added.nodes.iter().cloned());
         }

@@ -168,7 +168,7 @@ impl Sealer {
     ) -> Result<Self, Error> {
         let path = trail.path().to_owned();
         SessionFile::of(&session).write(&path)?;
-        let rows = Rows::new(session::node(), session.clock(), HashSet::new());
+        let rows = Rows::new(session.node(), session.clock(), HashSet::new());
         let mut sink = |table, batch| trail.append(table, &batch);
         rows.write_facts(facts, &mut sink)?;
         let mono = clock::clock_ns(libc::CLOCK_MONOTONIC);

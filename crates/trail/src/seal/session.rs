@@ -17,7 +17,9 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use iotrail_format::segment::{CLOCK_PAIRS, CONTROL_MAGIC, CONTROL_NAME, Control, PAGE, SEGMENT_VERSION};
+use iotrail_format::segment::{
+    CLOCK_PAIRS, CONTROL_MAGIC, CONTROL_NAME, Control, NODE_BYTES, PAGE, SEGMENT_VERSION,
+};
 use serde::{Deserialize, Serialize};
 
 use super::clock::{self, Clock, Pair};
@@ -64,17 +66,25 @@ pub struct Session {
 }
 
 impl Session {
-    /// Makes a session whose segments may populate `budget` bytes.
+    /// Makes a session of this machine whose segments may populate `budget` bytes.
+    ///
+    /// # Errors
+    /// As [`Self::create_on`].
+    pub fn create(budget: u64) -> Result<Self, Error> {
+        Self::create_on(&node(), budget)
+    }
+
+    /// Makes a session whose rows are those of `node`.
     ///
     /// # Errors
     /// [`Error::Io`] if no directory can be made, or if the processor's counter is no clock.
-    pub fn create(budget: u64) -> Result<Self, Error> {
+    pub fn create_on(node: &str, budget: u64) -> Result<Self, Error> {
         Clock::check_counter().at("take times from", Path::new("/proc/cpuinfo"))?;
         let shm = PathBuf::from("/dev/shm");
         let others = [std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from), Some("/tmp".into())];
         let mut refused = None;
         for place in std::iter::once(shm).chain(others.into_iter().flatten()) {
-            match Self::create_in(&place, budget) {
+            match Self::create_in(&place, node, budget) {
                 Ok(mut session) => {
                     if !on_tmpfs(&place) {
                         session.slow = Some(match &refused {
@@ -94,16 +104,16 @@ impl Session {
         }))
     }
 
-    fn create_in(place: &Path, budget: u64) -> Result<Self, Error> {
+    fn create_in(place: &Path, node: &str, budget: u64) -> Result<Self, Error> {
         let dir = unique_dir(place)?;
-        let made = Self::furnish(&dir, budget);
+        let made = Self::furnish(&dir, node, budget);
         if made.is_err() {
             let _ = fs::remove_dir_all(&dir);
         }
         made
     }
 
-    fn furnish(dir: &Path, budget: u64) -> Result<Self, Error> {
+    fn furnish(dir: &Path, node: &str, budget: u64) -> Result<Self, Error> {
         // SAFETY: no arguments.
         let root = unsafe { libc::geteuid() } == 0;
         if root {
@@ -131,6 +141,9 @@ impl Session {
             (*control).sealer_pid = std::process::id();
             (*control).budget = budget;
             (*control).epoch_offset = epoch_offset();
+            let length = node.len().min(NODE_BYTES);
+            (&mut (*control).node)[..length].copy_from_slice(&node.as_bytes()[..length]);
+            (*control).node_length = length as u32;
             (*control).magic = CONTROL_MAGIC;
         }
         let session = Self { dir: dir.to_owned(), control: map, live: true, slow: None };
@@ -168,6 +181,14 @@ impl Session {
             )));
         }
         Ok(session)
+    }
+
+    /// The node whose rows these are.
+    #[must_use]
+    pub fn node(&self) -> String {
+        let control = self.control();
+        let length = (control.node_length as usize).min(control.node.len());
+        String::from_utf8_lossy(&control.node[..length]).into_owned()
     }
 
     /// The directory.
@@ -363,7 +384,7 @@ impl SessionFile {
             pid,
             start,
             boot_id: boot_id(),
-            node: node(),
+            node: session.node(),
             publishes: 0,
             file: 0,
         }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use iotrail_format::record::{FIRST_TYPE, MAX_EXTRA};
 use iotrail_format::segment::RingState;
 
 use super::output::{Output, Stopped, Turn};
@@ -43,6 +44,9 @@ pub(super) enum Producer {
 }
 
 /// Moves what was posted into the rings of a segment.
+///
+/// Symbols and types first, which stand in the ring of thread 0: only what was posted before they were read
+/// is moved after them, so that each record comes after what it names.
 pub(super) fn drain_rings<T: Turn>(
     segment: Segment<'_>,
     process: i64,
@@ -52,13 +56,23 @@ pub(super) fn drain_rings<T: Turn>(
     copied: &mut Option<(i64, u32, u64, u64)>,
     fill: &mut Fill,
 ) -> Result<(), Stopped> {
+    let posted: Vec<u64> = (0..segment.ring_count())
+        .map(|index| segment.ring(index).map_or(0, |ring| ring.reserved()))
+        .collect();
+    // Announcements may have moved to a ring that is newer than those.
     let count = segment.ring_count();
     if notes.len() < count {
         notes.resize(count, RingNote::default());
     }
-    for (index, local) in notes.iter_mut().enumerate() {
+    let announcements = (0..count).map(|index| (index, None));
+    let others = posted.iter().enumerate().map(|(index, posted)| (index, Some(*posted)));
+    for (index, until) in announcements.chain(others) {
+        let local = &mut notes[index];
         let Some(ring) = segment.ring(index) else { continue };
         let state = ring.state();
+        if (ring.tid() == 0) == until.is_some() {
+            continue;
+        }
         // Free: drained, and its thread's end is noted. Claimed: nothing was posted yet.
         if state == RingState::Free as u32 || state == RingState::Claimed as u32 {
             continue;
@@ -72,8 +86,11 @@ pub(super) fn drain_rings<T: Turn>(
             }
             *copied = None;
         }
-        RingDrain { process, index: index as u32, ring, local, output, producer }
-            .drain(state == RingState::Closed as u32, fill)?;
+        RingDrain { process, index: index as u32, ring, local, output, producer }.drain(
+            state == RingState::Closed as u32,
+            until,
+            fill,
+        )?;
     }
     Ok(())
 }
@@ -140,7 +157,8 @@ struct RingDrain<'a, 'b, T> {
 }
 
 impl<T: Turn> RingDrain<'_, '_, T> {
-    fn drain(mut self, closed: bool, fill: &mut Fill) -> Result<(), Stopped> {
+    /// Takes what stands before position `until`, if that is given.
+    fn drain(mut self, closed: bool, until: Option<u64>, fill: &mut Fill) -> Result<(), Stopped> {
         let ring = self.ring;
         let thread = ring.thread();
         if thread != 0 && thread != self.local.thread {
@@ -150,7 +168,10 @@ impl<T: Turn> RingDrain<'_, '_, T> {
         let pending = ring.pending();
         fill.percent = fill.percent.max(pending * 100 / ring.capacity());
         // A producer that is gone may have left nonsense in `reserved`; `pending` bounds the work.
-        let mut left = pending;
+        let mut left = match until {
+            Some(until) => until.saturating_sub(ring.tail()).min(pending),
+            None => pending,
+        };
         while left > 0 {
             let moved = self.run(left.min(RUN))?;
             fill.slots += moved;
@@ -198,17 +219,25 @@ impl<T: Turn> RingDrain<'_, '_, T> {
     fn run(&mut self, limit: u64) -> Result<u64, Stopped> {
         let ring = self.ring;
         let first = ring.tail();
-        let journal = self.output.room(2)?;
+        let journal = self.output.room(2 + MAX_EXTRA)?;
         let limit = limit.min(journal.room() as u64 - 2);
         let mut count = 0;
         while count < limit {
             let slot = ring.slot(first.wrapping_add(count));
             // Acquire on the opcode: the rest of the slot was written before it.
-            if slot[0].load(std::sync::atomic::Ordering::Acquire) as u16 == 0 {
+            let head = slot[0].load(std::sync::atomic::Ordering::Acquire);
+            if head as u16 == 0 {
                 break;
             }
-            journal.slot(count as usize, &view::copy(slot));
-            count += 1;
+            // The slots of a record stay together; they were complete before its first.
+            let extra = if head as u16 >= FIRST_TYPE { (head >> 24 & 0xff).min(MAX_EXTRA as u64) } else { 0 };
+            if count != 0 && count + extra >= limit {
+                break;
+            }
+            for position in count..=count + extra {
+                journal.slot(position as usize, &view::copy(ring.slot(first.wrapping_add(position))));
+            }
+            count += 1 + extra;
         }
         if count == 0 {
             return Ok(0);

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use iotrail_format::segment::{OP_TEXT, OP_VFORK, TEXT_BYTES, TextKind};
+use iotrail_format::segment::{OP_CRUMB, OP_TEXT, OP_VFORK, TEXT_BYTES, TextKind};
 
 use super::{Rows, Thread};
 use crate::seal::journal::Event;
@@ -32,7 +32,7 @@ impl Rows {
             if children.contains(id) {
                 continue;
             }
-            if process.announced {
+            if process.found {
                 let event = Event::Process {
                     process: *id,
                     parent: process.parent,
@@ -45,12 +45,24 @@ impl Rows {
                 (TextKind::Exe, &process.exe),
                 (TextKind::Command, &process.cmd),
                 (TextKind::Cwd, &process.cwd),
+                (TextKind::Role, &process.role),
             ];
-            let slots: Vec<Unit> = texts
+            let mut slots: Vec<Unit> = texts
                 .into_iter()
                 .filter_map(|(kind, bytes)| bytes.as_ref().map(|bytes| (kind, bytes)))
-                .flat_map(|(kind, bytes)| text_units(kind, bytes))
+                .flat_map(|(kind, bytes)| text_units(kind, 0, bytes))
                 .collect();
+            let symbols = process.announced.symbols.iter();
+            slots.extend(
+                symbols
+                    .flat_map(|(key, text)| text_units(TextKind::Symbol, u64::from(*key), text.as_bytes())),
+            );
+            let types = process.announced.types.iter();
+            slots.extend(
+                types.flat_map(|(key, (text, _))| {
+                    text_units(TextKind::Type, u64::from(*key), text.as_bytes())
+                }),
+            );
             // They belong to no thread; the one that posted them may be gone.
             push_run(&mut units, *id, 0, 0, &slots);
             for (thread_id, thread) in process.threads.iter().filter(|(id, _)| **id != 0) {
@@ -60,7 +72,7 @@ impl Rows {
                 let mut slots: Vec<Unit> =
                     thread.open.iter().flat_map(|open| open.parts.values().copied()).collect();
                 if let Some(name) = &thread.name {
-                    slots.extend(text_units(TextKind::ThreadName, name));
+                    slots.extend(text_units(TextKind::ThreadName, 0, name));
                 }
                 if let Some(child) = thread.child.and_then(|(child, _)| self.processes.get(&child)) {
                     slots.push([
@@ -74,6 +86,10 @@ impl Rows {
                         0,
                     ]);
                 }
+                if thread.crumb != 0 {
+                    let word = u64::from(OP_CRUMB) | u64::from(thread.slices) << 16;
+                    slots.push([word, thread.crumb_since, 0, thread.crumb as u64, 0, 0, 0, 0]);
+                }
                 push_run(&mut units, *id, *thread_id, tid, &slots);
             }
         }
@@ -82,12 +98,13 @@ impl Rows {
 }
 
 /// A text as the slots that a program would post.
-fn text_units(kind: TextKind, bytes: &[u8]) -> Vec<Unit> {
+fn text_units(kind: TextKind, key: u64, bytes: &[u8]) -> Vec<Unit> {
     let bytes = &bytes[..bytes.len().min(usize::from(u16::MAX))];
     let part = |(index, chunk): (usize, &[u8])| {
         let mut unit = [0; 8];
         let word = u64::from(OP_TEXT) | u64::from(kind as u8) << 16;
         unit[0] = word | (index as u64) << 32 | (bytes.len() as u64) << 48;
+        unit[1] = key;
         for (at, byte) in chunk.iter().enumerate() {
             unit[2 + at / 8] |= u64::from(*byte) << (8 * (at % 8));
         }

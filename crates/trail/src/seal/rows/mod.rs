@@ -9,17 +9,21 @@
 
 mod carry;
 mod ops;
+mod records;
 mod slot;
 mod small;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use iotrail_format::call::{Call, CallKind};
 use iotrail_format::ids::{ProcessId, ThreadId};
+use iotrail_format::record::FIRST_TYPE;
 use iotrail_format::schema::{CLOCK, RECORDING, Table, UNSEEN};
-use iotrail_format::segment::{OP_TEXT, OP_UNSEEN, OP_VFORK, TEXT_BYTES, TextKind, UnseenKind};
+use iotrail_format::segment::{OP_CRUMB, OP_TEXT, OP_UNSEEN, OP_VFORK, TEXT_BYTES, TextKind, UnseenKind};
 
+use self::records::{Announced, Gathered, RecordType, Slice};
 use self::slot::Fields;
 use self::small::{Small, base_name, command_line};
 use super::clock::Clock;
@@ -49,7 +53,9 @@ pub struct Totals {
     pub processes: u64,
     /// Files with a path.
     pub files: u64,
-    /// Calls that were lost.
+    /// Records of requests.
+    pub records: u64,
+    /// Calls and records that were lost.
     pub lost: u64,
     /// What could not be seen, by kind: how many, of mapped files how many bytes.
     pub unseen: BTreeMap<&'static str, u64>,
@@ -75,6 +81,10 @@ struct Thread {
     open: Vec<OpenText>,
     /// While a vfork child runs on this thread: the child's process and thread.
     child: Option<(i64, i64)>,
+    /// The breadcrumb it works for, since when, and whether that time is wanted as `cpu_slice`.
+    crumb: i64,
+    crumb_since: u64,
+    slices: bool,
 }
 
 #[derive(Default)]
@@ -84,12 +94,17 @@ struct Process {
     start_ticks: u64,
     last_ticks: u64,
     /// Whether an event said that it exists. What only slots name gets no row.
-    announced: bool,
+    found: bool,
     exe: Option<Vec<u8>>,
     cmd: Option<Vec<u8>>,
     cwd: Option<Vec<u8>>,
+    role: Option<Vec<u8>>,
+    announced: Announced,
     threads: BTreeMap<i64, Thread>,
 }
+
+/// Units of calls by thread.
+type ByThread = HashMap<i64, Vec<u32>>;
 
 /// Where rows go.
 pub type Sink<'a> = &'a mut dyn FnMut(&'static Table, RecordBatch) -> Result<(), Error>;
@@ -104,6 +119,10 @@ pub struct Rows {
     files: HashSet<i64>,
     /// When the last image of each pid began, of those in the journal being read.
     began: HashMap<u32, u64>,
+    /// What processes announced that ended in the journal being read.
+    gone: HashMap<i64, Announced>,
+    /// Declared types of the recording by name, with their descriptions.
+    types: HashMap<String, (String, Arc<RecordType>)>,
     /// Paths completed by the journal being read.
     new_files: Vec<(i64, Vec<u8>)>,
     mounts: Mounts,
@@ -121,6 +140,8 @@ impl Rows {
             processes: BTreeMap::new(),
             files,
             began: HashMap::new(),
+            gone: HashMap::new(),
+            types: HashMap::new(),
             new_files: Vec::new(),
             mounts: Mounts::of_this_machine(),
             totals: Totals::default(),
@@ -148,13 +169,15 @@ impl Rows {
         self.learn(units, &mut small);
         let mut file_ops: HashMap<i64, Vec<u32>> = HashMap::new();
         let mut sync_ops: HashMap<i64, Vec<u32>> = HashMap::new();
+        let mut gathered = Gathered::default();
         let mut at = 0;
         for (event, slots) in pieces(units) {
             at += 1;
             match event {
                 Event::Run { process, thread, tid, .. } => {
-                    let mut run = Run { process, thread, tid, first: at as u32 };
-                    self.run(&mut run, slots, &mut file_ops, &mut sync_ops, &mut small);
+                    let run = Run { process, thread, tid, first: at as u32, units: units.len() };
+                    let ops = (&mut file_ops, &mut sync_ops);
+                    self.run(&run, slots, ops, &mut gathered, &mut small);
                 }
                 Event::Thread { process, thread, tid, start_ticks, end_ticks } => {
                     let thread = self.thread(process, thread);
@@ -181,8 +204,10 @@ impl Rows {
             at += slots.len();
         }
         self.end_threads(sequence, &mut small);
-        self.write_file_ops(units, file_ops, sink)?;
-        self.write_sync_ops(units, sync_ops, sink)?;
+        self.write_file_ops(units, file_ops, &gathered, sink)?;
+        self.write_sync_ops(units, sync_ops, &gathered, sink)?;
+        self.write_records(units, gathered, sink)?;
+        self.gone.clear();
         self.write_small(small, sink)
     }
 
@@ -204,10 +229,10 @@ impl Rows {
                 }
                 Event::Process { process, parent, pid, start_ticks } => {
                     let entry = self.processes.entry(process).or_default();
-                    if !entry.announced {
+                    if !entry.found {
                         self.totals.processes += 1;
                     }
-                    entry.announced = true;
+                    entry.found = true;
                     self.began.insert(pid, start_ticks);
                     (entry.pid, entry.parent, entry.start_ticks) = (pid, parent, start_ticks);
                 }
@@ -223,23 +248,28 @@ impl Rows {
     /// Sorts the slots of a run by what they are.
     fn run(
         &mut self,
-        run: &mut Run,
+        run: &Run,
         slots: &[Unit],
-        file_ops: &mut HashMap<i64, Vec<u32>>,
-        sync_ops: &mut HashMap<i64, Vec<u32>>,
+        (file_ops, sync_ops): (&mut ByThread, &mut ByThread),
+        gathered: &mut Gathered,
         small: &mut Small,
     ) {
         let entry = self.thread(run.process, run.thread);
         entry.tid = run.tid;
+        let mut crumb = entry.crumb;
         let (mut process, mut thread) = entry.child.unwrap_or((run.process, run.thread));
         let mut files = std::mem::take(file_ops.entry(thread).or_default());
         let mut syncs = std::mem::take(sync_ops.entry(thread).or_default());
         let mut last = 0;
-        for (index, unit) in slots.iter().enumerate() {
+        let mut next = 0;
+        while next < slots.len() {
+            let unit = &slots[next];
             let slot = Fields(unit);
-            let index = run.first + index as u32;
+            let index = run.first + next as u32;
+            next += 1;
             if let Some(known) = slot.known() {
                 last = slot.end();
+                gathered.call(run.units, index, crumb);
                 if slot.kind() != 0 {
                     syncs.push(index);
                     continue;
@@ -258,7 +288,11 @@ impl Rows {
                 continue;
             }
             match slot.opcode() {
-                OP_TEXT => self.text(run, unit),
+                FIRST_TYPE.. => {
+                    next += self.record((process, thread), index, &slots[next - 1..], gathered, small);
+                }
+                OP_CRUMB => crumb = self.crumb(run, slot, gathered),
+                OP_TEXT => self.text(run, unit, small),
                 OP_UNSEEN => {
                     if let Some(kind) = UnseenKind::from_number(slot.kind()) {
                         small.add(kind.name(), process, slot.object(), slot.length().max(0));
@@ -281,8 +315,26 @@ impl Rows {
         }
     }
 
+    /// The thread works for another breadcrumb from now on, which is returned.
+    fn crumb(&mut self, run: &Run, slot: Fields<'_>, gathered: &mut Gathered) -> i64 {
+        let pid = self.processes.get(&run.process).map_or(0, |process| process.pid);
+        let thread = self.thread(run.process, run.thread);
+        if thread.crumb != 0 && thread.slices {
+            gathered.slices.push(Slice {
+                thread: run.thread,
+                start: thread.crumb_since,
+                end: slot.start(),
+                crumb: thread.crumb,
+                pid,
+                tid: run.tid,
+            });
+        }
+        (thread.crumb, thread.crumb_since, thread.slices) = (slot.object(), slot.start(), slot.kind() != 0);
+        thread.crumb
+    }
+
     /// A part of a text; the last one completes it.
-    fn text(&mut self, run: &Run, unit: &Unit) {
+    fn text(&mut self, run: &Run, unit: &Unit, small: &mut Small) {
         let slot = Fields(unit);
         let Some(kind) = TextKind::from_number(slot.kind()) else { return };
         let (part, length) = (slot.fd() as u16, (slot.fd() as u32 >> 16) as usize);
@@ -323,6 +375,17 @@ impl Rows {
                 self.new_files.push((key as i64, bytes));
             }
             TextKind::ThreadName => thread.name = Some(bytes),
+            TextKind::Symbol => {
+                let process = self.processes.entry(run.process).or_default();
+                process.announced.symbols.insert(key as u32, lossy(&bytes));
+            }
+            TextKind::Type => {
+                let process = self.processes.entry(run.process).or_default();
+                if let Err(kind) = process.announced.declare(key, &bytes, &mut self.types) {
+                    small.add(kind, run.process, 0, 0);
+                }
+            }
+            TextKind::Role => self.processes.entry(run.process).or_default().role = Some(bytes),
             TextKind::Exe | TextKind::Command | TextKind::Cwd => {
                 let process = self.processes.entry(run.process).or_default();
                 match kind {
@@ -367,7 +430,7 @@ impl Rows {
             pid,
             parent,
             start_ticks: slot.start(),
-            announced: true,
+            found: true,
             exe,
             cmd,
             cwd,
@@ -397,12 +460,16 @@ impl Rows {
             }
             self.thread_row(id, process.pid, thread_id, &thread, end_ts, small);
         }
-        if !process.announced {
+        if !process.found {
             return;
         }
         let known = |value: i64| Some(value).filter(|value| *value >= 0);
         let text = |bytes: &Option<Vec<u8>>| bytes.as_deref().map(lossy);
         let rank = known(i64::from(end.rank));
+        if !process.announced.symbols.is_empty() {
+            self.gone.insert(id, std::mem::take(&mut process.announced));
+        }
+        let role = text(&process.role).or(rank.map(|rank| format!("rank {rank}")));
         let name = process.exe.as_deref().map_or_else(|| "unknown".to_owned(), base_name);
         let [user, system, minor, major] = end.usage.map(known);
         let start_ts = self.ts(process.start_ticks);
@@ -411,7 +478,7 @@ impl Rows {
             id.into(),
             i64::from(process.pid).into(),
             name.into(),
-            rank.map(|rank| format!("rank {rank}")).into(),
+            role.into(),
             rank.into(),
             start_ts.into(),
             end_ts.map(|end| end.max(start_ts)).into(),
@@ -543,7 +610,9 @@ struct Run {
     process: i64,
     thread: i64,
     tid: u32,
+    /// Its first slot among the journal's units, and how many those are.
     first: u32,
+    units: usize,
 }
 
 /// See [`Event::ProcessEnd`].

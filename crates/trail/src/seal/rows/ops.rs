@@ -1,13 +1,12 @@
 //! Columns of the two large tables, `file_op` and `sync_op`, from slots.
 
-use std::collections::HashMap;
-
 use arrow_array::{ArrayRef, RecordBatch};
 use iotrail_format::schema::{FILE_OP, SYNC_OP};
 use iotrail_format::segment::NONE;
 
+use super::records::Gathered;
 use super::slot::{Aux, Fields};
-use super::{Rows, Sink};
+use super::{ByThread, Rows, Sink};
 use crate::arrays::{Nullable, WAIT_KINDS, call_names, ints, named, repeated, wait_names};
 use crate::columns::arrow_schema;
 use crate::error::{ArrowContext as _, Error};
@@ -17,7 +16,8 @@ impl Rows {
     pub(super) fn write_file_ops(
         &mut self,
         units: &[Unit],
-        slots: HashMap<i64, Vec<u32>>,
+        slots: ByThread,
+        gathered: &Gathered,
         sink: Sink<'_>,
     ) -> Result<(), Error> {
         let (order, rows) = in_order(units, slots);
@@ -26,6 +26,7 @@ impl Rows {
         }
         let mut ts = Vec::with_capacity(rows);
         let mut thread_ids = Vec::with_capacity(rows);
+        let mut crumbs = Vec::with_capacity(rows);
         let mut names = Vec::with_capacity(rows);
         let mut errno = Vec::with_capacity(rows);
         let mut calls = Vec::with_capacity(rows);
@@ -41,6 +42,7 @@ impl Rows {
                 let start = self.clock.ts(slot.start(), &mut piece);
                 ts.push(start);
                 thread_ids.push(*thread);
+                crumbs.push(gathered.crumb(*index));
                 names.push(known.name);
                 errno.push(slot.errno());
                 let finished = slot.finished();
@@ -66,7 +68,7 @@ impl Rows {
             dur.finish(),
             repeated(&self.node, rows),
             ints(thread_ids),
-            ints(vec![0; rows]),
+            ints(crumbs),
             named(names, call_names()),
             file.finish(),
             file2.finish(),
@@ -85,7 +87,8 @@ impl Rows {
     pub(super) fn write_sync_ops(
         &mut self,
         units: &[Unit],
-        slots: HashMap<i64, Vec<u32>>,
+        slots: ByThread,
+        gathered: &Gathered,
         sink: Sink<'_>,
     ) -> Result<(), Error> {
         let (order, rows) = in_order(units, slots);
@@ -94,6 +97,7 @@ impl Rows {
         }
         let mut ts = Vec::with_capacity(rows);
         let mut thread_ids = Vec::with_capacity(rows);
+        let mut crumbs = Vec::with_capacity(rows);
         let mut names = Vec::with_capacity(rows);
         let mut kinds = Vec::with_capacity(rows);
         let mut errno = Vec::with_capacity(rows);
@@ -108,6 +112,7 @@ impl Rows {
                 let start = self.clock.ts(slot.start(), &mut piece);
                 ts.push(start);
                 thread_ids.push(*thread);
+                crumbs.push(gathered.crumb(*index));
                 names.push(known.name);
                 kinds.push(i32::from(slot.kind()).min(WAIT_KINDS - 1));
                 errno.push(slot.errno());
@@ -128,7 +133,7 @@ impl Rows {
             dur.finish(),
             repeated(&self.node, rows),
             ints(thread_ids),
-            ints(vec![0; rows]),
+            ints(crumbs),
             named(names, call_names()),
             named(kinds, wait_names()),
             object.finish(),
@@ -144,7 +149,7 @@ impl Rows {
 }
 
 /// The slots of each thread by start, threads by id: the order of the table. Also how many.
-fn in_order(units: &[Unit], slots: HashMap<i64, Vec<u32>>) -> (Vec<(i64, Vec<u32>)>, usize) {
+fn in_order(units: &[Unit], slots: ByThread) -> (Vec<(i64, Vec<u32>)>, usize) {
     let mut order: Vec<_> = slots.into_iter().filter(|(_, indices)| !indices.is_empty()).collect();
     order.sort_unstable_by_key(|(thread, _)| *thread);
     for (_, indices) in &mut order {

@@ -84,6 +84,10 @@ fn detail(kind: &str, times: i64) -> String {
         "preload_removed" => "programs started with an environment that lacks the recorder".into(),
         "foreign_program" => "programs of another architecture load no recorder".into(),
         "native_aio" => "submissions of Linux native AIO".into(),
+        "bad_type" => "records of a type whose description never came".into(),
+        "redeclared_type" => {
+            "records of a type of whose name another one, with other columns, was declared before".into()
+        }
         "unfollowed_mapping" => {
             "mappings beyond those followed at once; their munmap, msync and madvise have no rows".into()
         }

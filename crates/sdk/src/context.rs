@@ -1,0 +1,204 @@
+//! Breadcrumbs in the headers of messages between processes: W3C Trace Context.
+//!
+//! `traceparent` is `00-TRACE-PARENT-01`: 32 and 16 hexadecimal digits. The parent is the sender's breadcrumb;
+//! the trace is the request's: an incoming one is handed on, so that other tracing systems on the way see one
+//! trace. `tracestate` holds the sender's node as `iotrail=NODE`, without which a number is no breadcrumb:
+//! then trace and parent together are the parent's key, on a node of this name: [`FOREIGN_NODE`].
+
+use iotrail_format::ids::hash63;
+
+use crate::api;
+use crate::request::{Crumb, Symbol};
+
+/// Node of parents that another tracing system made.
+pub const FOREIGN_NODE: &str = "opentelemetry";
+/// Our key in `tracestate`.
+const KEY: &str = "iotrail";
+
+/// The trace a request belongs to, for other tracing systems.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceId(u128);
+
+impl TraceId {
+    /// That of a request that begins here.
+    #[must_use]
+    pub fn of(request: Crumb) -> Self {
+        let node = hash63(api::node().as_bytes()) as u128;
+        Self(((node << 64) | request.raw() as u64 as u128).max(1))
+    }
+}
+
+/// What an incoming message says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Incoming {
+    /// The trace.
+    pub trace: TraceId,
+    /// The node of the parent.
+    pub node: Symbol,
+    /// The parent.
+    pub parent: Crumb,
+}
+
+impl Incoming {
+    /// Reads the headers of a message.
+    ///
+    /// # Errors
+    /// [`BadContext`]: such a message is a request that begins here.
+    pub fn parse(traceparent: &str, tracestate: Option<&str>) -> Result<Self, BadContext> {
+        let bad = |why| Err(BadContext(why));
+        let mut parts = traceparent.trim().split('-');
+        let (Some(version), Some(trace), Some(parent), Some(flags)) =
+            (parts.next(), parts.next(), parts.next(), parts.next())
+        else {
+            return bad("expected VERSION-TRACE-PARENT-FLAGS");
+        };
+        let digits = |text: &str, count| {
+            text.len() == count && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+        };
+        if !digits(version, 2) || version == "ff" {
+            return bad("expected a version of two hexadecimal digits other than ff");
+        }
+        // A later version may have further parts; version 00 has none.
+        if version == "00" && parts.next().is_some() {
+            return bad("version 00 has four parts");
+        }
+        if !digits(trace, 32) || !digits(flags, 2) {
+            return bad("expected a trace of 32 hexadecimal digits and flags of two");
+        }
+        if !digits(parent, 16) {
+            return bad("expected a parent of 16 hexadecimal digits");
+        }
+        let (Ok(trace), Ok(parent)) = (u128::from_str_radix(trace, 16), u64::from_str_radix(parent, 16))
+        else {
+            return bad("expected hexadecimal digits");
+        };
+        if trace == 0 || parent == 0 {
+            return bad("a trace or parent of zeros is none");
+        }
+        let ours = tracestate.and_then(|state| {
+            let mut members = state.split(',').filter_map(|member| member.trim().split_once('='));
+            members.find(|(key, _)| *key == KEY).map(|(_, node)| unescape(node))
+        });
+        let (node, parent) = match (ours, i64::try_from(parent)) {
+            (Some(node), Ok(crumb)) => (Symbol::new(&node), Crumb::from_raw(crumb)),
+            _ => {
+                let mut key = [0; 24];
+                key[..16].copy_from_slice(&trace.to_be_bytes());
+                key[16..].copy_from_slice(&parent.to_be_bytes());
+                (Symbol::new(FOREIGN_NODE), Crumb::from_raw(hash63(&key)))
+            }
+        };
+        Ok(Self { trace: TraceId(trace), node, parent })
+    }
+
+    /// A breadcrumb for serving it here.
+    #[must_use]
+    pub fn serve(&self) -> Crumb {
+        Crumb::serving(self.node, self.parent)
+    }
+}
+
+/// The value of `traceparent` for a message sent for `crumb`; none while nothing is recorded.
+#[must_use]
+pub fn traceparent(trace: TraceId, crumb: Crumb) -> Option<String> {
+    (crumb != Crumb::NONE).then(|| format!("00-{:032x}-{:016x}-01", trace.0, crumb.raw()))
+}
+
+/// The value of `tracestate` that goes with it: ours before what came in.
+#[must_use]
+pub fn tracestate(incoming: Option<&str>) -> String {
+    let mut state = format!("{KEY}={}", escape(api::node()));
+    // At most 32 members (W3C Trace Context, 3.3.1.1).
+    let others = incoming.unwrap_or("").split(',').map(str::trim);
+    for member in others.filter(|m| !m.is_empty() && !m.starts_with("iotrail=")).take(31) {
+        state.push(',');
+        state.push_str(member);
+    }
+    state
+}
+
+/// A value of `tracestate` has no comma, equals sign or control character (section 3.3.1.3.2).
+fn escape(node: &str) -> String {
+    let plain = |c: char| c.is_ascii_graphic() && !matches!(c, ',' | '=' | '%');
+    node.bytes()
+        .map(|b| if plain(b.into()) { char::from(b).to_string() } else { format!("%{b:02x}") })
+        .collect()
+}
+
+fn unescape(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let hex = (*first == b'%').then(|| tail.get(..2)).flatten();
+        match hex.and_then(|hex| u8::from_str_radix(core::str::from_utf8(hex).ok()?, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &tail[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Why a `traceparent` can't be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadContext(pub &'static str);
+
+impl core::fmt::Display for BadContext {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "traceparent: {}", self.0)
+    }
+}
+
+impl core::error::Error for BadContext {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+
+    #[test]
+    fn headers_go_round() {
+        let state = format!("other=1,{KEY}={}", escape("node,1=%"));
+        let text = traceparent(TraceId(0x1234), Crumb::from_raw(77)).unwrap();
+        let incoming = Incoming::parse(&text, Some(&state)).unwrap();
+        assert_eq!((incoming.trace, incoming.parent), (TraceId(0x1234), Crumb::from_raw(77)));
+        assert_eq!(incoming.node, Symbol::new("node,1=%"));
+    }
+
+    #[test]
+    fn a_parent_of_another_system_is_the_same_each_time() {
+        let text = format!("00-{TRACE}-b7ad6b7169203331-01");
+        let (once, again) =
+            (Incoming::parse(&text, None).unwrap(), Incoming::parse(&text, Some("x=y")).unwrap());
+        assert_eq!(once, again);
+        assert!(once.parent.raw() > 0);
+        assert_eq!(once.node, Symbol::new(FOREIGN_NODE));
+        let other = Incoming::parse(&format!("00-{TRACE}-b7ad6b7169203332-01"), None).unwrap();
+        assert_ne!(once.parent, other.parent);
+    }
+
+    #[test]
+    fn what_is_no_traceparent_is_refused() {
+        let zeros = "0".repeat(32);
+        for bad in [
+            String::new(),
+            "garbage".into(),
+            format!("ff-{TRACE}-b7ad6b7169203331-01"),
+            format!("00-{TRACE}-b7ad6b7169203331"),
+            format!("00-{TRACE}-b7ad6b7169203331-01-more"),
+            format!("00-{TRACE}-B7AD6B7169203331-01"),
+            format!("00-{TRACE}-b7ad6b716920333-01"),
+            format!("00-{zeros}-b7ad6b7169203331-01"),
+            format!("00-{TRACE}-0000000000000000-01"),
+        ] {
+            assert!(Incoming::parse(&bad, None).is_err(), "{bad}");
+        }
+        assert!(Incoming::parse(&format!("01-{TRACE}-b7ad6b7169203331-01-more"), None).is_ok());
+    }
+}
