@@ -165,7 +165,7 @@ fn ingest_info_compact_check_and_merge() {
     holds_sample(&trail);
     assert!(
         works(&["trail", "check", path(&trail)])
-            .contains(&format!("{} rows, all can be read", ROWS * TABLES.len()))
+            .contains(&format!("{} rows, all can be read", ROWS * TABLES.len() as i64))
     );
     let merged = folder.path().join("c.trail");
     works(&["trail", "merge", path(&trail), "-o", path(&merged)]);
@@ -291,7 +291,7 @@ fn a_damaged_trail_is_named_and_repaired() {
     );
     assert!(!other.exists());
     let checked = native(&["trail", "check", path(&trail)]);
-    let all = ROWS * TABLES.len();
+    let all = ROWS * TABLES.len() as i64;
     refused(&checked, &[&format!("is damaged: 3 of {all} rows can't be read"), "--repair"]);
     assert!(text(&checked.stdout).contains("damaged: data/file_op/"));
     assert!(
