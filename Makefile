@@ -29,6 +29,8 @@ CARGO_TEST := cargo test --release --locked --workspace --config .cargo/checked.
 
 # What tests, demo, bench and fuzz run that is not a language's package.
 PACKAGES_VENV := $(shell $(PYTHON) -c 'import ensurepip' 2>/dev/null || echo /nowhere=python3-venv)
+# For the eBPF programs of crates/probes; without, they are left out.
+PROBES_PACKAGES := clang=clang /usr/include/bpf/bpf_helpers.h=libbpf-dev
 POSTGRES := /usr/lib/postgresql/*/bin/initdb=postgresql /usr/lib/postgresql/*/bin/pgbench=postgresql
 TEST_PACKAGES := chromium=chromium fio=fio mpicc=libopenmpi-dev mpirun=openmpi-bin strace=strace \
     sqlite3=sqlite3 redis-server=redis-server git=git make=make gcc=gcc dpkg-deb=dpkg tar=tar gzip=gzip $(POSTGRES)
@@ -52,6 +54,7 @@ $(VENV)/.installed: pyproject.toml hatch_build.py requirements/constraints.txt
 	touch $@
 
 native:
+	@scripts/packages $(PROBES_PACKAGES)
 	@$(PYTHON) scripts/build.py native
 
 web:
@@ -66,6 +69,7 @@ demo: build
 test: test-rust test-python test-web
 
 test-rust:
+	@scripts/packages $(PROBES_PACKAGES)
 	$(CARGO_TEST) $(NAME)
 
 test-python: build

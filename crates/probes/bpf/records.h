@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
+// The records that programs put into the ring buffer, as src/decode.rs reads them: in host order, without
+// padding. Times are CLOCK_MONOTONIC ns, 0 for what did not happen.
+#pragma once
+
+enum kind { DISK_OP = 1, CPU_SLICE, SYSCALL, SYSCALL_PATH, URING_OP };
+
+// Flags of a disk_op, whatever the kernel's own numbers are.
+enum { FLAG_SYNC = 1, FLAG_META = 2, FLAG_FUA = 4, FLAG_PREFLUSH = 8, FLAG_AHEAD = 16 };
+
+struct disk_op {
+	__u32 kind;
+	__u32 dev; // kernel's dev_t of the whole disk: major << 20 | minor
+	__u64 queued;
+	__u64 issued;
+	__u64 completed;
+	__u64 pos;    // bytes from the start of the disk
+	__u32 length; // bytes
+	__u32 flags;
+	__u32 op; // enum req_op
+	__u32 merged;
+	__u32 failed;
+	__u32 tgid;
+	__u32 tid;
+	char comm[16];
+	__u32 reserved;
+};
+
+struct cpu_slice {
+	__u32 kind;
+	__u32 cpu;
+	__u64 start;
+	__u64 end;
+	__u32 tgid;
+	__u32 tid;
+	__u32 state; // task's state bits, include/linux/sched.h
+	__u32 preempted;
+};
+
+struct syscall {
+	__u32 kind;
+	__u32 nr;
+	__u64 start;
+	__u64 end;
+	__u32 tgid;
+	__u32 tid;
+	__u64 args[6];
+	__s64 ret;
+};
+
+#define PATH_MAX 4096
+
+// A path named by a call; comes before the call's own record, which has the same thread and start.
+struct syscall_path {
+	__u32 kind;
+	__u32 which; // 0 the first path among the arguments, 1 the second
+	__u64 start;
+	__u32 tgid;
+	__u32 tid;
+	char path[PATH_MAX]; // only what is used is sent, without the closing 0
+};
+
+struct uring_op {
+	__u32 kind;
+	__u32 opcode;
+	__u64 submitted;
+	__u64 completed;
+	__u64 user_data;
+	__s64 pos;    // -1: the file's own position, or none
+	__s64 length; // -1: not known
+	__s32 fd;     // -1: none or a registered file
+	__s32 result;
+	__u32 tgid;
+	__u32 tid;
+};

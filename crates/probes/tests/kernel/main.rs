@@ -1,0 +1,79 @@
+//! Known work, recorded in this kernel: what comes out must be what was done. It takes root; without, each test
+//! says on stderr that it was skipped.
+
+mod children;
+mod disk;
+mod limits;
+mod loop_device;
+mod sched;
+mod syscall;
+
+use std::time::Duration;
+
+use iotrail_probes::{Backend, CpuSlice, DiskOp, Event, Options, Probes, Syscall, UringOp};
+
+use children::Child;
+
+const BOTH: [Backend; 2] = [Backend::Bpf, Backend::Tracefs];
+
+/// What was recorded of a child, and what the system says it used.
+struct Recorded {
+    pid: u32,
+    events: Vec<Event>,
+    /// Events that the kernel left out; there was room for all.
+    unseen: u64,
+    cpu_ns: u64,
+}
+
+impl Recorded {
+    fn disk_ops(&self) -> Vec<&DiskOp> {
+        self.all(|event| if let Event::DiskOp(op) = event { Some(op) } else { None })
+    }
+
+    fn slices(&self) -> Vec<&CpuSlice> {
+        self.all(|event| if let Event::CpuSlice(slice) = event { Some(slice) } else { None })
+    }
+
+    fn calls(&self) -> Vec<&Syscall> {
+        self.all(|event| if let Event::Syscall(call) = event { Some(call) } else { None })
+    }
+
+    fn uring_ops(&self) -> Vec<&UringOp> {
+        self.all(|event| if let Event::UringOp(op) = event { Some(op) } else { None })
+    }
+
+    fn all<'a, T>(&'a self, pick: impl Fn(&'a Event) -> Option<&'a T>) -> Vec<&'a T> {
+        self.events.iter().filter_map(pick).collect()
+    }
+}
+
+/// Records a child that does `work`, from its first call to its end.
+fn record(options: &Options, work: impl FnOnce()) -> Recorded {
+    let mut probes = Probes::start(options).unwrap();
+    let child = Child::fork(work);
+    let pid = child.pid;
+    probes.add_target(pid).unwrap();
+    child.go();
+    let mut events = Vec::new();
+    let cpu_ns = loop {
+        probes.poll(Duration::from_millis(10), &mut |event| events.push(event)).unwrap();
+        if let Some(cpu_ns) = child.ended() {
+            break cpu_ns;
+        }
+    };
+    let dropped = probes.finish(&mut |event| events.push(event)).unwrap();
+    assert_eq!(dropped.full.iter().sum::<u64>(), 0, "{dropped:?}");
+    Recorded { pid, events, unseen: dropped.unseen, cpu_ns }
+}
+
+/// Whether this process may record; says so if not.
+fn permitted() -> bool {
+    const CAP_SYS_ADMIN: u64 = 21;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let capabilities = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap().trim();
+    let permitted = u64::from_str_radix(capabilities, 16).unwrap() >> CAP_SYS_ADMIN & 1 == 1;
+    if !permitted {
+        eprintln!("skipped: recording the kernel's events takes root");
+    }
+    permitted
+}

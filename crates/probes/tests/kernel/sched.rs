@@ -1,0 +1,115 @@
+//! CPU slices, with both backends.
+
+use std::fs;
+use std::time::Duration;
+
+use iotrail_probes::{Backend, CpuSlice, Left, Options, Scope};
+
+use crate::loop_device::{LoopDevice, access, accesses};
+use crate::{BOTH, Recorded, permitted, record};
+
+fn recorded(backend: Backend, work: impl FnOnce()) -> Recorded {
+    let recorded =
+        record(&Options { sched: Scope::Targets, backend: Some(backend), ..Options::default() }, work);
+    assert!(backend == Backend::Tracefs || recorded.unseen == 0, "{}", recorded.unseen);
+    for slice in recorded.slices() {
+        assert!(slice.start <= slice.end, "{backend:?} {slice:?}");
+    }
+    recorded
+}
+
+/// A process can be waited for before its last thread has left the CPU for good.
+fn last(slice: &CpuSlice) -> bool {
+    matches!(slice.left, Left::Ended | Left::Running)
+}
+
+/// Each switch that the kernel didn't show is one slice less.
+fn at_least(wanted: usize, found: usize, recorded: &Recorded) {
+    assert!(found + recorded.unseen as usize >= wanted, "{wanted} {found} {}", recorded.unseen);
+}
+
+/// This thread's CPU time, ns.
+fn cpu_time() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes into `time`.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+fn burn(ns: u64) {
+    let end = cpu_time() + ns;
+    while cpu_time() < end {}
+}
+
+/// Time that the hypervisor gave to others, of all CPUs, ns: it is in slices, but not in CPU times.
+fn stolen() -> u64 {
+    let stat = fs::read_to_string("/proc/stat").unwrap();
+    let ticks: u64 = stat.lines().next().unwrap().split_whitespace().nth(8).unwrap().parse().unwrap();
+    ticks * 10_000_000 // USER_HZ is 100
+}
+
+#[test]
+fn slices_add_up_to_the_cpu_time() {
+    if !permitted() {
+        return;
+    }
+    for backend in BOTH {
+        let before = stolen();
+        let recorded = recorded(backend, || {
+            let threads: Vec<_> = (0..3).map(|_| std::thread::spawn(|| burn(150_000_000))).collect();
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+        });
+        let slices = recorded.slices();
+        assert!(slices.iter().all(|slice| slice.pid == recorded.pid), "{backend:?}");
+        let found: u64 = slices.iter().map(|slice| slice.end - slice.start).sum();
+        let tolerance = (recorded.cpu_ns / 50).max(20_000_000) + (stolen() - before);
+        assert!(found <= recorded.cpu_ns + tolerance, "{backend:?} {found} {}", recorded.cpu_ns);
+        if recorded.unseen == 0 {
+            assert!(found + tolerance >= recorded.cpu_ns, "{backend:?} {found} {}", recorded.cpu_ns);
+        }
+        // Three threads and their maker.
+        at_least(4, slices.iter().filter(|slice| last(slice)).count(), &recorded);
+    }
+}
+
+#[test]
+fn why_a_thread_left() {
+    if !permitted() {
+        return;
+    }
+    for backend in BOTH {
+        let device = LoopDevice::new(8 << 20);
+        let file = device.open_direct();
+        let count = |slices: &[&CpuSlice], left| slices.iter().filter(|slice| slice.left == left).count();
+
+        let slept = recorded(backend, || (0..13).for_each(|_| std::thread::sleep(Duration::from_millis(1))));
+        at_least(13, count(&slept.slices(), Left::Sleep), &slept);
+
+        let waited = recorded(backend, || access(&file, &accesses(101, 8 << 20)));
+        at_least(1, count(&waited.slices(), Left::Disk), &waited);
+        at_least(1, waited.slices().into_iter().filter(|slice| last(slice)).count(), &waited);
+    }
+}
+
+#[test]
+fn children_are_followed() {
+    if !permitted() {
+        return;
+    }
+    for backend in BOTH {
+        let recorded = recorded(backend, || {
+            let children: Vec<_> = (0..5).map(|_| crate::Child::fork(|| burn(1_000_000))).collect();
+            for child in children {
+                child.go();
+                assert_eq!(child.wait(), 0);
+            }
+        });
+        let mut pids: Vec<_> =
+            recorded.slices().iter().filter(|slice| last(slice)).map(|slice| slice.pid).collect();
+        pids.sort();
+        pids.dedup();
+        // Five and their parent.
+        at_least(6, pids.len(), &recorded);
+        assert!(pids.len() <= 6, "{backend:?} {pids:?}");
+    }
+}
