@@ -82,6 +82,11 @@ int BPF_PROG(block_bio_queue, struct bio *bio)
 	__u32 opf = bio->bi_opf;
 	if (!wanted(disk_scope, task >> 32))
 		return 0;
+	struct queued *before = bpf_map_lookup_elem(&bios, &key);
+	if (before) {
+		count(UNSEEN);
+		send(&before->op, sizeof(before->op));
+	}
 	struct queued in = { .parts = 1 };
 	in.op = (struct disk_op){
 		.kind = DISK_OP,
@@ -98,7 +103,7 @@ int BPF_PROG(block_bio_queue, struct bio *bio)
 	};
 	bpf_get_current_comm(in.op.comm, sizeof(in.op.comm));
 	if (bpf_map_update_elem(&bios, &key, &in, BPF_ANY))
-		drop();
+		count(FULL);
 	return 0;
 }
 
@@ -118,7 +123,7 @@ int BPF_PROG(block_split, struct bio *part)
 	if (!in)
 		return 0;
 	if (bpf_map_update_elem(&parts, &key, &whole, BPF_ANY))
-		drop();
+		count(FULL);
 	else
 		__sync_fetch_and_add(&in->parts, 1);
 	return 0;

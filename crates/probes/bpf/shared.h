@@ -26,12 +26,18 @@ struct {
 	__uint(max_entries, 1 << 23);
 } ring SEC(".maps");
 
+enum loss {
+	FULL,	// no room in the ring or in a map
+	UNSEEN, // an end that must have been: what it ended began anew
+	LOSSES,
+};
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, LOSSES);
 	__type(key, __u32);
 	__type(value, __u64);
-} dropped SEC(".maps");
+} losses SEC(".maps");
 
 // Processes (tgid) recorded where a scope is TARGETS.
 struct {
@@ -41,12 +47,11 @@ struct {
 	__type(value, __u8);
 } targets SEC(".maps");
 
-static __always_inline void drop(void)
+static __always_inline void count(__u32 loss)
 {
-	__u32 zero = 0;
-	__u64 *count = bpf_map_lookup_elem(&dropped, &zero);
-	if (count)
-		(*count)++;
+	__u64 *counter = bpf_map_lookup_elem(&losses, &loss);
+	if (counter)
+		(*counter)++;
 }
 
 static __always_inline bool wanted(__u32 scope, __u32 tgid)
@@ -62,5 +67,5 @@ static __always_inline void send(void *record, __u64 size)
 	__u64 waiting = bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA);
 	__u64 flags = waiting >= wakeup_bytes ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
 	if (bpf_ringbuf_output(&ring, record, size, flags))
-		drop();
+		count(FULL);
 }

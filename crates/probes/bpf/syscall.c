@@ -94,6 +94,11 @@ int BPF_PROG(sys_enter, struct pt_regs *regs, long nr)
 	struct task_struct___x86 *current = (void *)bpf_get_current_task_btf();
 	if (BPF_CORE_READ(current, thread_info.status) & TS_COMPAT)
 		return 0;
+	struct inside *before = bpf_map_lookup_elem(&inside, &task);
+	if (before) {
+		count(UNSEEN);
+		send(&before->call, sizeof(before->call));
+	}
 	struct inside in = {
 		.call = {
 			.kind = SYSCALL,
@@ -107,7 +112,7 @@ int BPF_PROG(sys_enter, struct pt_regs *regs, long nr)
 	in.call.start = bpf_ktime_get_ns();
 	in.unread = send_paths(&in, 3);
 	if (bpf_map_update_elem(&inside, &task, &in, BPF_ANY))
-		drop();
+		count(FULL);
 	return 0;
 }
 

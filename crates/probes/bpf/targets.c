@@ -8,7 +8,7 @@ int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct 
 	__u8 set = 1;
 	if (from != to && bpf_map_lookup_elem(&targets, &from))
 		if (bpf_map_update_elem(&targets, &to, &set, BPF_ANY))
-			drop();
+			count(FULL);
 	return 0;
 }
 

@@ -116,7 +116,7 @@ int BPF_PROG(io_uring_submit_req, struct io_kiocb *req)
 	};
 	read_range(req, &op);
 	if (bpf_map_update_elem(&submitted, &key, &op, BPF_ANY))
-		drop();
+		count(FULL);
 	return 0;
 }
 

@@ -35,6 +35,10 @@ const DISK: &[&str] = &[
 const SCHED: &[&str] = &["sched_switch"];
 const SYSCALL: &[&str] = &["sys_exit", "sys_enter", "io_uring_complete", "io_uring_submit_req"];
 
+// enum loss of bpf/shared.h
+const FULL: u32 = 0;
+const UNSEEN: u32 = 1;
+
 /// The ring is read when so much of it is full, or when a poll times out.
 const WAKEUP_PART: u32 = 4;
 
@@ -53,7 +57,7 @@ pub struct Bpf {
     ring: RingBuf<MapData>,
     wakeup: Wakeup,
     targets: HashMap<MapData, u32, u8>,
-    dropped: PerCpuArray<MapData, u64>,
+    losses: PerCpuArray<MapData, u64>,
     in_flight: InFlight,
     decoder: Decoder,
     attached: Vec<&'static str>,
@@ -73,7 +77,7 @@ impl Bpf {
         let ring = RingBuf::try_from(take("ring")?)?;
         let wakeup = Wakeup::new(&ring)?;
         let targets = HashMap::try_from(take("targets")?)?;
-        let dropped = PerCpuArray::try_from(take("dropped")?)?;
+        let losses = PerCpuArray::try_from(take("losses")?)?;
         let in_flight = InFlight {
             bios: HashMap::try_from(take("bios")?)?,
             calls: HashMap::try_from(take("inside")?)?,
@@ -101,7 +105,7 @@ impl Bpf {
             program(&mut ebpf, name)?.attach()?;
         }
         let (decoder, sched) = (Decoder::default(), options.sched);
-        Ok(Bpf { ebpf, ring, wakeup, targets, dropped, in_flight, decoder, attached, sched })
+        Ok(Bpf { ebpf, ring, wakeup, targets, losses, in_flight, decoder, attached, sched })
     }
 
     pub fn add_target(&mut self, pid: u32) -> io::Result<()> {
@@ -123,27 +127,30 @@ impl Bpf {
     }
 
     pub fn dropped(&self) -> io::Result<Dropped> {
-        let full = self.dropped_by_cpu()?;
-        let unseen = self.attached.iter().map(|name| self.missed(name)).sum::<io::Result<u64>>()?;
-        Ok(Dropped { full, unseen })
+        self.lost(self.missed()?)
     }
 
-    fn dropped_by_cpu(&self) -> io::Result<Vec<u64>> {
-        Ok(self.dropped.get(&0, 0).map_err(io::Error::other)?.to_vec())
+    fn lost(&self, missed: u64) -> io::Result<Dropped> {
+        let by_cpu = |loss| self.losses.get(&loss, 0).map_err(io::Error::other);
+        Ok(Dropped { full: by_cpu(FULL)?.to_vec(), unseen: missed + by_cpu(UNSEEN)?.iter().sum::<u64>() })
     }
 
     /// How often the kernel left out a program because it ran on that CPU already.
-    fn missed(&self, name: &str) -> io::Result<u64> {
-        let program = self.ebpf.program(name).ok_or(io::ErrorKind::NotFound)?;
-        let fd = program.fd().map_err(io::Error::other)?.as_fd().as_raw_fd();
-        let info = fs::read_to_string(format!("/proc/self/fdinfo/{fd}"))?;
-        let count = info.lines().find_map(|line| line.strip_prefix("recursion_misses:"));
-        Ok(count.and_then(|count| count.trim().parse().ok()).unwrap_or(0))
+    fn missed(&self) -> io::Result<u64> {
+        let mut missed = 0;
+        for name in &self.attached {
+            let program = self.ebpf.program(name).ok_or(io::ErrorKind::NotFound)?;
+            let fd = program.fd().map_err(io::Error::other)?.as_fd().as_raw_fd();
+            let info = fs::read_to_string(format!("/proc/self/fdinfo/{fd}"))?;
+            let count = info.lines().find_map(|line| line.strip_prefix("recursion_misses:"));
+            missed += count.and_then(|count| count.trim().parse().ok()).unwrap_or(0);
+        }
+        Ok(missed)
     }
 
     pub fn finish(mut self, sink: &mut dyn FnMut(Event)) -> io::Result<Dropped> {
         // Only programs that are loaded can say what they missed.
-        let Dropped { unseen, .. } = self.dropped()?;
+        let missed = self.missed()?;
         for name in &self.attached {
             program(&mut self.ebpf, name)
                 .and_then(|program| Ok(program.unload()?))
@@ -167,7 +174,7 @@ impl Bpf {
                 sink(Event::CpuSlice(CpuSlice { start, end, cpu, pid, tid, left }));
             }
         }
-        Ok(Dropped { full: self.dropped_by_cpu()?, unseen })
+        self.lost(missed)
     }
 }
 

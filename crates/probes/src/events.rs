@@ -21,7 +21,7 @@ pub struct DiskOp {
     /// When the device's driver took the request that it is in, or the first of them. None: not yet; or a
     /// device without requests (dm, md, zram); or a flush, which the kernel issues once for all that wait.
     pub issued: Option<u64>,
-    /// None: not before the recording ended.
+    /// None: not before the recording ended, or not seen ([`Dropped`](crate::Dropped)).
     pub completed: Option<u64>,
     /// The whole disk, also where a partition was addressed.
     pub dev: Dev,
@@ -111,7 +111,7 @@ pub enum Left {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Syscall {
     pub start: u64,
-    /// None: not before the recording ended.
+    /// None: not before the recording ended, or not seen.
     pub end: Option<u64>,
     pub pid: u32,
     pub tid: u32,

@@ -94,9 +94,8 @@ impl Default for Options {
 pub struct Dropped {
     /// For each possible CPU: no room in the buffer, or for one more operation in flight.
     pub full: Vec<u64>,
-    /// Events that the kernel left out before there was a buffer: eBPF programs interrupted by an event of their
-    /// own, which don't nest; for tracefs, switches that must have been there by those that were. Not known per
-    /// CPU.
+    /// Events that the kernel didn't show: an eBPF program is not interrupted by its own event; and ends of I/Os
+    /// and calls, and switches, that must have been by what came after. Not known per CPU.
     pub unseen: u64,
 }
 

@@ -6,7 +6,7 @@ use iotrail_probes::{Backend, Options, Probes, Scope};
 
 use crate::children::Child;
 use crate::loop_device::{LoopDevice, access, accesses};
-use crate::{permitted, syscall};
+use crate::{alone, permitted, syscall};
 
 const COUNT: usize = 1009;
 
@@ -16,6 +16,7 @@ fn what_a_full_ring_drops_is_counted() {
         return;
     }
     let options = Options { buffer_bytes: 4096, ..syscall::options() };
+    let _alone = alone();
     let mut probes = Probes::start(&options).unwrap();
     let child = Child::fork(|| {
         for n in 0..COUNT {
@@ -45,6 +46,7 @@ fn what_full_pages_drop_is_counted() {
         backend: Some(Backend::Tracefs),
         ..Options::default()
     };
+    let _alone = alone();
     let mut probes = Probes::start(&options).unwrap();
     let child = Child::fork(|| access(&file, &accesses(COUNT as u64, 8 << 20)));
     probes.add_target(child.pid).unwrap();

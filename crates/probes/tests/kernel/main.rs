@@ -8,6 +8,7 @@ mod loop_device;
 mod sched;
 mod syscall;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use iotrail_probes::{Backend, CpuSlice, DiskOp, Event, Options, Probes, Syscall, UringOp};
@@ -49,6 +50,7 @@ impl Recorded {
 
 /// Records a child that does `work`, from its first call to its end.
 fn record(options: &Options, work: impl FnOnce()) -> Recorded {
+    let _alone = alone();
     let mut probes = Probes::start(options).unwrap();
     let child = Child::fork(work);
     let pid = child.pid;
@@ -64,6 +66,13 @@ fn record(options: &Options, work: impl FnOnce()) -> Recorded {
     let dropped = probes.finish(&mut |event| events.push(event)).unwrap();
     assert_eq!(dropped.full.iter().sum::<u64>(), 0, "{dropped:?}");
     Recorded { pid, events, unseen: dropped.unseen, cpu_ns }
+}
+
+/// Until it is dropped no other test records. On virtual machines the kernel was seen to leave out events of one
+/// recorder for a while, on one CPU, when another began or ended.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether this process may record; says so if not.

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::children::Child;
 use crate::loop_device::{LoopDevice, access_by_ring, accesses, run};
-use crate::{permitted, record};
+use crate::{alone, permitted, record};
 
 pub fn options() -> Options {
     Options { syscall: Scope::Targets, backend: Some(Backend::Bpf), ..Options::default() }
@@ -64,6 +64,7 @@ fn a_call_under_way_is_given_at_the_end() {
     if !permitted() {
         return;
     }
+    let _alone = alone();
     let mut probes = Probes::start(&options()).unwrap();
     let (empty, tell) = io::pipe().unwrap();
     let child = Child::fork(|| {
