@@ -45,7 +45,7 @@ def run(command: list[str], cwd: Path = ROOT, capture: bool = False) -> str:
 
 def native() -> None:
     """Build the binary and the preload library, optimised: tests, demo and bench use the same files."""
-    # --examples (there are none) makes cargo choose the features that tests need too, so that `make test`
+    # --examples (one small tool) makes cargo choose the features that tests need too, so that `make test`
     # finds all dependencies compiled. See docs/decisions/0002-tests-use-release-dependencies.md.
     targets = ["--workspace", "--bins", "--lib", "--examples"]
     command = [

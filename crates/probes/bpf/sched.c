@@ -24,7 +24,10 @@ int BPF_PROG(sched_switch, bool preempted, struct task_struct *prev, struct task
 	struct running *here = bpf_map_lookup_elem(&running, &zero);
 	if (!here)
 		return 0;
-	// Thread 0 is the idle task. Of one whose start was not seen there is no slice.
+	// Of one whose start was not seen there is no slice.
+	if (here->since && here->tid != prev->pid)
+		count(UNSEEN);
+	// Thread 0 is the idle task.
 	if (prev->pid && here->tid == prev->pid && wanted(sched_scope, prev->tgid)) {
 		struct cpu_slice slice = {
 			.kind = CPU_SLICE,

@@ -160,3 +160,129 @@ fn uring_op(mut fields: Fields) -> Option<UringOp> {
 fn time(ns: u64) -> Option<u64> {
     (ns != 0).then_some(ns)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Records of Linux 6.18: `dd` reading 64 KiB past the cache, `sh`, `mv`, fio with io_uring.
+    const READ: &str = "010000000000e00f5a5403a24d0e0000479b03a24d0e0000376c07a24d0e0000000080872f0000000000010001000000\
+        0000000000000000000000003a5000003a5000006464000000000000000000000000000000000000";
+    const SLICE: &str = "0200000000000000dbbc10a14d0e0000b0831fa14d0e000037500000375000000221000000000000";
+    const FROM: &str = "040000000000000066a8d0a14d0e000039500000395000002f746d702f70742e696d67";
+    const TO: &str = "040000000100000066a8d0a14d0e000039500000395000002f746d702f7074322e696d67";
+    const RENAME: &str = "030000003c01000066a8d0a14d0e0000a378d1a14d0e000039500000395000009cffffff00000000620a2aabff7f0000\
+        9cffffff000000006e0a2aabff7f0000010000000000000000000000000000000000000000000000";
+    const RING: &str = "0500000016000000dd3cb78e4e0e00004cc1d48f4e0e0000c0f03b1cfd5500000000000000000000001000000000000007000000\
+        00100000d4500000d4500000";
+
+    fn bytes(hex: &str) -> Vec<u8> {
+        (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
+    }
+
+    fn decode(hex: &str) -> Option<Event> {
+        Decoder::default().decode(&bytes(hex))
+    }
+
+    #[test]
+    fn a_disk_op() {
+        let wanted = DiskOp {
+            queued: 15_726_593_397_850,
+            issued: Some(15_726_593_416_007),
+            completed: Some(15_726_593_666_103),
+            dev: Dev { major: 254, minor: 0 },
+            op: Op::Read,
+            pos: 204_136_775_680,
+            length: 65536,
+            flags: Flags { sync: true, ..Flags::default() },
+            merged: false,
+            failed: false,
+            pid: 20538,
+            tid: 20538,
+            comm: "dd".to_owned(),
+        };
+        assert_eq!(decode(READ), Some(Event::DiskOp(wanted)));
+    }
+
+    #[test]
+    fn a_slice() {
+        let (start, end) = (15_726_577_499_355, 15_726_578_467_760);
+        let wanted = CpuSlice { start, end, cpu: 0, pid: 20535, tid: 20535, left: Left::Disk };
+        assert_eq!(decode(SLICE), Some(Event::CpuSlice(wanted)));
+    }
+
+    #[test]
+    fn states() {
+        assert_eq!(left(0, false), Left::Runnable);
+        assert_eq!(left(1, true), Left::Runnable, "on its way to sleep, but it was made to go");
+        assert_eq!(left(0x1, false), Left::Sleep);
+        assert_eq!(left(0x402, false), Left::Sleep, "TASK_IDLE");
+        assert_eq!(left(0x102, false), Left::Disk, "TASK_KILLABLE");
+        assert_eq!(left(0x4, false), Left::Sleep, "stopped");
+        assert_eq!(left(0x80, false), Left::Ended);
+    }
+
+    #[test]
+    fn a_call_gets_its_paths() {
+        let mut decoder = Decoder::default();
+        assert_eq!(decoder.decode(&bytes(FROM)), None);
+        assert_eq!(decoder.decode(&bytes(TO)), None);
+        let Some(Event::Syscall(call)) = decoder.decode(&bytes(RENAME)) else { panic!() };
+        assert_eq!(
+            (call.path.unwrap(), call.path2.unwrap()),
+            (b"/tmp/pt.img".into(), b"/tmp/pt2.img".into())
+        );
+        assert_eq!((call.nr, call.pid, call.tid, call.ret), (316, 20537, 20537, 0));
+        assert_eq!((call.start, call.end), (15_726_590_077_030, Some(15_726_590_130_339)));
+        assert_eq!(call.args, [0xffff_ff9c, 0x7fff_ab2a_0a62, 0xffff_ff9c, 0x7fff_ab2a_0a6e, 1, 0]);
+        assert!(decoder.paths.is_empty());
+    }
+
+    #[test]
+    fn paths_of_a_dropped_call_are_not_the_next_ones() {
+        let mut decoder = Decoder::default();
+        decoder.decode(&bytes(FROM));
+        let mut later = bytes(RENAME);
+        later[8] += 1;
+        let Some(Event::Syscall(call)) = decoder.decode(&later) else { panic!() };
+        assert_eq!((call.path, call.path2), (None, None));
+    }
+
+    #[test]
+    fn waiting_paths_are_bounded() {
+        let mut decoder = Decoder::default();
+        let mut record = bytes(FROM);
+        for tid in 0..=MOST_WAITING as u32 {
+            record[20..24].copy_from_slice(&tid.to_ne_bytes());
+            decoder.decode(&record);
+        }
+        assert_eq!(decoder.paths.len(), MOST_WAITING);
+    }
+
+    #[test]
+    fn a_request_on_a_ring() {
+        let wanted = UringOp {
+            submitted: 15_730_564_611_293,
+            completed: Some(15_730_583_322_956),
+            opcode: 22,
+            fd: Some(7),
+            pos: Some(0),
+            length: Some(4096),
+            result: 4096,
+            user_data: 0x55fd_1c3b_f0c0,
+            pid: 20692,
+            tid: 20692,
+        };
+        assert_eq!(decode(RING), Some(Event::UringOp(wanted)));
+    }
+
+    #[test]
+    fn unknown_and_cut_off() {
+        assert_eq!(decode("09000000"), None);
+        assert_eq!(decode(""), None);
+        for hex in [READ, SLICE, RENAME, RING] {
+            // The last word of a disk op is unused.
+            assert_eq!(decode(&hex[..hex.len() - 10]), None, "{hex}");
+        }
+    }
+}

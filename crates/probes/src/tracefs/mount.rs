@@ -101,3 +101,37 @@ fn remove_stale(instances: &Path) -> io::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instances_go_with_their_recorder() {
+        let Ok(root) = Root::find() else {
+            return eprintln!("skipped: tracefs takes root");
+        };
+        let instances = root.path.join("instances");
+        // No pid is as large (/proc/sys/kernel/pid_max is at most 2^22).
+        let stale = instances.join(format!("{PREFIX}999999999-0"));
+        if fs::create_dir(&stale).is_err() {
+            return eprintln!("skipped: tracefs takes root");
+        }
+        let first = Instance::create(&root).unwrap();
+        let second = Instance::create(&root).unwrap();
+        assert!(!stale.exists(), "it was left by a recorder that is gone");
+        assert!(first.path.exists() && second.path.exists() && first.path != second.path);
+        let path = first.path.clone();
+        drop(first);
+        assert!(!path.exists() && second.path.exists());
+    }
+
+    #[test]
+    fn a_setting_it_does_not_have_is_named() {
+        let Ok(instance) = Root::find().and_then(|root| Instance::create(&root)) else {
+            return eprintln!("skipped: tracefs takes root");
+        };
+        let error = instance.write("trace_clock", "sundial").unwrap_err().to_string();
+        assert!(error.contains("sundial") && error.contains("trace_clock"), "{error}");
+    }
+}

@@ -130,3 +130,81 @@ fn request(format: &Format, record: &[u8]) -> Option<(Request, Flags)> {
     let dev = Dev::from_kernel(number("dev")? as u32);
     Some((Request { dev, op, pos: number("sector")? * SECTOR, length }, flags))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::events::Op;
+
+    /// Fields as `name offset size`, of Linux 6.18.
+    fn format(kind: Kind, id: u16, fields: &[(&str, usize, usize)]) -> (u16, (Kind, Format)) {
+        let fields = fields.iter().map(|(name, offset, size)| {
+            format!("\tfield:int {name};\toffset:{offset};\tsize:{size};\tsigned:0;\n")
+        });
+        let text = format!("ID: {id}\nformat:\n{}", fields.collect::<String>());
+        (id, (kind, Format::parse(&text).unwrap()))
+    }
+
+    fn catalog() -> Catalog {
+        let pid = ("common_pid", 4, 4);
+        let place = [("dev", 8, 4), ("sector", 16, 8), ("nr_sector", 24, 4)];
+        let formats = [
+            format(Kind::Queue, 2097, &[&[pid, ("rwbs", 28, 10), ("comm", 38, 16)], &place[..]].concat()),
+            format(
+                Kind::RequestComplete,
+                2107,
+                &[&[pid, ("error", 28, 4), ("rwbs", 34, 10)], &place[..]].concat(),
+            ),
+            format(Kind::Switch, 372, &[("prev_pid", 24, 4), ("prev_state", 32, 8), ("next_pid", 56, 4)]),
+            format(Kind::Fork, 366, &[("parent_pid", 12, 4), ("child_pid", 20, 4)]),
+        ];
+        Catalog { formats: formats.into(), names: Vec::new() }
+    }
+
+    fn decode(hex: &str) -> Option<Seen> {
+        let bytes: Vec<u8> =
+            (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect();
+        catalog().decode(&bytes)
+    }
+
+    // Records of `dd` reading 64 KiB past the cache.
+
+    #[test]
+    fn queued() {
+        let dev = Dev { major: 254, minor: 0 };
+        let request = Request { dev, op: Op::Read, pos: 204_136_775_680, length: 65536 };
+        let flags = Flags { sync: true, ..Flags::default() };
+        let hex = "31080000d85800000000e00f0000000000c0c317000000008000000052530000000000000000646400000000000000000000\
+            000000000000";
+        assert_eq!(decode(hex), Some(Seen::Queued { tid: 22744, request, flags, comm: "dd".to_owned() }));
+        assert_eq!(decode(&hex[..80]), None, "cut off");
+    }
+
+    #[test]
+    fn completed() {
+        let dev = Dev { major: 7, minor: 0 };
+        let request = Request { dev, op: Op::Write, pos: 0xd9b0 * SECTOR, length: 4096 };
+        let hex = "3b0810000e0000000000700000000000b0d90000000000000800000000000000044057530000000000000000300001000000\
+            0000";
+        assert_eq!(decode(hex), Some(Seen::Completed { request, error: 0, issued: true }));
+    }
+
+    #[test]
+    fn switched() {
+        let hex = "74010102d858000064640000000000000000000000000000d8580000780000000200000000000000696f747261696c2d6e61\
+            7469766500009f58000078000000";
+        assert_eq!(decode(hex), Some(Seen::Switched { tid: 22744, state: 2, next: 22687 }));
+    }
+
+    #[test]
+    fn forked() {
+        let hex = "6e010000d758000018000600d75800001e000600d858000070726f62650070726f626500";
+        assert_eq!(decode(hex), Some(Seen::Forked { parent: 22743, child: 22744 }));
+    }
+
+    #[test]
+    fn others() {
+        assert_eq!(decode("ffff0000"), None);
+        assert_eq!(decode("31"), None);
+    }
+}

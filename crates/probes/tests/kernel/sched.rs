@@ -8,10 +8,9 @@ use iotrail_probes::{Backend, CpuSlice, Left, Options, Scope};
 use crate::loop_device::{LoopDevice, access, accesses};
 use crate::{BOTH, Recorded, permitted, record};
 
-fn recorded(backend: Backend, work: impl FnOnce()) -> Recorded {
+fn recorded(backend: Backend, work: impl Fn()) -> Recorded {
     let recorded =
         record(&Options { sched: Scope::Targets, backend: Some(backend), ..Options::default() }, work);
-    assert!(backend == Backend::Tracefs || recorded.unseen == 0, "{}", recorded.unseen);
     for slice in recorded.slices() {
         assert!(slice.start <= slice.end, "{backend:?} {slice:?}");
     }
