@@ -61,11 +61,15 @@ static __always_inline bool wanted(__u32 scope, __u32 tgid)
 	return scope == ALL || bpf_map_lookup_elem(&targets, &tgid);
 }
 
-// Waking the reader costs more than the record: it polls, and is woken early only if much waits.
+// More than the longest record, so that one falls into the span.
+#define WAKEUP_SPAN 8192
+
+// Waking the reader costs more than the record: it polls, and is woken early only when what waits grows past a
+// bound, not by each record until it has read them.
 static __always_inline void send(void *record, __u64 size)
 {
 	__u64 waiting = bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA);
-	__u64 flags = waiting >= wakeup_bytes ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+	__u64 flags = waiting - wakeup_bytes < WAKEUP_SPAN ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
 	if (bpf_ringbuf_output(&ring, record, size, flags))
 		count(FULL);
 }

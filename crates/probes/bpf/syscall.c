@@ -31,12 +31,13 @@ struct {
 } calls SEC(".maps");
 
 struct inside {
-	struct syscall call;
-	__u32 unread; // bits of paths that could not be read at its start
+	struct syscall call; // the one the thread is in, or, if its start is 0, was in last
+	__u32 unread;	     // bits of paths that could not be read at its start
 	__u32 form;
 };
 
-// Threads (tgid << 32 | tid) inside a call.
+// By thread (tgid << 32 | tid). It stays until the thread ends: to insert and delete one for each call would
+// cost more than all the rest.
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1 << 14);
@@ -83,54 +84,72 @@ static __always_inline __u32 send_paths(struct inside *in, __u32 which)
 	return unread;
 }
 
+// The thread's place, made if its calls are wanted.
+static __always_inline struct inside *place(__u64 task)
+{
+	struct inside *in = bpf_map_lookup_elem(&inside, &task);
+	if (in || !wanted(syscall_scope, task >> 32))
+		return in;
+	struct inside fresh = { .call = { .kind = SYSCALL, .tgid = task >> 32, .tid = task } };
+	if (bpf_map_update_elem(&inside, &task, &fresh, BPF_ANY))
+		count(FULL);
+	return bpf_map_lookup_elem(&inside, &task);
+}
+
 SEC("tp_btf/sys_enter")
 int BPF_PROG(sys_enter, struct pt_regs *regs, long nr)
 {
 	__u64 task = bpf_get_current_pid_tgid();
 	__u32 key = nr;
 	__u32 *form = bpf_map_lookup_elem(&calls, &key);
-	if (!form || !*form || !wanted(syscall_scope, task >> 32))
+	if (!form || !*form)
 		return 0;
 	struct task_struct___x86 *current = (void *)bpf_get_current_task_btf();
-	if (BPF_CORE_READ(current, thread_info.status) & TS_COMPAT)
+	if (current->thread_info.status & TS_COMPAT)
 		return 0;
-	struct inside *before = bpf_map_lookup_elem(&inside, &task);
-	if (before) {
+	struct inside *in = place(task);
+	if (!in)
+		return 0;
+	struct syscall *call = &in->call;
+	if (call->start) {
 		count(UNSEEN);
-		send(&before->call, sizeof(before->call));
+		send(call, sizeof(*call));
 	}
-	struct inside in = {
-		.call = {
-			.kind = SYSCALL,
-			.nr = nr,
-			.tgid = task >> 32,
-			.tid = task,
-			.args = { regs->di, regs->si, regs->dx, regs->r10, regs->r8, regs->r9 },
-		},
-		.form = *form,
-	};
-	in.call.start = bpf_ktime_get_ns();
-	in.unread = send_paths(&in, 3);
-	if (bpf_map_update_elem(&inside, &task, &in, BPF_ANY))
-		count(FULL);
+	call->nr = nr;
+	call->args[0] = regs->di;
+	call->args[1] = regs->si;
+	call->args[2] = regs->dx;
+	call->args[3] = regs->r10;
+	call->args[4] = regs->r8;
+	call->args[5] = regs->r9;
+	in->form = *form;
+	call->start = bpf_ktime_get_ns();
+	in->unread = *form == WANTED ? 0 : send_paths(in, 3);
 	return 0;
 }
 
 SEC("tp_btf/sys_exit")
 int BPF_PROG(sys_exit, struct pt_regs *regs, long ret)
 {
-	__u64 now = bpf_ktime_get_ns();
 	__u64 task = bpf_get_current_pid_tgid();
 	struct inside *in = bpf_map_lookup_elem(&inside, &task);
-	if (!in)
+	if (!in || !in->call.start)
 		return 0;
+	in->call.end = bpf_ktime_get_ns();
+	in->call.ret = ret;
 	// A path on a page never touched before can't be read at the start of the call. By now the kernel
 	// has touched it.
 	if (in->unread)
 		send_paths(in, in->unread);
-	in->call.end = now;
-	in->call.ret = ret;
 	send(&in->call, sizeof(in->call));
-	bpf_map_delete_elem(&inside, &task);
+	in->call.start = in->call.end = in->call.ret = 0;
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(sched_process_exit, struct task_struct *task)
+{
+	__u64 key = (__u64)task->tgid << 32 | (__u32)task->pid;
+	bpf_map_delete_elem(&inside, &key);
 	return 0;
 }

@@ -1,4 +1,5 @@
-//! Prints the kernel's events of a command as JSON lines: `probe [--tracefs] [--all] -- CMD ARGUMENT…`, as root.
+//! Prints the kernel's events of a command as JSON lines: `probe [--tracefs] [--all] [--count] -- CMD ARGUMENT…`, as
+//! root. With `--count` only their number, to measure what recording costs.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -19,7 +20,7 @@ fn main() -> ExitCode {
 
 fn run() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let usage = "usage: probe [--tracefs] [--all] -- CMD ARGUMENT…";
+    let usage = "usage: probe [--tracefs] [--all] [--count] -- CMD ARGUMENT…";
     let (flags, command) =
         arguments.split_at(arguments.iter().position(|argument| argument == "--").ok_or(usage)?);
     let given = |flag: &str| flags.iter().any(|given| given == flag);
@@ -42,7 +43,12 @@ fn run() -> Result<(), Box<dyn Error>> {
     unsafe { libc::kill(pid as i32, libc::SIGCONT) };
 
     let mut out = io::stdout().lock();
+    let mut events = 0;
     let mut print = |event: Event| {
+        events += 1;
+        if given("--count") {
+            return;
+        }
         let line = serde_json::to_string(&event).expect("events have string keys only");
         _ = writeln!(out, "{line}");
     };
@@ -50,6 +56,6 @@ fn run() -> Result<(), Box<dyn Error>> {
         probes.poll(Duration::from_millis(100), &mut print)?;
     }
     let dropped = probes.finish(&mut print)?;
-    eprintln!("probe: dropped {dropped:?}");
+    eprintln!("probe: {events} events, lost {dropped:?}");
     Ok(())
 }

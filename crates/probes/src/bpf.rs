@@ -1,10 +1,9 @@
 //! The eBPF programs: loaded, attached, and their records read.
 
 use std::error::Error;
-use std::fs;
-use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
+use std::{fs, io, iter};
 
 use aya::maps::{Array, HashMap, MapData, PerCpuArray, RingBuf};
 use aya::programs::BtfTracePoint;
@@ -12,7 +11,6 @@ use aya::{Btf, Ebpf, EbpfLoader, include_bytes_aligned};
 
 use crate::calls::{CALLS, form};
 use crate::decode::Decoder;
-use crate::error::one_line;
 use crate::events::{CpuSlice, Event, Left};
 use crate::{Dropped, Options, Scope, now};
 
@@ -33,7 +31,8 @@ const DISK: &[&str] = &[
     "block_bio_queue",
 ];
 const SCHED: &[&str] = &["sched_switch"];
-const SYSCALL: &[&str] = &["sys_exit", "sys_enter", "io_uring_complete", "io_uring_submit_req"];
+const SYSCALL: &[&str] =
+    &["sched_process_exit", "sys_exit", "sys_enter", "io_uring_complete", "io_uring_submit_req"];
 
 // enum loss of bpf/shared.h
 const FULL: u32 = 0;
@@ -217,6 +216,22 @@ fn values<const N: usize>(map: &HashMap<MapData, u64, [u8; N]>) -> impl Iterator
 fn running_since(value: &[u8; 16]) -> (u64, u32, u32) {
     let number = u128::from_ne_bytes(*value);
     (number as u64, (number >> 64) as u32, (number >> 96) as u32)
+}
+
+/// An error and what caused it, on one line: what a verifier has to say takes thousands. What the kernel doesn't
+/// permit is said without the detour.
+fn one_line(error: &(dyn Error + 'static)) -> String {
+    let causes = || iter::successors(Some(error), |&error| error.source());
+    let denied = |cause: &io::Error| cause.kind() == io::ErrorKind::PermissionDenied;
+    if let Some(cause) = causes().filter_map(|cause| cause.downcast_ref()).find(|cause| denied(cause)) {
+        return cause.to_string();
+    }
+    let mut lines: Vec<String> = causes()
+        .map(|cause| cause.to_string().lines().next().unwrap_or_default().trim().to_owned())
+        .collect();
+    // Most messages of aya repeat their cause.
+    lines.dedup_by(|cause, error| error.contains(cause.as_str()));
+    lines.join(": ")
 }
 
 /// Waits for the programs to wake the reader. Edge-triggered: any record that waits would end a plain poll.

@@ -137,7 +137,8 @@ fn left(state: u32, preempted: bool) -> Left {
 }
 
 fn syscall(mut fields: Fields) -> Option<Syscall> {
-    let (nr, start, end) = (fields.u32()?, fields.u64()?, time(fields.u64()?));
+    // In the map of threads: the one that it was in last.
+    let (nr, start, end) = (fields.u32()?, time(fields.u64()?)?, time(fields.u64()?));
     let (pid, tid) = (fields.u32()?, fields.u32()?);
     let mut args = [0; 6];
     for arg in &mut args {
@@ -279,6 +280,8 @@ mod tests {
     #[test]
     fn unknown_and_cut_off() {
         assert_eq!(decode("09000000"), None);
+        let in_no_call = RENAME.replacen("66a8d0a14d0e0000", "0000000000000000", 1);
+        assert_eq!(decode(&in_no_call), None);
         assert_eq!(decode(""), None);
         for hex in [READ, SLICE, RENAME, RING] {
             // The last word of a disk op is unused.

@@ -41,6 +41,9 @@ pub use crate::events::{CpuSlice, Dev, DiskOp, Event, Flags, Left, Op, Syscall, 
 use crate::bpf::Bpf;
 use crate::tracefs::Tracefs;
 
+/// Whether this build has eBPF programs: it has, unless clang or libbpf's headers were missing.
+pub const HAS_EBPF: bool = cfg!(ebpf);
+
 /// Whose events a source gives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scope {

@@ -11,11 +11,28 @@ mod syscall;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use iotrail_probes::{Backend, CpuSlice, DiskOp, Event, Options, Probes, Syscall, UringOp};
+use iotrail_probes::{Backend, CpuSlice, DiskOp, Event, HAS_EBPF, Options, Probes, Syscall, UringOp};
 
 use children::Child;
 
-const BOTH: [Backend; 2] = [Backend::Bpf, Backend::Tracefs];
+/// The backends to test; none, and a word on stderr, where this process may not record.
+fn backends() -> Vec<Backend> {
+    let mut backends = Vec::new();
+    if permitted() {
+        backends.push(Backend::Tracefs);
+    }
+    if ebpf_permitted() {
+        backends.push(Backend::Bpf);
+    }
+    backends
+}
+
+fn ebpf_permitted() -> bool {
+    if !HAS_EBPF {
+        eprintln!("skipped: built without eBPF programs");
+    }
+    HAS_EBPF && permitted()
+}
 
 /// What was recorded of a child, and what the system says it used.
 struct Recorded {

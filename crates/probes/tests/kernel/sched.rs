@@ -6,7 +6,7 @@ use std::time::Duration;
 use iotrail_probes::{Backend, CpuSlice, Left, Options, Scope};
 
 use crate::loop_device::{LoopDevice, access, accesses};
-use crate::{BOTH, Recorded, permitted, record};
+use crate::{Recorded, backends, record};
 
 fn recorded(backend: Backend, work: impl Fn()) -> Recorded {
     let recorded =
@@ -49,10 +49,7 @@ fn stolen() -> u64 {
 
 #[test]
 fn slices_add_up_to_the_cpu_time() {
-    if !permitted() {
-        return;
-    }
-    for backend in BOTH {
+    for backend in backends() {
         let before = stolen();
         let recorded = recorded(backend, || {
             let threads: Vec<_> = (0..3).map(|_| std::thread::spawn(|| burn(150_000_000))).collect();
@@ -73,10 +70,7 @@ fn slices_add_up_to_the_cpu_time() {
 
 #[test]
 fn why_a_thread_left() {
-    if !permitted() {
-        return;
-    }
-    for backend in BOTH {
+    for backend in backends() {
         let device = LoopDevice::new(8 << 20);
         let file = device.open_direct();
         let count = |slices: &[&CpuSlice], left| slices.iter().filter(|slice| slice.left == left).count();
@@ -92,10 +86,7 @@ fn why_a_thread_left() {
 
 #[test]
 fn children_are_followed() {
-    if !permitted() {
-        return;
-    }
-    for backend in BOTH {
+    for backend in backends() {
         let recorded = recorded(backend, || {
             let children: Vec<_> = (0..5).map(|_| crate::Child::fork(|| burn(1_000_000))).collect();
             for child in children {

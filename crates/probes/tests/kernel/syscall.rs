@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::children::Child;
 use crate::loop_device::{LoopDevice, access_by_ring, accesses, run};
-use crate::{alone, permitted, record};
+use crate::{alone, ebpf_permitted, record};
 
 pub fn options() -> Options {
     Options { syscall: Scope::Targets, backend: Some(Backend::Bpf), ..Options::default() }
@@ -19,7 +19,7 @@ pub fn options() -> Options {
 
 #[test]
 fn calls_of_a_static_program() {
-    if !permitted() {
+    if !ebpf_permitted() {
         return;
     }
     let folder = TempDir::new().unwrap();
@@ -61,7 +61,7 @@ fn calls_of_a_static_program() {
 
 #[test]
 fn a_call_under_way_is_given_at_the_end() {
-    if !permitted() {
+    if !ebpf_permitted() {
         return;
     }
     let _alone = alone();
@@ -86,7 +86,7 @@ fn a_call_under_way_is_given_at_the_end() {
 
 #[test]
 fn requests_on_a_ring() {
-    if !permitted() {
+    if !ebpf_permitted() {
         return;
     }
     const COUNT: u64 = 1009;
