@@ -73,3 +73,25 @@ pub fn form(paths: &[u32]) -> u32 {
     let nibbles = paths.iter().enumerate().map(|(which, place)| (place + 1) << (4 * (which + 1)));
     1 | nibbles.sum::<u32>()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_in_nibbles() {
+        assert_eq!(form(&[]), 0x001);
+        assert_eq!(form(&[0]), 0x011);
+        assert_eq!(form(&[1, 3]), 0x421);
+    }
+
+    #[test]
+    fn every_call_is_one_the_programs_have_room_for() {
+        const MOST_CALLS: i64 = 1024; // bpf/syscall.c
+        for (n, (nr, paths)) in CALLS.iter().enumerate() {
+            assert!((0..MOST_CALLS).contains(nr), "{nr}");
+            assert!(paths.len() <= 2 && paths.iter().all(|&place| place < 6), "{nr}");
+            assert!(CALLS[..n].iter().all(|(other, _)| other != nr), "{nr} is there twice");
+        }
+    }
+}
