@@ -15,6 +15,12 @@ struct {
 	__type(value, struct running);
 } running SEC(".maps");
 
+// Thread 0 is the idle task.
+static __always_inline bool recorded(__u32 tid, __u32 tgid)
+{
+	return tid && wanted(sched_scope, tgid);
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(sched_switch, bool preempted, struct task_struct *prev, struct task_struct *next,
 	     unsigned int prev_state)
@@ -24,11 +30,13 @@ int BPF_PROG(sched_switch, bool preempted, struct task_struct *prev, struct task
 	struct running *here = bpf_map_lookup_elem(&running, &zero);
 	if (!here)
 		return 0;
-	// Of one whose start was not seen there is no slice.
-	if (here->since && here->tid != prev->pid)
-		count(UNSEEN);
-	// Thread 0 is the idle task.
-	if (prev->pid && here->tid == prev->pid && wanted(sched_scope, prev->tgid)) {
+	if (here->since && here->tid != prev->pid) {
+		// A switch between the two was not seen: one slice has no end, the other no start.
+		if (recorded(here->tid, here->tgid))
+			count(UNSEEN);
+		if (recorded(prev->pid, prev->tgid))
+			count(UNSEEN);
+	} else if (here->since && recorded(prev->pid, prev->tgid)) {
 		struct cpu_slice slice = {
 			.kind = CPU_SLICE,
 			.cpu = bpf_get_smp_processor_id(),

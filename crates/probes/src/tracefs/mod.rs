@@ -59,7 +59,7 @@ struct Follow {
     pairing: Pairing,
     /// By CPU: since when which thread runs there.
     running: Vec<Option<(u64, u32)>>,
-    /// Switches that were not seen.
+    /// Slices that are not given, as a switch was not seen.
     unseen: u64,
 }
 
@@ -249,10 +249,16 @@ impl Follow {
                 let before = self.running[cpu].replace((time, next));
                 match before {
                     Some((start, running)) if running == tid => {
-                        self.slice(start, time, cpu, tid, left(state), sink);
+                        if let Some(pid) = self.recorded(tid) {
+                            sink(slice(start, time, cpu, pid, tid, left(state)));
+                        }
                     }
-                    // Seen on virtual machines: switches from the idle task that are not traced.
-                    Some(_) => self.unseen += 1,
+                    // A switch between the two was not seen, as happens on virtual machines with those from
+                    // the idle task: one slice has no end, the other no start.
+                    Some((_, running)) => {
+                        let lost = [running, tid].map(|tid| self.recorded(tid));
+                        self.unseen += lost.iter().flatten().count() as u64;
+                    }
                     None => (),
                 }
             }
@@ -270,21 +276,22 @@ impl Follow {
         }
     }
 
-    fn slice(&mut self, start: u64, end: u64, cpu: usize, tid: u32, left: Left, sink: &mut dyn FnMut(Event)) {
+    /// The process of a thread of which slices are recorded.
+    fn recorded(&mut self, tid: u32) -> Option<u32> {
         // Thread 0 is the idle task.
         if tid == 0 || self.sched == Scope::Off {
-            return;
+            return None;
         }
         let pid = self.processes.of(tid);
-        if self.wanted(self.sched, pid) {
-            sink(Event::CpuSlice(CpuSlice { start, end, cpu: cpu as u32, pid, tid, left }));
-        }
+        self.wanted(self.sched, pid).then_some(pid)
     }
 
     fn finish(mut self, end: u64, sink: &mut dyn FnMut(Event)) {
         for (cpu, running) in std::mem::take(&mut self.running).into_iter().enumerate() {
-            if let Some((start, tid)) = running {
-                self.slice(start, end, cpu, tid, Left::Running, sink);
+            if let Some((start, tid)) = running
+                && let Some(pid) = self.recorded(tid)
+            {
+                sink(slice(start, end, cpu, pid, tid, Left::Running));
             }
         }
         self.pairing.finish().map(Event::DiskOp).for_each(sink);
@@ -294,6 +301,10 @@ impl Follow {
     fn whole_disk(&mut self, dev: Dev) -> Dev {
         *self.whole_disks.entry(dev).or_insert_with(|| disk_of(dev).unwrap_or(dev))
     }
+}
+
+fn slice(start: u64, end: u64, cpu: usize, pid: u32, tid: u32, left: Left) -> Event {
+    Event::CpuSlice(CpuSlice { start, end, cpu: cpu as u32, pid, tid, left })
 }
 
 /// The disk a partition is on.
