@@ -21,7 +21,7 @@ VERBS = {
 }
 
 # Options of `record` that take the next word as their value.
-_WITH_VALUE = ("-o", "--output", "--memory", "--node", "--announce")
+_WITH_VALUE = ("-o", "--output", "--memory", "--node", "--kernel-via", "--announce")
 
 _PACKAGED = Path(__file__).parent / "_native" / "iotrail-native"
 

@@ -5,6 +5,7 @@
 
 mod failure;
 mod ingest;
+mod kernel;
 mod program;
 mod record;
 mod replay;

@@ -19,6 +19,7 @@ use iotrail_trail::seal::{Fact, Sealed, Sealer};
 use iotrail_trail::{Snapshot, TrailWriter, compact};
 
 use crate::failure::Failure;
+use crate::kernel::{Kernel, Via};
 use crate::program;
 
 /// Name of the recorder's library, beside this binary.
@@ -44,6 +45,12 @@ pub struct Args {
     /// Memory that recording may use, whatever its length
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size)]
     memory: u64,
+    /// Record the kernel's side too: disk I/O of the machine, when the program's threads ran
+    #[arg(long)]
+    kernel: bool,
+    /// How the kernel is asked
+    #[arg(long, value_enum, default_value_t = Via::Auto, requires = "kernel")]
+    kernel_via: Via,
     /// Name of this machine in the trail [default: host name and boot]
     #[arg(long, value_name = "NODE", value_parser = node_name)]
     node: Option<String>,
@@ -77,7 +84,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         }
     };
     target.settle();
-    let Recording { mut child, sealer } = recording;
+    let Recording { mut child, sealer, kernel } = recording;
     let status = host
         .wait(&mut child)
         .map_err(|error| Failure::new(format!("cannot wait for {}: {error}", program.display())))?;
@@ -88,6 +95,9 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         ("signal".to_owned(), status.signal().map(|signal| signal.to_string())),
     ];
     let facts: Vec<Fact> = facts.into_iter().filter(|(_, value)| value.is_some()).collect();
+    if let Some(kernel) = kernel {
+        kernel.finish();
+    }
     let sealed = sealer.finish(&facts);
     if sealed.is_ok() {
         tidy(&target.path);
@@ -213,6 +223,7 @@ fn default_name(program: &Path, force: bool) -> Result<PathBuf, Failure> {
 struct Recording {
     child: Child,
     sealer: Sealer,
+    kernel: Option<Kernel>,
 }
 
 fn start(
@@ -242,11 +253,32 @@ fn start(
         .env("LD_PRELOAD", preload(library, &dir).inspect_err(|_| undo(Some(dir.clone())))?)
         .env(SESSION_ENV, &dir);
     host.restore_in(&mut command);
-    let sealer =
-        Sealer::start(writer, session, budget, &facts(args)).inspect_err(|_| undo(Some(dir.clone())))?;
-    match command.spawn() {
-        Ok(child) => Ok(Recording { child, sealer }),
+    let kernel = match args.kernel.then(|| Kernel::start(args.kernel_via, &dir)).transpose() {
+        Ok(None) => None,
+        Ok(Some((kernel, gate))) => {
+            if let Some(why) = &kernel.fallback {
+                eprintln!("iotrail: the kernel is recorded through tracefs: eBPF: {why}");
+            }
+            gate.guard(&mut command);
+            Some(kernel)
+        }
+        Err(failure) => {
+            undo(Some(dir));
+            return Err(failure);
+        }
+    };
+    let mut facts = facts(args);
+    facts.extend(kernel.as_ref().map(|kernel| ("kernel_via".to_owned(), Some(kernel.via.to_owned()))));
+    let sealer = Sealer::start(writer, session, budget, &facts).inspect_err(|_| undo(Some(dir.clone())))?;
+    let spawned = command.spawn();
+    // Its ends of the gate, without which the kernel's recorder would wait for a program that never came.
+    drop(command);
+    match spawned {
+        Ok(child) => Ok(Recording { child, sealer, kernel }),
         Err(error) => {
+            if let Some(kernel) = kernel {
+                kernel.finish();
+            }
             // Ends its threads; what they wrote goes.
             let _ = sealer.finish(&[]);
             undo(Some(dir));
@@ -426,6 +458,9 @@ fn report(path: &Path, sealed: Result<Sealed, iotrail_trail::Error>, took: Durat
     if totals.records != 0 {
         eprintln!("iotrail: {} of requests", count(totals.records, "record"));
     }
+    if totals.kernel != 0 {
+        eprintln!("iotrail: {}", count(totals.kernel, "kernel record"));
+    }
     let mut unseen = Vec::new();
     for (kind, amount) in &totals.unseen {
         unseen.push(match *kind {
@@ -437,6 +472,7 @@ fn report(path: &Path, sealed: Result<Sealed, iotrail_trail::Error>, took: Durat
             "io_uring_enter" => count(*amount, "submission to io_uring"),
             "native_aio" => count(*amount, "submission of native AIO"),
             "unfollowed_mapping" => format!("munmap and msync of {}", count(*amount, "mapping")),
+            "kernel_dropped" => count(*amount, "kernel event"),
             "bad_type" => format!("{} of undeclared types", count(*amount, "record")),
             "redeclared_type" => {
                 format!("{} of types that were declared before with other columns", count(*amount, "record"))

@@ -263,7 +263,7 @@ table! {
     issued BigInt "ns" null "When the disk got it, since the epoch; null unknown.";
     merged BigInt "" some "1 if it joined a request queued before, with which it was issued; else 0.";
     pid BigInt "" null "Process that queued it; null unknown.";
-    flags BigInt "" null "The kernel's REQ_* flags; null unknown.";
+    flags BigInt "" null "Sum of 1 somebody waits for it, 2 a file system's own structures, 4 only on the medium (FUA), 8 cache emptied first, 16 read ahead; null unknown.";
 }
 
 table! {

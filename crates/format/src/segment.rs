@@ -295,6 +295,16 @@ pub const OP_VFORK: u16 = 0x4002;
 pub const OP_CRUMB: u16 = 0x4003;
 /// A slot that belongs to the record before it: seven more words.
 pub const OP_MORE: u16 = 0x4004;
+/// A request to a block device that the kernel saw, posted by the recorder: `start` CLOCK_MONOTONIC nanoseconds
+/// when it was queued, `dur` until completed; `fd` tid; `object` pid, above it the device as major << 20 |
+/// minor; `pos`, `length` bytes; `result` when it was issued, or [`NONE`]; `aux` flags. `kind` is the operation
+/// (0 read, 1 write, 2 flush, 3 discard, 4 secure erase, 5 other), 0x40 merged, 0x80 failed.
+pub const OP_DISK: u16 = 0x4005;
+/// A thread's time on a CPU that the kernel saw, posted by the recorder: `start`, `dur` as [`OP_DISK`]; `fd` tid;
+/// `object` pid; `pos` CPU. `kind` is what it went on to (0 runnable, 1 sleep, 2 disk, 3 ended, 4 it goes on).
+pub const OP_SLICE: u16 = 0x4006;
+/// [`SegmentHeader::parent`] of the recorder's own segment: no process of the recording.
+pub const RECORDER: i64 = -1;
 /// Bytes of text a slot of [`OP_TEXT`] carries.
 pub const TEXT_BYTES: usize = 48;
 
@@ -318,6 +328,8 @@ pub enum TextKind {
     Type = 7,
     /// What the process is in its system; the key is 0.
     Role = 8,
+    /// Name of a thread that only the kernel saw; the key is its pid, above it its tid.
+    Stranger = 9,
 }
 
 impl TextKind {
@@ -333,6 +345,7 @@ impl TextKind {
             6 => Some(Self::Symbol),
             7 => Some(Self::Type),
             8 => Some(Self::Role),
+            9 => Some(Self::Stranger),
             _ => None,
         }
     }
@@ -358,6 +371,8 @@ pub enum UnseenKind {
     NativeAio = 7,
     /// A file was mapped while as many mappings as can be followed were: its munmap, msync and madvise have no rows.
     Mapping = 8,
+    /// Events of the kernel that found no room on their way to the recorder, or that it left out.
+    Kernel = 9,
 }
 
 impl UnseenKind {
@@ -373,6 +388,7 @@ impl UnseenKind {
             6 => Some(Self::Foreign),
             7 => Some(Self::NativeAio),
             8 => Some(Self::Mapping),
+            9 => Some(Self::Kernel),
             _ => None,
         }
     }
@@ -389,6 +405,7 @@ impl UnseenKind {
             Self::Foreign => "foreign_program",
             Self::NativeAio => "native_aio",
             Self::Mapping => "unfollowed_mapping",
+            Self::Kernel => "kernel_dropped",
         }
     }
 }

@@ -128,6 +128,12 @@ pub fn init(session: &[u8]) -> bool {
     enter(crate::thread::current())
 }
 
+/// As [`init`], for the recorder itself: what it posts is no process of the recording.
+pub fn init_recorder(session: &[u8]) -> bool {
+    FORKED_BY.store(RECORDER, Relaxed);
+    init(session)
+}
+
 /// The session's directory, for the environment of programs started from here.
 #[must_use]
 pub fn session() -> &'static [u8] {

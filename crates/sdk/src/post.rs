@@ -239,6 +239,11 @@ pub fn post_now(draft: &Draft) -> bool {
 /// asynchronous I/O, which no stack of calls describes.
 #[inline]
 pub fn completed(draft: &Draft, start: u64, result: i64, errno: u8) -> bool {
+    interval(draft, start, ticks().wrapping_sub(start), result, errno)
+}
+
+/// Posts what lasted from `start` on for `dur`, in the units of its opcode.
+pub fn interval(draft: &Draft, start: u64, dur: u64, result: i64, errno: u8) -> bool {
     let pointer = thread::current();
     // SAFETY: the calling thread's own state.
     if !ready(unsafe { &*pointer }) && !attach::enter(pointer) {
@@ -248,7 +253,7 @@ pub fn completed(draft: &Draft, start: u64, result: i64, errno: u8) -> bool {
     // SAFETY: as above.
     let thread = unsafe { &mut *pointer };
     thread.busy += 1;
-    let posted = post(thread, start, ticks().wrapping_sub(start), draft, result, errno);
+    let posted = post(thread, start, dur, draft, result, errno);
     thread.busy -= 1;
     posted
 }

@@ -240,6 +240,8 @@ fn close_trail(
     facts: &[Fact],
 ) -> Result<u64, Error> {
     let mut sink = |table, batch| trail.append(table, &batch);
+    rows.finish(u64::MAX, &mut sink)?;
+    sealed.totals.kernel = rows.totals().kernel;
     let facts: Vec<Fact> = facts.iter().cloned().chain(rows.mounts()).collect();
     rows.write_facts(&facts, &mut sink)?;
     let mono = clock::clock_ns(libc::CLOCK_MONOTONIC);

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use iotrail_format::segment::{
-    ProcessState, RINGS_START, RingState, SEGMENT_PREFIX, SEGMENT_SPAN, SEGMENT_VERSION,
+    ProcessState, RECORDER, RINGS_START, RingState, SEGMENT_PREFIX, SEGMENT_SPAN, SEGMENT_VERSION,
 };
 
 use self::output::clock_event;
@@ -50,6 +50,8 @@ struct Process {
     /// Readable once the process has ended; none if it ended before it could be opened.
     pidfd: Option<OwnedFd>,
     rings: Vec<RingNote>,
+    /// The recorder's own.
+    recorder: bool,
 }
 
 /// Drains the segments of a session.
@@ -143,10 +145,10 @@ impl<T: Turn> Drain<T> {
         &self.output.turn
     }
 
-    /// Whether any process that posts is still there.
+    /// Whether any process that posts is still there, beside the recorder.
     #[must_use]
     pub fn any_alive(&self) -> bool {
-        !self.processes.is_empty()
+        self.processes.iter().any(|process| !process.recorder)
     }
 
     /// Segments of another version of iotrail, which were left alone.
@@ -163,7 +165,9 @@ impl<T: Turn> Drain<T> {
         let mut fill = Fill::default();
         for mut process in std::mem::take(&mut self.processes) {
             process.drain(&mut self.output, Producer::Alive, &mut self.copied, &mut fill)?;
-            running.push(process.pid);
+            if !process.recorder {
+                running.push(process.pid);
+            }
             process.end(&mut self.output, &self.session, Ended::Running)?;
         }
         Ok((self.output.finish(), self.session, running))
@@ -283,8 +287,10 @@ fn open_segment(path: &Path) -> Result<Option<Process>, Skip> {
         return Ok(None);
     }
     let map = Mapping::shared(&file, bytes).map_err(|_| Skip::Io)?;
-    let (id, pid, start_ticks) = match Segment::new(map.words()) {
-        Ok(segment) => (segment.process().0, segment.pid(), segment.start_ticks()),
+    let (id, pid, start_ticks, recorder) = match Segment::new(map.words()) {
+        Ok(segment) => {
+            (segment.process().0, segment.pid(), segment.start_ticks(), segment.parent() == RECORDER)
+        }
         Err(NotASegment::Unfinished) => return Ok(None),
         Err(NotASegment::Version(version)) => {
             debug_assert_ne!(version, SEGMENT_VERSION);
@@ -292,7 +298,7 @@ fn open_segment(path: &Path) -> Result<Option<Process>, Skip> {
         }
     };
     let pidfd = open_pidfd(pid).ok();
-    Ok(Some(Process { path: path.to_owned(), map, id, pid, start_ticks, pidfd, rings: Vec::new() }))
+    Ok(Some(Process { path: path.to_owned(), map, id, pid, start_ticks, pidfd, rings: Vec::new(), recorder }))
 }
 
 fn open_pidfd(pid: u32) -> io::Result<OwnedFd> {

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use iotrail_format::segment::{OP_CRUMB, OP_TEXT, OP_VFORK, TEXT_BYTES, TextKind};
+use iotrail_format::segment::{OP_CRUMB, OP_TEXT, OP_VFORK, RECORDER, TEXT_BYTES, TextKind};
 
 use super::{Rows, Thread};
 use crate::seal::journal::Event;
@@ -32,10 +32,10 @@ impl Rows {
             if children.contains(id) {
                 continue;
             }
-            if process.found {
+            if process.found || process.recorder {
                 let event = Event::Process {
                     process: *id,
-                    parent: process.parent,
+                    parent: if process.recorder { RECORDER } else { process.parent },
                     pid: process.pid,
                     start_ticks: process.start_ticks,
                 };
@@ -93,6 +93,7 @@ impl Rows {
                 push_run(&mut units, *id, *thread_id, tid, &slots);
             }
         }
+        push_run(&mut units, 0, 0, 0, self.kernel.waiting());
         units
     }
 }

@@ -8,6 +8,7 @@
 //! doesn't is left out, and no number read from one is the length of a loop or of an allocation.
 
 mod carry;
+mod kernel;
 mod ops;
 mod records;
 mod slot;
@@ -20,9 +21,12 @@ use arrow_array::RecordBatch;
 use iotrail_format::call::{Call, CallKind};
 use iotrail_format::ids::{ProcessId, ThreadId};
 use iotrail_format::record::FIRST_TYPE;
-use iotrail_format::schema::{CLOCK, RECORDING, Table, UNSEEN};
-use iotrail_format::segment::{OP_CRUMB, OP_TEXT, OP_UNSEEN, OP_VFORK, TEXT_BYTES, TextKind, UnseenKind};
+use iotrail_format::schema::{CLOCK, PROCESS, RECORDING, Table, UNSEEN};
+use iotrail_format::segment::{
+    OP_CRUMB, OP_DISK, OP_SLICE, OP_TEXT, OP_UNSEEN, OP_VFORK, RECORDER, TEXT_BYTES, TextKind, UnseenKind,
+};
 
+use self::kernel::Kernel;
 use self::records::{Announced, Gathered, RecordType, Slice};
 use self::slot::Fields;
 use self::small::{Small, base_name, command_line};
@@ -55,6 +59,8 @@ pub struct Totals {
     pub files: u64,
     /// Records of requests.
     pub records: u64,
+    /// Records of the kernel's.
+    pub kernel: u64,
     /// Calls and records that were lost.
     pub lost: u64,
     /// What could not be seen, by kind: how many, of mapped files how many bytes.
@@ -85,6 +91,8 @@ struct Thread {
     crumb: i64,
     crumb_since: u64,
     slices: bool,
+    /// Since when it worked for which breadcrumb, if the kernel is recorded: `ts`, crumb.
+    marks: Vec<(i64, i64)>,
 }
 
 #[derive(Default)]
@@ -95,6 +103,8 @@ struct Process {
     last_ticks: u64,
     /// Whether an event said that it exists. What only slots name gets no row.
     found: bool,
+    /// Whether it is the recorder's own segment.
+    recorder: bool,
     exe: Option<Vec<u8>>,
     cmd: Option<Vec<u8>>,
     cwd: Option<Vec<u8>>,
@@ -123,6 +133,7 @@ pub struct Rows {
     gone: HashMap<i64, Announced>,
     /// Declared types of the recording by name, with their descriptions.
     types: HashMap<String, (String, Arc<RecordType>)>,
+    kernel: Kernel,
     /// Paths completed by the journal being read.
     new_files: Vec<(i64, Vec<u8>)>,
     mounts: Mounts,
@@ -142,6 +153,7 @@ impl Rows {
             began: HashMap::new(),
             gone: HashMap::new(),
             types: HashMap::new(),
+            kernel: Kernel::default(),
             new_files: Vec::new(),
             mounts: Mounts::of_this_machine(),
             totals: Totals::default(),
@@ -203,6 +215,8 @@ impl Rows {
             }
             at += slots.len();
         }
+        let kernel = std::mem::take(&mut gathered.kernel);
+        self.write_kernel(kernel, sequence, false, &mut small, sink)?;
         self.end_threads(sequence, &mut small);
         self.write_file_ops(units, file_ops, &gathered, sink)?;
         self.write_sync_ops(units, sync_ops, &gathered, sink)?;
@@ -229,6 +243,11 @@ impl Rows {
                 }
                 Event::Process { process, parent, pid, start_ticks } => {
                     let entry = self.processes.entry(process).or_default();
+                    if parent == RECORDER {
+                        entry.recorder = true;
+                        self.kernel.on = true;
+                        continue;
+                    }
                     if !entry.found {
                         self.totals.processes += 1;
                     }
@@ -292,9 +311,12 @@ impl Rows {
                     next += self.record((process, thread), index, &slots[next - 1..], gathered, small);
                 }
                 OP_CRUMB => crumb = self.crumb(run, slot, gathered),
+                OP_DISK | OP_SLICE => gathered.kernel.push(*unit),
                 OP_TEXT => self.text(run, unit, small),
                 OP_UNSEEN => {
                     if let Some(kind) = UnseenKind::from_number(slot.kind()) {
+                        // What the kernel's recorder missed is no process's.
+                        let process = if kind == UnseenKind::Kernel { 0 } else { process };
                         small.add(kind.name(), process, slot.object(), slot.length().max(0));
                     }
                 }
@@ -330,7 +352,8 @@ impl Rows {
             });
         }
         (thread.crumb, thread.crumb_since, thread.slices) = (slot.object(), slot.start(), slot.kind() != 0);
-        thread.crumb
+        self.mark(run.process, run.thread, slot.start(), slot.object());
+        slot.object()
     }
 
     /// A part of a text; the last one completes it.
@@ -385,6 +408,7 @@ impl Rows {
                     small.add(kind, run.process, 0, 0);
                 }
             }
+            TextKind::Stranger => self.kernel.name(key, bytes),
             TextKind::Role => self.processes.entry(run.process).or_default().role = Some(bytes),
             TextKind::Exe | TextKind::Command | TextKind::Cwd => {
                 let process = self.processes.entry(run.process).or_default();
@@ -453,13 +477,18 @@ impl Rows {
             _ => Some(end.end_ticks),
         };
         let end_ts = end_ticks.map(|ticks| self.ts(ticks));
-        for (thread_id, thread) in std::mem::take(&mut process.threads) {
+        let threads: Vec<(i64, Thread)> = std::mem::take(&mut process.threads).into_iter().collect();
+        for (thread_id, thread) in &threads {
             if let Some((child, _)) = thread.child {
                 let end = ProcessEnd { status: -1, rank: -1, usage: [-1; 4], ..*end };
                 self.end_process(child, &end, small);
             }
-            self.thread_row(id, process.pid, thread_id, &thread, end_ts, small);
+            if !process.recorder {
+                self.thread_row(id, process.pid, *thread_id, thread, end_ts, small);
+            }
         }
+        let began = self.ts(process.start_ticks);
+        self.kernel.departs(id, &process, began, threads);
         if !process.found {
             return;
         }
@@ -533,16 +562,56 @@ impl Rows {
             0 => process_end,
             ticks => Some(self.ts(ticks)),
         };
-        small.thread.push(vec![
+        let name = thread.name.as_deref().map(lossy);
+        small.thread.push(self.thread_columns(id, (pid, thread.tid), process, name, start, end));
+    }
+
+    fn thread_columns(
+        &self,
+        id: i64,
+        (pid, tid): (u32, u32),
+        process: i64,
+        name: Option<String>,
+        start: i64,
+        end: Option<i64>,
+    ) -> Vec<Value> {
+        vec![
             self.node.as_str().into(),
             id.into(),
             i64::from(pid).into(),
-            i64::from(thread.tid).into(),
+            i64::from(tid).into(),
             process.into(),
-            thread.name.as_deref().map(lossy).into(),
+            name.into(),
             start.into(),
             end.map(|end| end.max(start)).into(),
-        ]);
+        ]
+    }
+
+    /// A process of which only the kernel's records tell.
+    fn stranger_columns(&self, id: i64, pid: u32, name: Option<String>, start: i64) -> Vec<Value> {
+        let mut columns = vec![
+            self.node.as_str().into(),
+            id.into(),
+            i64::from(pid).into(),
+            name.unwrap_or_else(|| "unknown".to_owned()).into(),
+            Value::Null,
+            Value::Null,
+            start.into(),
+        ];
+        columns.resize(PROCESS.columns.len(), Value::Null);
+        let ended = PROCESS.columns.iter().position(|column| column.name == "ended");
+        columns[ended.expect("a column of process")] = "running".into();
+        columns
+    }
+
+    /// Writes what waited for a further journal: there is none.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    pub fn finish(&mut self, sequence: u64, sink: Sink<'_>) -> Result<(), Error> {
+        let mut small = Small::default();
+        self.write_kernel(Vec::new(), sequence, true, &mut small, sink)?;
+        self.write_small(small, sink)
     }
 
     fn ts(&self, ticks: u64) -> i64 {

@@ -54,6 +54,8 @@ pub(super) struct Gathered {
     known: Vec<Vec<Place>>,
     declared: BTreeMap<&'static str, (Arc<RecordType>, Vec<Place>)>,
     pub(super) slices: Vec<Slice>,
+    /// What the kernel saw.
+    pub(super) kernel: Vec<Unit>,
     /// Breadcrumb of each call, by unit; empty if none has one.
     pub(super) crumbs: Vec<i64>,
 }
@@ -300,19 +302,19 @@ impl Rows {
     }
 }
 
-fn numbers(values: impl Iterator<Item = Option<i64>>) -> ArrayRef {
+pub(super) fn numbers(values: impl Iterator<Item = Option<i64>>) -> ArrayRef {
     let mut column = Nullable::new(values.size_hint().0);
     values.for_each(|value| column.push(value.unwrap_or(0), value.is_some()));
     column.finish()
 }
 
-fn named_or_null(keys: impl Iterator<Item = Option<i32>>, words: Vec<&str>) -> ArrayRef {
+pub(super) fn named_or_null(keys: impl Iterator<Item = Option<i32>>, words: Vec<&str>) -> ArrayRef {
     let keys: Int32Array = keys.collect();
     Arc::new(DictionaryArray::<Int32Type>::new(keys, Arc::new(StringArray::from(words))))
 }
 
 /// The columns as a batch; its texts are dictionaries, which the writer lays out as the table wants.
-fn together(table: &'static Table, columns: Vec<ArrayRef>) -> Result<RecordBatch, Error> {
+pub(super) fn together(table: &'static Table, columns: Vec<ArrayRef>) -> Result<RecordBatch, Error> {
     let fields = table.columns.iter().map(|column| {
         let ty = match column.ty {
             ColumnType::BigInt => DataType::Int64,

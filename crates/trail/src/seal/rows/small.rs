@@ -88,6 +88,7 @@ fn detail(kind: &str, times: i64) -> String {
         "redeclared_type" => {
             "records of a type of whose name another one, with other columns, was declared before".into()
         }
+        "kernel_dropped" => "events of the kernel that found no room, or that it left out".into(),
         "unfollowed_mapping" => {
             "mappings beyond those followed at once; their munmap, msync and madvise have no rows".into()
         }

@@ -1,0 +1,206 @@
+//! `iotrail record --kernel`: what the kernel sees, posted into the recording's own session.
+//!
+//! One thread of the recorder takes events from [`iotrail_probes`] and posts them like a program would, so
+//! that journals, budget, losses and recovery are those of all other records. The sealer gives them to threads and
+//! breadcrumbs (`iotrail_trail::seal::rows`).
+
+use std::collections::HashSet;
+use std::io::{PipeReader, PipeWriter, Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use iotrail_format::segment::{NONE, OP_DISK, OP_SLICE, TextKind, UNFINISHED, UnseenKind};
+use iotrail_probes::{Backend, CpuSlice, DiskOp, Event, Left, Op, Options, Probes, Scope};
+use iotrail_sdk::attach;
+use iotrail_sdk::post::{self, Draft};
+
+use crate::failure::Failure;
+
+/// How events are got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Via {
+    /// eBPF, or tracefs where that is refused
+    Auto,
+    /// eBPF
+    Ebpf,
+    /// A private instance of tracefs
+    Tracefs,
+}
+
+/// Longest wait for the kernel's buffer to fill.
+const PATIENCE: Duration = Duration::from_millis(50);
+/// Events on their way, over all CPUs.
+const BUFFER: u32 = 16 << 20;
+
+/// The kernel being recorded.
+pub struct Kernel {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Result<(), String>>,
+    /// How.
+    pub via: &'static str,
+    /// Why not by eBPF, if it was to be.
+    pub fallback: Option<String>,
+}
+
+/// Both ends that the program needs before its exec.
+pub struct Gate {
+    pid: PipeWriter,
+    go: PipeReader,
+}
+
+impl Kernel {
+    /// Attaches to the kernel; from its return on every disk I/O of the machine is seen. The program goes through
+    /// the gate, so that nothing of it is missed.
+    pub fn start(via: Via, session: &Path) -> Result<(Self, Gate), Failure> {
+        let options = Options {
+            disk: Scope::All,
+            sched: Scope::Targets,
+            syscall: Scope::Off,
+            buffer_bytes: BUFFER,
+            backend: match via {
+                Via::Auto => None,
+                Via::Ebpf => Some(Backend::Bpf),
+                Via::Tracefs => Some(Backend::Tracefs),
+            },
+        };
+        let probes = Probes::start(&options).map_err(|refused| Failure::new(refused.to_string()))?;
+        let name = if probes.backend() == Backend::Bpf { "ebpf" } else { "tracefs" };
+        let fallback = probes.fallback().map(str::to_owned);
+        let pipe = || std::io::pipe().map_err(|error| Failure::new(format!("cannot make a pipe: {error}")));
+        let ((pids, pid), (go, goes)) = (pipe()?, pipe()?);
+        let stop = Arc::new(AtomicBool::new(false));
+        let (stopped, session) = (stop.clone(), session.as_os_str().as_bytes().to_owned());
+        let thread = std::thread::Builder::new()
+            .name("iotrail-kernel".into())
+            .spawn(move || record(probes, &session, (pids, goes), &stopped))
+            .map_err(|error| Failure::new(format!("cannot start a thread: {error}")))?;
+        Ok((Self { stop, thread, via: name, fallback }, Gate { pid, go }))
+    }
+
+    /// Ends it; what was seen is posted.
+    pub fn finish(self) {
+        self.stop.store(true, Ordering::Release);
+        match self.thread.join() {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => eprintln!("iotrail: warning: the kernel was not recorded to the end: {error}"),
+            Err(_) => eprintln!("iotrail: warning: recording the kernel ended unexpectedly"),
+        }
+    }
+}
+
+impl Gate {
+    /// Makes a command's process wait, before its exec, until the kernel's recorder knows it.
+    pub fn guard(self, command: &mut Command) {
+        // SAFETY: between fork and exec it only writes, reads and asks for its pid.
+        unsafe {
+            command.pre_exec(move || {
+                let pid = std::process::id().to_ne_bytes();
+                let mut word = [0];
+                if libc::write(self.pid.as_raw_fd(), pid.as_ptr().cast(), pid.len()) < 0
+                    || libc::read(self.go.as_raw_fd(), word.as_mut_ptr().cast(), 1) < 0
+                {
+                    return Err(std::io::Error::last_os_error());
+                }
+                Ok(())
+            });
+        }
+    }
+}
+
+/// The thread.
+fn record(
+    mut probes: Probes,
+    session: &[u8],
+    (mut pids, mut goes): (PipeReader, PipeWriter),
+    stop: &AtomicBool,
+) -> Result<(), String> {
+    attach::init_recorder(session);
+    let mut pid = [0; 4];
+    // None if the program could not be started.
+    if pids.read_exact(&mut pid).is_ok() {
+        probes.add_target(u32::from_ne_bytes(pid)).map_err(|error| error.to_string())?;
+        goes.write_all(&[1]).map_err(|error| error.to_string())?;
+    }
+    let mut named = HashSet::new();
+    while !stop.load(Ordering::Acquire) {
+        probes
+            .poll(PATIENCE, &mut |event| post_event(&event, &mut named))
+            .map_err(|error| error.to_string())?;
+    }
+    let dropped =
+        probes.finish(&mut |event| post_event(&event, &mut named)).map_err(|error| error.to_string())?;
+    if dropped.total() != 0 {
+        post::unseen(UnseenKind::Kernel, 0, i64::try_from(dropped.total()).unwrap_or(i64::MAX));
+    }
+    Ok(())
+}
+
+fn post_event(event: &Event, named: &mut HashSet<(u32, u32)>) {
+    match event {
+        Event::DiskOp(op) => post_disk(op, named),
+        Event::CpuSlice(slice) => post_slice(slice, named),
+        Event::Syscall(_) | Event::UringOp(_) => {}
+    }
+}
+
+/// Says what a thread is called, the first time it is seen.
+fn name(pid: u32, tid: u32, name: Option<&str>, named: &mut HashSet<(u32, u32)>) {
+    if named.insert((pid, tid)) {
+        let comm = || std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")).ok();
+        if let Some(text) = name.map(str::to_owned).or_else(comm) {
+            let key = i64::from(pid) | i64::from(tid) << 32;
+            post::text(TextKind::Stranger, key, text.trim_end().as_bytes());
+        }
+    }
+}
+
+fn post_disk(op: &DiskOp, named: &mut HashSet<(u32, u32)>) {
+    name(op.pid, op.tid, Some(&op.comm), named);
+    let number = match op.op {
+        Op::Read => 0,
+        Op::Write => 1,
+        Op::Flush => 2,
+        Op::Discard => 3,
+        Op::SecureErase => 4,
+        Op::Other => 5,
+    };
+    let flags = [op.flags.sync, op.flags.meta, op.flags.fua, op.flags.preflush, op.flags.rahead];
+    let draft = Draft {
+        opcode: OP_DISK,
+        kind: number | u8::from(op.merged) << 6 | u8::from(op.failed) << 7,
+        fd: op.tid as i32,
+        object: i64::from(op.pid) | i64::from(op.dev.major << 20 | op.dev.minor) << 32,
+        pos: op.pos as i64,
+        length: i64::from(op.length),
+        aux: flags.iter().enumerate().map(|(bit, set)| i64::from(*set) << bit).sum(),
+    };
+    let dur = op.completed.map_or(UNFINISHED, |completed| completed.saturating_sub(op.queued));
+    post::interval(&draft, op.queued, dur, op.issued.map_or(NONE, |issued| issued as i64), 0);
+}
+
+fn post_slice(slice: &CpuSlice, named: &mut HashSet<(u32, u32)>) {
+    name(slice.pid, slice.tid, None, named);
+    let draft = Draft {
+        opcode: OP_SLICE,
+        kind: match slice.left {
+            Left::Runnable => 0,
+            Left::Sleep => 1,
+            Left::Disk => 2,
+            Left::Ended => 3,
+            Left::Running => 4,
+        },
+        fd: slice.tid as i32,
+        object: i64::from(slice.pid),
+        pos: i64::from(slice.cpu),
+        length: NONE,
+        aux: NONE,
+    };
+    post::interval(&draft, slice.start, slice.end.saturating_sub(slice.start), 0, 0);
+}

@@ -1,0 +1,134 @@
+"""`iotrail record --kernel`: each request to a disk, once, with whose it was; each stretch on a CPU."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from iotrail.trail import Trail
+
+IOTRAIL = [sys.executable, "-m", "iotrail"]
+REQUESTS = 1009  # a prime, so that no factor of it looks right
+# On virtual machines the kernel was seen to leave out events while another recorder began or ended.
+TRIES = 5
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="recording the kernel needs root")
+
+
+@pytest.fixture
+def loop(tmp_path: Path) -> Iterator[tuple[str, str]]:
+    """A loop device of 64 MiB that takes direct I/O: path and name."""
+    image = tmp_path / "disk"
+    with image.open("wb") as file:
+        file.truncate(64 << 20)
+    made = subprocess.run(["losetup", "-f", "--show", image], check=True, capture_output=True, text=True)
+    device = made.stdout.strip()
+    yield device, Path(device).name
+    subprocess.run(["losetup", "-d", device], check=True)
+
+
+def recordings(command: list[str], tmp_path: Path, *options: str) -> Iterator[tuple[Trail, bool]]:
+    """Trails of a program under --kernel, and whether this is the last word: the kernel left nothing out, or did
+    so in each of several recordings."""
+    for attempt in range(TRIES):
+        path = tmp_path / f"{attempt}.trail"
+        subprocess.run([*IOTRAIL, "record", "--kernel", *options, "-o", path, "--", *command], check=True)
+        trail = Trail(path)
+        left_out = trail.rows_of("SELECT 1 FROM unseen WHERE kind = 'kernel_dropped'")
+        yield trail, not left_out or attempt == TRIES - 1
+
+
+def fio(device: str, engine: str, rw: str) -> list[str]:
+    size = ["--bs=4k", f"--number_ios={REQUESTS}", "--size=64M"]
+    return ["fio", "--name=x", f"--filename={device}", f"--rw={rw}", "--direct=1", *size, f"--ioengine={engine}",
+            "--minimal", "--iodepth=8"]  # fmt: skip
+
+
+@needs_root
+@pytest.mark.parametrize("via", ["ebpf", "tracefs"])
+@pytest.mark.parametrize(
+    ("engine", "rw"), [("psync", "randread"), ("psync", "randwrite"), ("io_uring", "randread")]
+)
+def test_each_request_to_a_disk_is_a_row_with_its_process(
+    loop: tuple[str, str], tmp_path: Path, via: str, engine: str, rw: str
+) -> None:
+    device, name = loop
+    op, n = rw.removeprefix("rand"), REQUESTS
+    for trail, last in recordings(fio(device, engine, rw), tmp_path, "--kernel-via", via):
+        # fio looks at the device before it begins, in other sizes
+        rows = trail.rows_of(f"""
+            SELECT p.name, d.kind, COUNT(*) AS n, SUM(d.length) AS bytes,
+                COUNT(*) FILTER (WHERE d.ts <= d.issued AND d.issued <= d.ts + d.dur) AS in_order,
+                COUNT(*) FILTER (WHERE d.pos % 4096 = 0 AND d.pos < 67108864) AS inside
+            FROM disk_op AS d JOIN thread AS t USING (node, thread) JOIN process AS p USING (node, process)
+            WHERE d.dev = '{name}' AND d.op = '{op}' AND d.length = 4096 AND p.pid = d.pid GROUP BY ALL""")
+        expected = {"name": "fio", "kind": "kernel", "n": n, "bytes": n * 4096, "in_order": n, "inside": n}
+        if rows == [expected] or last:
+            break
+    assert rows == [expected]
+    facts = {row["name"]: row["value"] for row in trail.rows_of("SELECT name, value FROM recording")}
+    assert facts["kernel_via"] == via
+
+
+@needs_root
+def test_cpu_time_goes_to_the_request_a_thread_worked_for(tmp_path: Path) -> None:
+    """Two requests burn CPU, one three times as long as the other: slices are cut where the thread changed hands."""
+    program = tmp_path / "burn.py"
+    program.write_text("""
+import time
+from iotrail import sdk
+
+def burn(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+
+sdk.init()
+for client, seconds in (("short", 0.1), ("long", 0.3)) * 2:
+    with sdk.request("burner", "burn", client=client):
+        burn(seconds)
+    burn(0.05)
+print(time.process_time_ns(), file=open("used", "w"))
+""")
+    for trail, last in recordings([sys.executable, str(program)], tmp_path):
+        rows = trail.rows_of("""
+            SELECT s.client, SUM(c.dur) AS cpu FROM cpu_slice AS c
+            LEFT JOIN service_op AS s ON s.node = c.node AND s.crumb = c.crumb
+            WHERE c.kind = 'kernel' GROUP BY ALL""")
+        cpu = {row["client"]: row["cpu"] / 1e9 for row in rows}
+        right = cpu.get("short") == pytest.approx(0.2, rel=0.05) and cpu["long"] == pytest.approx(
+            0.6, rel=0.05
+        )
+        if right or last:
+            break
+    assert right, cpu
+    (of_all,) = trail.rows_of("""
+        SELECT SUM(c.dur) AS cpu, MAX(p.user_ns + p.system_ns) AS used FROM cpu_slice AS c
+        JOIN thread AS t USING (node, thread) JOIN process AS p USING (node, process)
+        WHERE c.kind = 'kernel' AND p.ended = 'exit'""")
+    assert of_all["cpu"] == pytest.approx(of_all["used"], rel=0.05)
+    # rows of one thread never overlap
+    (overlaps,) = trail.rows_of("""
+        SELECT COUNT(*) AS n FROM (
+            SELECT ts, LAG(ts + dur) OVER (PARTITION BY node, thread ORDER BY ts) AS before
+            FROM cpu_slice WHERE kind = 'kernel') WHERE before > ts""")
+    assert overlaps["n"] == 0
+
+
+@needs_root
+def test_where_the_kernel_may_not_be_recorded_it_is_said(tmp_path: Path) -> None:
+    user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    trail = tmp_path / "t.trail"
+    tmp_path.chmod(0o777)
+    for parent in tmp_path.parents[:2]:
+        parent.chmod(0o755)
+    done = subprocess.run(
+        [*user, *IOTRAIL, "record", "--kernel", "-o", trail, "--", "true"],
+        check=False, capture_output=True, text=True, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode != 0 and "the kernel's events can't be recorded" in done.stderr
+    assert "hint: run as root" in done.stderr
+    assert not trail.exists()
