@@ -21,7 +21,7 @@ from iotrail import schema as trail_schema
 from iotrail.errors import IotrailError, ParameterError, QueryError, UsageError
 from iotrail.modules import Column, Module
 from iotrail.trail import Trail, quoted, unknown
-from iotrail.units import human
+from iotrail.units import NANOSECONDS, human
 
 if TYPE_CHECKING:
     from io import IOBase
@@ -35,8 +35,6 @@ MOST_ROWS = 1000
 _NESTED = re.compile(r"\[\d*\]$|^(STRUCT|MAP|UNION|VARIANT)")
 
 _EVERY = re.compile(r"(\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s|min|m|h)")
-_NS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "m": 60 * 10**9}
-_NS["h"] = 3600 * 10**9
 
 
 def open_trail(path: Path) -> Trail:
@@ -90,7 +88,7 @@ def _guess(text: str) -> object:
 def nanoseconds(text: str) -> int:
     """A time like 10ms, 1s or 5min."""
     found = _EVERY.fullmatch(text.strip())
-    ns = round(float(found[1]) * _NS[found[2]]) if found else 0
+    ns = round(float(found[1]) * NANOSECONDS[found[2]]) if found else 0
     if ns <= 0:
         raise UsageError(f"--every: expected a time, found {text!r}", "10ms, 1s, 5min")
     return ns

@@ -180,6 +180,77 @@ def sql(
     )
 
 
+ClientOption = Annotated[
+    str | None,
+    typer.Option("--client", metavar="A", help="Only requests of this client.", show_default=False),
+]
+OpOption = Annotated[
+    str | None, typer.Option("--op", help="Only requests for this, like read.", show_default=False)
+]
+ComponentOption = Annotated[
+    str | None,
+    typer.Option("--component", help="Only requests that arrived at this component.", show_default=False),
+]
+SinceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--from", metavar="TIME", help="From then on: 2026-03-01T14:00, 14:00, or +30s.", show_default=False
+    ),
+]
+UntilOption = Annotated[
+    str | None, typer.Option("--to", metavar="TIME", help="Until before then.", show_default=False)
+]
+
+
+@app.command(rich_help_panel="Ask")
+def path(
+    trail: TrailPath,
+    crumb: Annotated[
+        int | None,
+        typer.Option(
+            "--crumb", metavar="N", help="The request with, or above, this breadcrumb.", show_default=False
+        ),
+    ] = None,
+    node: Annotated[
+        str | None, typer.Option("--node", help="The breadcrumb's machine.", show_default=False)
+    ] = None,
+    slowest: Annotated[
+        int | None,
+        typer.Option("--slowest", metavar="N", help="The N requests that took longest.", show_default=False),
+    ] = None,
+    client: ClientOption = None,
+    op: OpOption = None,
+    component: ComponentOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    timeline: Annotated[bool, typer.Option("--timeline", help="Draw bars on one line of time.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print all records as JSON.")] = False,
+) -> None:
+    """Show the way of a request through components and machines, and what is missing of it.
+
+    Examples:
+
+      iotrail path X.trail --slowest 10 --client alice
+      iotrail path X.trail --crumb 4711 --timeline
+    """
+    from iotrail.requests import path_command
+    from iotrail.trail import Trail
+
+    path_command.run(
+        Trail(trail),
+        crumb=crumb,
+        node=node,
+        slowest=slowest,
+        client=client,
+        op=op,
+        component=component,
+        since=since,
+        until=until,
+        timeline=timeline,
+        as_json=json,
+    )
+
+
 @app.command(rich_help_panel="Ask")
 def report(
     trail: TrailPath,

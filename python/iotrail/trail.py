@@ -149,6 +149,23 @@ class Trail:
         """The SELECT that reads a table's files: for queries over two trails in one connection."""
         return self._scan(self.connection, self.tables[table])
 
+    def narrow(self, kept: str) -> None:
+        """Leave of every table with breadcrumbs only the rows whose (node, crumb) is in the relation `kept`, for
+        the queries that follow: modules then say of a few requests what they say of all."""
+        for table in self.tables.values():
+            if {"node", "crumb"} <= {column.name for column in table.columns}:
+                rows = quoted(f"narrowed_{table.name}")
+                self.connection.execute(
+                    f"CREATE OR REPLACE TEMP TABLE {rows} AS SELECT * FROM ({self.source(table.name)}) AS r "
+                    f"SEMI JOIN {quoted(kept)} AS k ON k.node = r.node AND k.crumb = r.crumb"
+                )
+                self._create_view(
+                    self.connection, table.name, f"SELECT * FROM {rows}", table.meaning, table.columns
+                )
+                self._made.add(table.name)
+        # what was computed from all rows is computed again
+        self._made -= {name for name in self._made if name in self.modules and self.modules[name].materialize}
+
     def errors(self, sql: str) -> "_Errors":
         """A context in which DuckDB's errors become iotrail's."""
         return _Errors(self, sql)

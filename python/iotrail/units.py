@@ -3,6 +3,18 @@
 import json
 import shlex
 
+# Units of time as people write them.
+NANOSECONDS = {
+    "ns": 1,
+    "us": 10**3,
+    "µs": 10**3,
+    "ms": 10**6,
+    "s": 10**9,
+    "m": 60 * 10**9,
+    "min": 60 * 10**9,
+    "h": 3600 * 10**9,
+}
+
 _DECIMAL = ("", "k", "M", "G", "T", "P")
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 

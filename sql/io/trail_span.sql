@@ -1,14 +1,24 @@
 -- First and last moment of the trail: one row.
--- From the lives of its processes and threads, and the calls in case those are missing.
+-- From the lives of its processes and threads, and the calls and requests in case those are missing.
 --
 -- @materialize
--- @requires file_op, sync_op, process, thread, clock
+-- @requires file_op, sync_op, service_op, buffer_op, network_transmit, disk_op, cpu_slice, process, thread, clock
 -- @column start_ts BIGINT ns: first moment; null in an empty trail
 -- @column end_ts BIGINT ns: last moment; null in an empty trail
 WITH edge AS (
     SELECT MIN(ts) AS first_ts, MAX(ts + COALESCE(dur, 0)) AS last_ts FROM file_op
     UNION ALL
     SELECT MIN(ts), MAX(ts + COALESCE(dur, 0)) FROM sync_op
+    UNION ALL
+    SELECT MIN(ts), MAX(ts + COALESCE(dur, 0)) FROM service_op
+    UNION ALL
+    SELECT MIN(ts), MAX(ts + COALESCE(dur, 0)) FROM buffer_op
+    UNION ALL
+    SELECT MIN(ts), MAX(ts + COALESCE(dur, 0)) FROM network_transmit
+    UNION ALL
+    SELECT MIN(ts), MAX(ts + COALESCE(dur, 0)) FROM disk_op
+    UNION ALL
+    SELECT MIN(ts), MAX(ts + COALESCE(dur, 0)) FROM cpu_slice
     UNION ALL
     SELECT MIN(start_ts), MAX(COALESCE(end_ts, start_ts)) FROM process
     UNION ALL

@@ -1,0 +1,1 @@
+"""Questions about requests: `path`, `graph` and `demand`. What they are made of: docs/requests.md."""

@@ -1,0 +1,134 @@
+"""Which requests a question is about: by breadcrumb, or those that its options leave."""
+
+from dataclasses import dataclass
+
+from iotrail.errors import IotrailError, TrailError, UnknownNameError, UsageError
+from iotrail.moments import moment
+from iotrail.requests.walk import Key, up
+from iotrail.trail import Trail, unknown
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Requests left by the options of the command line; None leaves all. Times are ns since the epoch."""
+
+    client: str | None = None
+    op: str | None = None
+    component: str | None = None
+    start_ts: int | None = None
+    end_ts: int | None = None
+
+    @property
+    def all(self) -> bool:
+        """Whether every request is left."""
+        return self == Chosen()
+
+    @property
+    def where(self) -> str:
+        """The condition on module `request`, in SQL."""
+        tests = [
+            f"{name} = {_text(value)}"
+            for name, value in (("client", self.client), ("op", self.op), ("component", self.component))
+            if value is not None
+        ]
+        if self.start_ts is not None:
+            tests.append(f"ts >= {self.start_ts}")
+        if self.end_ts is not None:
+            tests.append(f"ts < {self.end_ts}")
+        return " AND ".join(tests) or "true"
+
+
+def choose(
+    trail: Trail,
+    client: str | None = None,
+    op: str | None = None,
+    component: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+) -> Chosen:
+    """The requests that options of the command line leave; refused if they name what no request has."""
+    expect_requests(trail)
+    for kind, value in (("client", client), ("op", op), ("component", component)):
+        if value is not None:
+            rows = trail.rows_of(f"SELECT DISTINCT {kind} AS name FROM request WHERE {kind} IS NOT NULL")
+            known = sorted(row["name"] for row in rows)
+            if value not in known:
+                has = f"requests have {', '.join(known[:10])}" if known else f"no request has a {kind}"
+                raise unknown(kind, value, known, has)
+    start_ts, end_ts = times(trail, since, until)
+    chosen = Chosen(client, op, component, start_ts, end_ts)
+    if not trail.rows_of(f"SELECT 1 FROM request WHERE {chosen.where} LIMIT 1"):
+        raise IotrailError("no request is of all of these", "leave out an option, or widen --from and --to")
+    return chosen
+
+
+def times(trail: Trail, since: str | None, until: str | None) -> tuple[int | None, int | None]:
+    """`--from` and `--to` as ns since the epoch."""
+    if since is None and until is None:
+        return None, None
+    start = trail.rows_of("SELECT start_ts FROM trail_span")[0]["start_ts"] or 0
+    start_ts = None if since is None else moment(since, start, "--from")
+    end_ts = None if until is None else moment(until, start, "--to")
+    if start_ts is not None and end_ts is not None and start_ts >= end_ts:
+        raise UsageError(f"--from {since} is not before --to {until}")
+    return start_ts, end_ts
+
+
+def expect_requests(trail: Trail) -> None:
+    """Refuse a trail in which nothing was posted about requests."""
+    if not trail.rows.get("service_op"):
+        raise TrailError(
+            f"{trail.path}: no requests in this trail: table service_op is empty",
+            "requests are posted by the components that serve them: docs/requests.md says what they post",
+        )
+
+
+def of_crumb(trail: Trail, crumb: int, node: str | None) -> tuple[Key, list[Key]]:
+    """A breadcrumb's key and the requests it works for: itself if it is one, none if its stitches lead in a circle."""
+    expect_requests(trail)
+    rows = trail.rows_of(
+        """SELECT DISTINCT node FROM (
+            SELECT node FROM record WHERE crumb = $crumb
+            UNION ALL SELECT node FROM stitch WHERE crumb = $crumb
+            UNION ALL SELECT parent_node FROM stitch WHERE parent_crumb = $crumb
+        ) AS k ORDER BY node""",
+        {"crumb": crumb},
+    )
+    nodes = [row["node"] for row in rows]
+    if crumb == 0 or not nodes or (node is not None and node not in nodes):
+        raise _no_crumb(trail, crumb, node, nodes)
+    if node is None and len(nodes) > 1:
+        raise UsageError(f"breadcrumb {crumb} is on {', '.join(nodes)}: which?", f"--node {nodes[0]}")
+    key = (node or nodes[0], crumb)
+    return key, up(trail, key)[0]
+
+
+def slowest(trail: Trail, chosen: Chosen, count: int) -> list[Key]:
+    """The requests with the longest time until the reply, longest first; those without a reply are not among them."""
+    rows = trail.rows_of(
+        f"SELECT node, crumb, MAX(dur) AS dur FROM request WHERE {chosen.where} AND dur IS NOT NULL "
+        f"GROUP BY node, crumb ORDER BY MAX(dur) DESC, node, crumb LIMIT {count}"
+    )
+    if not rows:
+        raise IotrailError("none of these requests has a reply", 'iotrail sql X.trail "FROM request"')
+    return [(row["node"], row["crumb"]) for row in rows]
+
+
+def _no_crumb(trail: Trail, crumb: int, node: str | None, nodes: list[str]) -> UnknownNameError:
+    where = f" on node {node}" if node else ""
+    if crumb == 0:
+        return UnknownNameError("breadcrumb 0 stands for none", "--slowest 10 shows some requests")
+    if nodes:
+        return UnknownNameError(f"no breadcrumb {crumb}{where}", f"it is on {', '.join(nodes)}")
+    near = trail.rows_of(
+        "SELECT node, crumb FROM request ORDER BY abs(CAST(crumb AS HUGEINT) - $crumb), node LIMIT 3",
+        {"crumb": crumb},
+    )
+    said = ", ".join(f"{row['crumb']} ({row['node']})" for row in near)
+    return UnknownNameError(
+        f"no breadcrumb {crumb}{where}", f"the nearest requests are {said}; --slowest 10 shows some"
+    )
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"

@@ -1,0 +1,105 @@
+"""`iotrail path`: find the requests asked for and show the path of each."""
+
+import json
+import sys
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from iotrail.errors import UsageError
+from iotrail.requests import clocks, find, path_text
+from iotrail.requests.path import Crumb, Path, name, paths
+from iotrail.trail import Trail
+
+
+def run(
+    trail: Trail,
+    *,
+    crumb: int | None,
+    node: str | None,
+    slowest: int | None,
+    client: str | None,
+    op: str | None,
+    component: str | None,
+    since: str | None,
+    until: str | None,
+    timeline: bool,
+    as_json: bool,
+) -> None:
+    """Show the path of a breadcrumb's requests, or of the slowest."""
+    options = {"--client": client, "--op": op, "--component": component, "--from": since, "--to": until}
+    given = [option for option, value in options.items() if value is not None]
+    note = None
+    if crumb is not None:
+        if slowest is not None or given:
+            raise UsageError(
+                f"--crumb names a request: expected no {'--slowest' if slowest is not None else given[0]}"
+            )
+        key, roots = find.of_crumb(trail, crumb, node)
+        if not roots:
+            note = f"{name(key)} works for no request: its stitches lead in a circle"
+            roots = [key]
+        elif roots != [key]:
+            note = f"{name(key)} works for request {', '.join(map(name, roots))}"
+    else:
+        if slowest is None:
+            raise UsageError(
+                "which request?", "--crumb N, or --slowest 10; iotrail sql X.trail request lists them"
+            )
+        if slowest < 1:
+            raise UsageError(f"--slowest: expected 1 or more, found {slowest}")
+        if node is not None:
+            raise UsageError("--node says which --crumb is meant")
+        roots = find.slowest(trail, find.choose(trail, client, op, component, since, until), slowest)
+    found = paths(trail, roots)
+    if as_json:
+        json.dump([_as_json(path) for path in found], sys.stdout, indent=1, ensure_ascii=False)
+        print()
+        return
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=120 if timeline else 100_000)
+    if note is not None:
+        console.print(Text(note, style="dim"))
+    for number, path in enumerate(found):
+        if number:
+            console.print()
+        (path_text.show_timeline if timeline else path_text.show_tree)(console, path)
+
+
+def _as_json(path: Path) -> dict[str, Any]:
+    return {
+        "node": path.root.node,
+        "crumb": path.root.crumb,
+        "crumbs": [_crumb(crumb) for crumb in path.crumbs],
+        "holes": [
+            {"node": crumb.node, "crumb": crumb.crumb, "hole": hole}
+            for crumb in path.crumbs
+            for hole in crumb.holes
+        ],
+        "clocks": {
+            node: {"shift_ns": offset.shift, "error_ns": offset.error}
+            for node, offset in clocks.offsets(path).items()
+        },
+    }
+
+
+def _crumb(crumb: Crumb) -> dict[str, Any]:
+    return {
+        "node": crumb.node,
+        "crumb": crumb.crumb,
+        "stitched": crumb.stitched,
+        "records": [asdict(record) for record in crumb.records],
+        "children": [
+            {
+                "node": child.node,
+                "crumb": child.crumb,
+                "stitched": child.stitched,
+                # of 2^30
+                "part": child.part,
+            }
+            for child in crumb.children
+        ],
+    }

@@ -1,0 +1,208 @@
+"""A path on the terminal: as a tree of what happened, and as bars on one line of time."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from iotrail.requests import clocks
+from iotrail.requests.path import WHOLE, Crumb, Path, Record, name, what
+from iotrail.units import counted, duration, size
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line: a record (several slices of CPU time are one), or a breadcrumb without records."""
+
+    indent: str
+    label: Text
+    crumb: Crumb
+    # None where there is no record to show
+    ts: int | None
+    dur: int | None
+    # when the path came to this machine: times are shown since then
+    since: int
+    record: Record | None
+
+
+def head(path: Path) -> Text:
+    """What the request was."""
+    main = path.root.main
+    text = Text(f"request {name(path.root.key)}", style="bold")
+    if main is not None:
+        who = f" for {main.client}" if main.client else ""
+        took = "no reply" if main.dur is None else duration(main.dur)
+        failed = f", failed with {main.status}" if main.status else ""
+        text.append(f": {main.component} {main.name}{who}, {took}{failed}", style="not bold")
+    nodes = len({crumb.node for crumb in path.crumbs})
+    text.append(
+        f"  ·  {counted(len(path.crumbs), 'breadcrumb')} on {counted(nodes, 'machine')}", style="not bold dim"
+    )
+    return text
+
+
+def show_tree(console: Console, path: Path) -> None:
+    """Print the path as a tree."""
+    console.print(head(path))
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    table.add_column("what", no_wrap=True)
+    for column in ("node", "crumb"):
+        table.add_column(column, no_wrap=True, style="dim")
+    for column in ("at", "time", "bytes"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("", overflow="fold")
+    for line in lines(path):
+        first = line.record is None or line.record is line.crumb.main
+        length = line.record.length if line.record else None
+        table.add_row(
+            Text(line.indent, style="dim") + line.label,
+            line.crumb.node if first else "",
+            str(line.crumb.crumb) if first else "",
+            "" if line.ts is None else f"+{duration(line.ts - line.since)}",
+            "" if line.ts is None else _took(line),
+            "" if length is None else size(length),
+            _notes(line, first),
+        )
+    console.print(table)
+    _show_holes(console, path)
+    if any(crumb.across for crumb in path.crumbs):
+        console.print(
+            Text("⇢ goes to another machine; `at` is since the path came to a machine.", style="dim")
+        )
+
+
+def show_timeline(console: Console, path: Path) -> None:
+    """Print the path as bars on the clock of the request's node."""
+    console.print(head(path))
+    offsets = clocks.offsets(path)
+    drawn = [line for line in lines(path) if line.ts is not None and line.crumb.node in offsets]
+    if not drawn:
+        _show_holes(console, path)
+        return
+    placed = [(line, (line.ts or 0) + offsets[line.crumb.node].shift) for line in drawn]
+    start = min(at for _, at in placed)
+    end = max(at + (line.dur or 0) for line, at in placed)
+    labels = [len(line.indent) + line.label.cell_len for line in drawn]
+    width = max(20, console.width - min(max(labels), 48) - max(len(n.node) for n in path.crumbs) - 16)
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    table.add_column("what", no_wrap=True, max_width=48, overflow="ellipsis")
+    table.add_column("node", no_wrap=True, style="dim")
+    table.add_column(f"0 … {duration(end - start)}", no_wrap=True, min_width=width, max_width=width)
+    table.add_column("time", justify="right", no_wrap=True)
+    for line, at in placed:
+        bar = _bar(at - start, line.dur, end - start, width)
+        style = "yellow" if line.dur is None else "cyan" if line.crumb.node != path.root.node else "green"
+        table.add_row(
+            Text(line.indent, style="dim") + line.label, line.crumb.node, Text(bar, style=style), _took(line)
+        )
+    console.print(table)
+    _show_holes(console, path)
+    for node, offset in offsets.items():
+        if node != path.root.node:
+            sure = (
+                "no reply says how exactly"
+                if offset.error is None
+                else f"at most {duration(offset.error)} wrong"
+            )
+            console.print(
+                Text(
+                    f"clock of {node}: {'+' if offset.shift >= 0 else ''}{duration(offset.shift)} to that of {path.root.node}, "
+                    f"estimated from the calls between them ({sure})",
+                    style="dim",
+                )
+            )
+    for node in sorted({crumb.node for crumb in path.crumbs} - offsets.keys()):
+        console.print(Text(f"{node} is not drawn: no call tells its clock", style="yellow"))
+
+
+def lines(path: Path) -> list[Line]:
+    """The lines of a path, in order. Depth first without recursion."""
+    found: list[Line] = []
+    # of lines, and of breadcrumbs still to be opened
+    stack: list[Line | tuple[Crumb, str, str, int]] = [(path.root, "", "", path.root.start or 0)]
+    while stack:
+        entry = stack.pop()
+        if isinstance(entry, Line):
+            found.append(entry)
+            continue
+        stack += reversed(list(_open(*entry)))
+    return found
+
+
+def _open(crumb: Crumb, first: str, rest: str, since: int) -> Iterator[Line | tuple[Crumb, str, str, int]]:
+    """The line of a breadcrumb and what is below: `first` is what its own line begins with, `rest` the others."""
+    main = crumb.main or (crumb.records[0] if crumb.records else None)
+    label = Text("no records", style="yellow") if main is None else Text(what(main), style="bold")
+    if crumb.across:
+        label = Text("⇢ ", style="cyan bold") + label
+    ts, dur = (None, None) if main is None else (main.ts, main.dur)
+    yield Line(first, label, crumb, ts, dur, since, main)
+    if crumb.again:
+        return
+    items = _items(crumb, main)
+    for number, item in enumerate(items):
+        last = number == len(items) - 1
+        branch, below = rest + ("└ " if last else "├ "), rest + ("  " if last else "│ ")
+        if isinstance(item, Crumb):
+            there = item.start if item.across and item.start is not None else since
+            yield item, branch, below, there
+        else:
+            records = item
+            dur = None if records[0].dur is None else sum(r.dur or 0 for r in records)
+            times = f" × {len(records)}" if len(records) > 1 else ""
+            yield Line(branch, Text(what(records[0]) + times), crumb, records[0].ts, dur, since, records[0])
+
+
+def _items(crumb: Crumb, main: Record | None) -> list[list[Record] | Crumb]:
+    """What is below a breadcrumb, by time: its records, slices of CPU time as one, and the breadcrumbs below."""
+    timed: list[tuple[int, int, list[Record] | Crumb]] = []
+    slices = [r for r in crumb.records if r.record == "cpu_slice" and r is not main]
+    if slices:
+        timed.append((slices[0].ts, 0, slices))
+    timed += [(r.ts, 0, [r]) for r in crumb.records if r.record != "cpu_slice" and r is not main]
+    # a call's serving comes after what was sent, on whatever clock
+    sent = max((r.ts for r in crumb.records if r.record == "network_transmit"), default=crumb.start or 0)
+    for child in crumb.children:
+        same = child.node == crumb.node and child.start is not None
+        timed.append(((child.start or 0) if same else sent, 1, child))
+    return [item for _, _, item in sorted(timed, key=lambda entry: entry[:2])]
+
+
+def _took(line: Line) -> str:
+    if line.dur is None:
+        return "unfinished"
+    return duration(line.dur) if line.dur else "·"
+
+
+def _notes(line: Line, first: bool) -> Text:
+    notes = Text()
+    crumb, record = line.crumb, line.record
+    if record is not None and record.issued is not None and record.dur is not None:
+        notes.append(f"queued {duration(record.issued - record.ts)}  ", style="dim")
+    if record is not None and record.status:
+        notes.append(f"failed with {record.status}  ", style="red")
+    if first:
+        if crumb.stitched == "coalesce":
+            notes.append(f"coalesced: {100 * crumb.part / WHOLE:.3g} % of it is for this one  ", style="dim")
+        if crumb.again:
+            notes.append("shown above  ", style="dim")
+        if crumb.holes:
+            notes.append("hole", style="yellow")
+    return notes
+
+
+def _bar(at: int, dur: int | None, span: int, width: int) -> str:
+    """A bar of `width` characters; an instant is a dot, what never ended goes on to the right edge."""
+    scale = width / max(span, 1)
+    left = min(int(at * scale), width - 1)
+    if dur is None:
+        return " " * left + "╌" * (width - left)
+    right = max(min(round((at + dur) * scale), width), left + 1)
+    return " " * left + ("█" * (right - left) if dur else "·")
+
+
+def _show_holes(console: Console, path: Path) -> None:
+    for hole in path.holes:
+        console.print(Text(f"hole: {hole}", style="yellow"))

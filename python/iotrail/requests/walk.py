@@ -1,0 +1,80 @@
+"""From requests to the breadcrumbs below them, and from a breadcrumb up to its requests.
+
+Both are loops of joins over sets of breadcrumbs, each step one query, with a visited set: it ends however stitches
+lead, in cycles too, and costs the same few queries for one request and for a million
+(docs/decisions/0007-walks-are-loops.md).
+"""
+
+from iotrail.trail import Trail
+
+Key = tuple[str, int]
+
+
+def down(trail: Trail, roots: str) -> int:
+    """Make the temporary table `walk`: the breadcrumbs of paths, one row a root and breadcrumb.
+
+    `roots` is a SELECT of node and crumb. Columns: root_node, root_crumb, node, crumb, depth (0 the root). Returns
+    how many rows it has.
+    """
+    trail.prepare(f"{roots} stitch")
+    connection = trail.connection
+    with trail.errors(roots):
+        connection.execute(
+            "CREATE OR REPLACE TEMP TABLE walk AS SELECT DISTINCT node AS root_node, crumb AS root_crumb, "
+            f"node, crumb, CAST(0 AS BIGINT) AS depth FROM ({roots}) AS r"
+        )
+        depth, rows = 0, _count(trail, "SELECT COUNT(*) FROM walk")
+        found = rows
+        while found:
+            # the frontier is a table of its own: DuckDB then knows its size, and which files and row groups of
+            # `stitch` can hold its children
+            connection.execute(
+                f"CREATE OR REPLACE TEMP TABLE frontier AS SELECT * FROM walk WHERE depth = {depth}"
+            )
+            found = _count(
+                trail,
+                """INSERT INTO walk
+                SELECT DISTINCT f.root_node, f.root_crumb, s.node, s.crumb, f.depth + 1
+                FROM stitch AS s
+                JOIN frontier AS f ON f.node = s.parent_node AND f.crumb = s.parent_crumb
+                ANTI JOIN walk AS w ON w.root_node = f.root_node AND w.root_crumb = f.root_crumb
+                    AND w.node = s.node AND w.crumb = s.crumb
+                WHERE s.crumb <> 0""",
+            )
+            rows += found
+            depth += 1
+    return rows
+
+
+def keep(trail: Trail) -> None:
+    """Narrow the trail to the breadcrumbs of `walk`."""
+    trail.connection.execute("CREATE OR REPLACE TEMP TABLE walked AS SELECT DISTINCT node, crumb FROM walk")
+    trail.narrow("walked")
+
+
+def up(trail: Trail, key: Key) -> tuple[list[Key], list[Key]]:
+    """The requests a breadcrumb works for, and the breadcrumbs between: (roots, all above with the given one).
+
+    No roots: what is above leads back to itself.
+    """
+    seen = [key]
+    roots: list[Key] = []
+    fresh = [key]
+    while fresh:
+        parents: dict[Key, set[Key]] = {child: set() for child in fresh}
+        for row in trail.rows_of(
+            "SELECT s.node, s.crumb, s.parent_node, s.parent_crumb FROM stitch AS s JOIN "
+            "(SELECT unnest($nodes) AS node, unnest($crumbs) AS crumb) AS k ON k.node = s.node AND k.crumb = s.crumb "
+            "WHERE s.parent_crumb <> 0",
+            {"nodes": [n for n, _ in fresh], "crumbs": [c for _, c in fresh]},
+        ):
+            parents[row["node"], row["crumb"]].add((row["parent_node"], row["parent_crumb"]))
+        roots += [child for child, above in parents.items() if not above]
+        fresh = sorted({parent for above in parents.values() for parent in above} - set(seen))
+        seen += fresh
+    return sorted(roots), seen
+
+
+def _count(trail: Trail, statement: str) -> int:
+    row = trail.connection.execute(statement).fetchone()
+    return int(row[0]) if row else 0
