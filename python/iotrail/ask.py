@@ -94,8 +94,11 @@ def nanoseconds(text: str) -> int:
     return ns
 
 
-def module_query(trail: Trail, name: str, by: Sequence[str] = (), every: str | None = None) -> str:
-    """The query that asks a module or table, grouped by dimensions and time if asked."""
+def module_query(
+    trail: Trail, name: str, by: Sequence[str] = (), every: str | None = None, where: str = "true"
+) -> str:
+    """The query that asks a module or table, grouped by dimensions and time if asked: then `where` says which rows
+    count."""
     module = trail.modules.get(name)
     if module is None:
         if name not in trail.tables:
@@ -131,7 +134,8 @@ def module_query(trail: Trail, name: str, by: Sequence[str] = (), every: str | N
         cast = f"CAST({expression} AS {column.type})" if column else expression
         selected.append(f"{cast} AS {measure}")
     positions = ", ".join(str(i + 1) for i in range(groups))
-    return f"SELECT {', '.join(selected)} FROM {name} GROUP BY {positions} ORDER BY {positions}"
+    rows = name if where == "true" else f"(SELECT * FROM {name} WHERE {where}) AS {name}"
+    return f"SELECT {', '.join(selected)} FROM {rows} GROUP BY {positions} ORDER BY {positions}"
 
 
 def _select_grouped(trail: Trail, module: Module, by: Sequence[str]) -> str:
@@ -323,7 +327,7 @@ def _cell(value: Any, name: str, unit: str, start: int | None) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     if start is not None and _is_moment(name, unit):
-        return f"+{(value - start) / 1e9:.6f} s"
+        return f"{(value - start) / 1e9:+.6f} s"
     return human(value, unit) if unit else str(value) if isinstance(value, int) else f"{value:.6g}"
 
 

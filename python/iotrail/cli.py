@@ -252,6 +252,41 @@ def path(
 
 
 @app.command(rich_help_panel="Ask")
+def demand(
+    trail: TrailPath,
+    by: Annotated[
+        str, typer.Option("--by", metavar="A,B", help="Of client, resource, node, component.")
+    ] = "client,resource",
+    every: Annotated[
+        str | None,
+        typer.Option("--every", metavar="60s", help="Also by time: 10ms, 1s, 5min.", show_default=False),
+    ] = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    format: Annotated[Format, typer.Option("--format", help="How rows are written.")] = Format.TABLE,
+    json: Annotated[bool, typer.Option("--json", help="As --format json.")] = False,
+) -> None:
+    """Say what CPU, buffer cache, network and disk each client's requests used.
+
+    Work put off and work done for several requests at once is billed to those who asked for it. Examples:
+
+      iotrail demand X.trail
+      iotrail demand X.trail --by client,resource,node --every 60s --format csv
+    """
+    from iotrail.requests import demand as question
+    from iotrail.trail import Trail
+
+    question.run(
+        Trail(trail),
+        by=[name for name in re.split(r"[,\s]+", by) if name],
+        every=every,
+        since=since,
+        until=until,
+        format="json" if json else format.value,
+    )
+
+
+@app.command(rich_help_panel="Ask")
 def report(
     trail: TrailPath,
     output: Annotated[

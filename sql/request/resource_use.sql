@@ -1,0 +1,78 @@
+-- Every use of CPU, buffer cache, network and disk that was recorded, one row each, before it is billed.
+-- Where kernel and program both posted a disk's I/O, the kernel's rows count; where both posted the CPU time of a
+-- thread, the program's do, which tell its tasks apart.
+--
+-- @requires cpu_slice, buffer_op, network_transmit, disk_op, crumb_component
+-- @dimension resource, node, component
+-- @measure n = sum(n); time_ns = sum(time_ns); bytes = sum(bytes); hits = sum(hits)
+-- @column ts BIGINT ns: start, on the clock of its node
+-- @column node VARCHAR: machine
+-- @column crumb BIGINT: breadcrumb; 0 none
+-- @column component VARCHAR: part of the system; null unknown
+-- @column resource VARCHAR: cpu, cache, network or disk
+-- @column n BIGINT ops: slices of CPU time, accesses to a cache, messages, requests to a disk: 1
+-- @column time_ns BIGINT ns: time on the CPU; service time of the disk, 0 for what was merged into another
+--     request; else 0
+-- @column bytes BIGINT bytes: bytes touched in a cache, sent, read from or written to a disk; else 0
+-- @column hits BIGINT ops: reads that the cache held
+WITH user_thread AS (
+    SELECT DISTINCT node, thread
+    FROM cpu_slice
+    WHERE kind = 'user'
+),
+
+kernel_disk AS (
+    SELECT DISTINCT node, dev
+    FROM disk_op
+    WHERE kind = 'kernel'
+),
+
+-- CPUs and disks belong to no component: it is that of the breadcrumb
+used AS (
+    SELECT c.ts, c.node, c.crumb, 'cpu' AS resource, COALESCE(c.dur, 0) AS time_ns, CAST(0 AS BIGINT) AS bytes
+    FROM cpu_slice AS c
+    LEFT JOIN user_thread AS u ON u.node = c.node AND u.thread = c.thread
+    WHERE u.thread IS NULL OR c.kind = 'user'
+    UNION ALL
+    SELECT
+        d.ts,
+        d.node,
+        d.crumb,
+        'disk',
+        CASE
+            WHEN d.merged <> 0 OR d.dur IS NULL THEN 0
+            ELSE GREATEST(d.ts + d.dur - COALESCE(d.issued, d.ts), 0)
+        END,
+        COALESCE(d.length, 0)
+    FROM disk_op AS d
+    LEFT JOIN kernel_disk AS k ON k.node = d.node AND k.dev = d.dev
+    WHERE k.dev IS NULL OR d.kind = 'kernel'
+)
+
+SELECT
+    u.ts,
+    u.node,
+    u.crumb,
+    c.component,
+    u.resource,
+    CAST(1 AS BIGINT) AS n,
+    u.time_ns,
+    u.bytes,
+    CAST(0 AS BIGINT) AS hits
+FROM used AS u
+LEFT JOIN crumb_component AS c ON c.node = u.node AND c.crumb = u.crumb
+UNION ALL
+SELECT
+    ts,
+    node,
+    crumb,
+    component,
+    'cache',
+    1,
+    0,
+    COALESCE(length, 0),
+    CASE WHEN kind = 'read_hit' THEN 1 ELSE 0 END
+FROM buffer_op
+UNION ALL
+SELECT ts, node, crumb, sender, 'network', 1, 0, length, 0
+FROM network_transmit

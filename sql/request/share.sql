@@ -1,0 +1,152 @@
+-- Which requests a breadcrumb works for, and what part of its cost each of them owes.
+-- The whole of a breadcrumb is 2^30 parts. Each row owes those in [lo, hi), and the rows of a breadcrumb cover all
+-- of them, so that an amount is billed in integers whose sum is exact: a row owes f(hi) - f(lo), f(x) being
+-- amount * x / 2^30 rounded down. Steps double: 1, 2, 4 … 64 stitches up. What leads in a circle or on beyond
+-- that is owed by no request.
+--
+-- @materialize
+-- @requires crumb_parent, request
+-- @order node, crumb, lo
+-- @dimension node, crumb, root_node, root_crumb, client
+-- @measure n = count(*)
+-- @column node VARCHAR: machine of the breadcrumb
+-- @column crumb BIGINT: breadcrumb
+-- @column root_node VARCHAR: machine of the request; null no request
+-- @column root_crumb BIGINT: the request's breadcrumb; null no request
+-- @column client VARCHAR: user on whose behalf; null none, or the trail doesn't hold the request
+-- @column lo BIGINT: first of its parts of 1,073,741,824
+-- @column hi BIGINT: end of its parts
+WITH child AS (
+    SELECT DISTINCT node, crumb
+    FROM crumb_parent
+),
+
+step_1 AS (
+    SELECT
+        p.node,
+        p.crumb,
+        p.parent_node AS root_node,
+        p.parent_crumb AS root_crumb,
+        p.lo,
+        p.hi,
+        c.crumb IS NULL AS done
+    FROM crumb_parent AS p
+    LEFT JOIN child AS c ON c.node = p.parent_node AND c.crumb = p.parent_crumb
+    WHERE p.hi > p.lo
+),
+
+step_2 AS (
+    SELECT * FROM step_1 WHERE done
+    UNION ALL
+    SELECT
+        o.node,
+        o.crumb,
+        CASE WHEN a.root_node = o.node AND a.root_crumb = o.crumb THEN NULL ELSE a.root_node END,
+        CASE WHEN a.root_node = o.node AND a.root_crumb = o.crumb THEN NULL ELSE a.root_crumb END,
+        o.lo + ((a.lo * (o.hi - o.lo) + 1073741823) >> 30),
+        o.lo + ((a.hi * (o.hi - o.lo) + 1073741823) >> 30),
+        a.done OR (a.root_node = o.node AND a.root_crumb = o.crumb)
+    FROM step_1 AS o
+    INNER JOIN step_1 AS a ON a.node = o.root_node AND a.crumb = o.root_crumb
+    WHERE NOT o.done AND (a.hi * (o.hi - o.lo) + 1073741823) >> 30 > (a.lo * (o.hi - o.lo) + 1073741823) >> 30
+),
+
+step_4 AS (
+    SELECT * FROM step_2 WHERE done
+    UNION ALL
+    SELECT
+        o.node,
+        o.crumb,
+        CASE WHEN a.root_node = o.node AND a.root_crumb = o.crumb THEN NULL ELSE a.root_node END,
+        CASE WHEN a.root_node = o.node AND a.root_crumb = o.crumb THEN NULL ELSE a.root_crumb END,
+        o.lo + ((a.lo * (o.hi - o.lo) + 1073741823) >> 30),
+        o.lo + ((a.hi * (o.hi - o.lo) + 1073741823) >> 30),
+        a.done OR (a.root_node = o.node AND a.root_crumb = o.crumb)
+    FROM step_2 AS o
+    INNER JOIN step_2 AS a ON a.node = o.root_node AND a.crumb = o.root_crumb
+    WHERE NOT o.done AND (a.hi * (o.hi - o.lo) + 1073741823) >> 30 > (a.lo * (o.hi - o.lo) + 1073741823) >> 30
+),
+
+step_8 AS (
+    SELECT * FROM step_4 WHERE done
+    UNION ALL
+    SELECT
+        o.node,
+        o.crumb,
+        CASE WHEN a.root_node = o.node AND a.root_crumb = o.crumb THEN NULL ELSE a.root_node END,
+        CASE WHEN a.root_node = o.node AND a.root_crumb = o.crumb THEN NULL ELSE a.root_crumb END,
+        o.lo + ((a.lo * (o.hi - o.lo) + 1073741823) >> 30),
+        o.lo + ((a.hi * (o.hi - o.lo) + 1073741823) >> 30),
+        a.done OR (a.root_node = o.node AND a.root_crumb = o.crumb)
+    FROM step_4 AS o
+    INNER JOIN step_4 AS a ON a.node = o.root_node AND a.crumb = o.root_crumb
+    WHERE NOT o.done AND (a.hi * (o.hi - o.lo) + 1073741823) >> 30 > (a.lo * (o.hi - o.lo) + 1073741823) >> 30
+),
+
+step_16 AS (
+    SELECT * FROM step_8 WHERE done
+    UNION ALL
+    SELECT
+        o.node,
+        o.crumb,
+        CASE WHEN a.root_node = o.node AND a.root_crumb = o.crumb THEN NULL ELSE a.root_node END,
+        CASE WHEN a.root_node = o.node AND a.root_crumb = o.crumb THEN NULL ELSE a.root_crumb END,
+        o.lo + ((a.lo * (o.hi - o.lo) + 1073741823) >> 30),
+        o.lo + ((a.hi * (o.hi - o.lo) + 1073741823) >> 30),
+        a.done OR (a.root_node = o.node AND a.root_crumb = o.crumb)
+    FROM step_8 AS o
+    INNER JOIN step_8 AS a ON a.node = o.root_node AND a.crumb = o.root_crumb
+    WHERE NOT o.done AND (a.hi * (o.hi - o.lo) + 1073741823) >> 30 > (a.lo * (o.hi - o.lo) + 1073741823) >> 30
+),
+
+step_32 AS (
+    SELECT * FROM step_16 WHERE done
+    UNION ALL
+    SELECT
+        o.node,
+        o.crumb,
+        CASE WHEN a.root_node = o.node AND a.root_crumb = o.crumb THEN NULL ELSE a.root_node END,
+        CASE WHEN a.root_node = o.node AND a.root_crumb = o.crumb THEN NULL ELSE a.root_crumb END,
+        o.lo + ((a.lo * (o.hi - o.lo) + 1073741823) >> 30),
+        o.lo + ((a.hi * (o.hi - o.lo) + 1073741823) >> 30),
+        a.done OR (a.root_node = o.node AND a.root_crumb = o.crumb)
+    FROM step_16 AS o
+    INNER JOIN step_16 AS a ON a.node = o.root_node AND a.crumb = o.root_crumb
+    WHERE NOT o.done AND (a.hi * (o.hi - o.lo) + 1073741823) >> 30 > (a.lo * (o.hi - o.lo) + 1073741823) >> 30
+),
+
+step_64 AS (
+    SELECT * FROM step_32 WHERE done
+    UNION ALL
+    SELECT
+        o.node,
+        o.crumb,
+        CASE WHEN a.root_node = o.node AND a.root_crumb = o.crumb THEN NULL ELSE a.root_node END,
+        CASE WHEN a.root_node = o.node AND a.root_crumb = o.crumb THEN NULL ELSE a.root_crumb END,
+        o.lo + ((a.lo * (o.hi - o.lo) + 1073741823) >> 30),
+        o.lo + ((a.hi * (o.hi - o.lo) + 1073741823) >> 30),
+        a.done OR (a.root_node = o.node AND a.root_crumb = o.crumb)
+    FROM step_32 AS o
+    INNER JOIN step_32 AS a ON a.node = o.root_node AND a.crumb = o.root_crumb
+    WHERE NOT o.done AND (a.hi * (o.hi - o.lo) + 1073741823) >> 30 > (a.lo * (o.hi - o.lo) + 1073741823) >> 30
+),
+
+root AS (
+    SELECT node, crumb, MIN(client) AS client
+    FROM request
+    GROUP BY node, crumb
+)
+
+SELECT
+    s.node,
+    s.crumb,
+    CASE WHEN s.done THEN s.root_node END AS root_node,
+    CASE WHEN s.done THEN s.root_crumb END AS root_crumb,
+    r.client,
+    s.lo,
+    s.hi
+FROM step_64 AS s
+LEFT JOIN root AS r ON s.done AND r.node = s.root_node AND r.crumb = s.root_crumb
+UNION ALL
+SELECT node, crumb, node, crumb, client, 0, 1073741824
+FROM root
