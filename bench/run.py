@@ -1,6 +1,7 @@
 """`make bench`: run the benchmarks and print their tables.
 
-    run.py [NAME…]     all, or some of: call, load, trail, report, replay, diff, import
+    run.py [NAME…]     all, or some of: call, load, trail, report, replay, diff, import,
+                       requests_query
 
 Figures of a busy machine mislead: the load average is printed first.
 """
@@ -20,6 +21,7 @@ NAMES = {
     "replay": "replay",
     "diff": "diff",
     "import": "importers",
+    "requests_query": "requests_query",
 }
 
 

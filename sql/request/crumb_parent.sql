@@ -15,19 +15,35 @@
 -- @column ts BIGINT ns: when it was first said, on the clock of the child's node
 -- @column lo BIGINT: first of the parent's parts of 1,073,741,824
 -- @column hi BIGINT: end of the parent's parts
-WITH pair AS (
-    -- a stitch said twice is one; a request's two pages in one flush are one parent of both weights
+WITH child AS (
     SELECT
         node,
         crumb,
-        parent_node,
-        parent_crumb,
+        MIN(parent_node) AS parent_node,
+        MIN(parent_crumb) AS parent_crumb,
         MIN(kind) AS kind,
         MIN(ts) AS ts,
-        CAST(SUM(GREATEST(weight, 0)) AS DOUBLE) AS weight
+        MIN(parent_crumb) <> MAX(parent_crumb) OR MIN(parent_node) <> MAX(parent_node) AS several
     FROM stitch
     WHERE crumb <> 0 AND parent_crumb <> 0
-    GROUP BY node, crumb, parent_node, parent_crumb
+    GROUP BY node, crumb
+),
+
+-- few have several parents: only they are weighed
+pair AS (
+    -- a stitch said twice is one; a request's two pages in one flush are one parent of both weights
+    SELECT
+        s.node,
+        s.crumb,
+        s.parent_node,
+        s.parent_crumb,
+        MIN(s.kind) AS kind,
+        MIN(s.ts) AS ts,
+        CAST(SUM(GREATEST(s.weight, 0)) AS DOUBLE) AS weight
+    FROM stitch AS s
+    SEMI JOIN (SELECT * FROM child WHERE several) AS c ON c.node = s.node AND c.crumb = s.crumb
+    WHERE s.crumb <> 0 AND s.parent_crumb <> 0
+    GROUP BY s.node, s.crumb, s.parent_node, s.parent_crumb
 ),
 
 weighed AS (
@@ -65,3 +81,7 @@ SELECT
     LAG(hi, 1, 0) OVER (PARTITION BY node, crumb ORDER BY place NULLS LAST) AS lo,
     hi
 FROM cut
+UNION ALL
+SELECT node, crumb, parent_node, parent_crumb, kind, ts, 0, 1073741824
+FROM child
+WHERE NOT several

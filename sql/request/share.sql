@@ -4,8 +4,7 @@
 -- amount * x / 2^30 rounded down. Steps double: 1, 2, 4 … 64 stitches up. What leads in a circle or on beyond
 -- that is owed by no request.
 --
--- @materialize
--- @requires crumb_parent, request
+-- @requires crumb_parent, service_op, stitch
 -- @order node, crumb, lo
 -- @dimension node, crumb, root_node, root_crumb, client
 -- @measure n = count(*)
@@ -18,9 +17,11 @@
 -- @column hi BIGINT: end of its parts
 WITH child AS (
     SELECT DISTINCT node, crumb
-    FROM crumb_parent
+    FROM stitch
+    WHERE crumb <> 0 AND parent_crumb <> 0
 ),
 
+-- step_N: N stitches up, or less where that is done: a request, or a circle, which has none
 step_1 AS (
     SELECT
         p.node,
@@ -36,117 +37,160 @@ step_1 AS (
 ),
 
 step_2 AS (
-    SELECT * FROM step_1 WHERE done
-    UNION ALL
     SELECT
         o.node,
         o.crumb,
-        CASE WHEN a.root_node = o.node AND a.root_crumb = o.crumb THEN NULL ELSE a.root_node END,
-        CASE WHEN a.root_node = o.node AND a.root_crumb = o.crumb THEN NULL ELSE a.root_crumb END,
-        o.lo + ((a.lo * (o.hi - o.lo) + 1073741823) >> 30),
-        o.lo + ((a.hi * (o.hi - o.lo) + 1073741823) >> 30),
-        a.done OR (a.root_node = o.node AND a.root_crumb = o.crumb)
-    FROM step_1 AS o
-    INNER JOIN step_1 AS a ON a.node = o.root_node AND a.crumb = o.root_crumb
-    WHERE NOT o.done AND (a.hi * (o.hi - o.lo) + 1073741823) >> 30 > (a.lo * (o.hi - o.lo) + 1073741823) >> 30
+        CASE WHEN a.root_node = o.node AND a.root_crumb = o.crumb THEN NULL ELSE a.root_node END AS root_node,
+        CASE WHEN a.root_node = o.node AND a.root_crumb = o.crumb THEN NULL ELSE a.root_crumb END AS root_crumb,
+        o.lo + ((a.lo * (o.hi - o.lo) + 1073741823) >> 30) AS lo,
+        o.lo + ((a.hi * (o.hi - o.lo) + 1073741823) >> 30) AS hi,
+        a.done OR (a.root_node = o.node AND a.root_crumb = o.crumb) AS done
+    FROM (SELECT * FROM step_1 WHERE NOT done) AS o
+    INNER JOIN (
+        SELECT * FROM step_1
+    ) AS a ON a.node = o.root_node AND a.crumb = o.root_crumb
+    WHERE (a.hi * (o.hi - o.lo) + 1073741823) >> 30 > (a.lo * (o.hi - o.lo) + 1073741823) >> 30
 ),
 
 step_4 AS (
-    SELECT * FROM step_2 WHERE done
-    UNION ALL
     SELECT
         o.node,
         o.crumb,
-        CASE WHEN a.root_node = o.node AND a.root_crumb = o.crumb THEN NULL ELSE a.root_node END,
-        CASE WHEN a.root_node = o.node AND a.root_crumb = o.crumb THEN NULL ELSE a.root_crumb END,
-        o.lo + ((a.lo * (o.hi - o.lo) + 1073741823) >> 30),
-        o.lo + ((a.hi * (o.hi - o.lo) + 1073741823) >> 30),
-        a.done OR (a.root_node = o.node AND a.root_crumb = o.crumb)
-    FROM step_2 AS o
-    INNER JOIN step_2 AS a ON a.node = o.root_node AND a.crumb = o.root_crumb
-    WHERE NOT o.done AND (a.hi * (o.hi - o.lo) + 1073741823) >> 30 > (a.lo * (o.hi - o.lo) + 1073741823) >> 30
+        CASE WHEN a.root_node = o.node AND a.root_crumb = o.crumb THEN NULL ELSE a.root_node END AS root_node,
+        CASE WHEN a.root_node = o.node AND a.root_crumb = o.crumb THEN NULL ELSE a.root_crumb END AS root_crumb,
+        o.lo + ((a.lo * (o.hi - o.lo) + 1073741823) >> 30) AS lo,
+        o.lo + ((a.hi * (o.hi - o.lo) + 1073741823) >> 30) AS hi,
+        a.done OR (a.root_node = o.node AND a.root_crumb = o.crumb) AS done
+    FROM (SELECT * FROM step_2 WHERE NOT done) AS o
+    INNER JOIN (
+        SELECT * FROM step_1 WHERE done
+        UNION ALL
+        SELECT * FROM step_2
+    ) AS a ON a.node = o.root_node AND a.crumb = o.root_crumb
+    WHERE (a.hi * (o.hi - o.lo) + 1073741823) >> 30 > (a.lo * (o.hi - o.lo) + 1073741823) >> 30
 ),
 
 step_8 AS (
-    SELECT * FROM step_4 WHERE done
-    UNION ALL
     SELECT
         o.node,
         o.crumb,
-        CASE WHEN a.root_node = o.node AND a.root_crumb = o.crumb THEN NULL ELSE a.root_node END,
-        CASE WHEN a.root_node = o.node AND a.root_crumb = o.crumb THEN NULL ELSE a.root_crumb END,
-        o.lo + ((a.lo * (o.hi - o.lo) + 1073741823) >> 30),
-        o.lo + ((a.hi * (o.hi - o.lo) + 1073741823) >> 30),
-        a.done OR (a.root_node = o.node AND a.root_crumb = o.crumb)
-    FROM step_4 AS o
-    INNER JOIN step_4 AS a ON a.node = o.root_node AND a.crumb = o.root_crumb
-    WHERE NOT o.done AND (a.hi * (o.hi - o.lo) + 1073741823) >> 30 > (a.lo * (o.hi - o.lo) + 1073741823) >> 30
+        CASE WHEN a.root_node = o.node AND a.root_crumb = o.crumb THEN NULL ELSE a.root_node END AS root_node,
+        CASE WHEN a.root_node = o.node AND a.root_crumb = o.crumb THEN NULL ELSE a.root_crumb END AS root_crumb,
+        o.lo + ((a.lo * (o.hi - o.lo) + 1073741823) >> 30) AS lo,
+        o.lo + ((a.hi * (o.hi - o.lo) + 1073741823) >> 30) AS hi,
+        a.done OR (a.root_node = o.node AND a.root_crumb = o.crumb) AS done
+    FROM (SELECT * FROM step_4 WHERE NOT done) AS o
+    INNER JOIN (
+        SELECT * FROM step_1 WHERE done
+        UNION ALL
+        SELECT * FROM step_2 WHERE done
+        UNION ALL
+        SELECT * FROM step_4
+    ) AS a ON a.node = o.root_node AND a.crumb = o.root_crumb
+    WHERE (a.hi * (o.hi - o.lo) + 1073741823) >> 30 > (a.lo * (o.hi - o.lo) + 1073741823) >> 30
 ),
 
 step_16 AS (
-    SELECT * FROM step_8 WHERE done
-    UNION ALL
     SELECT
         o.node,
         o.crumb,
-        CASE WHEN a.root_node = o.node AND a.root_crumb = o.crumb THEN NULL ELSE a.root_node END,
-        CASE WHEN a.root_node = o.node AND a.root_crumb = o.crumb THEN NULL ELSE a.root_crumb END,
-        o.lo + ((a.lo * (o.hi - o.lo) + 1073741823) >> 30),
-        o.lo + ((a.hi * (o.hi - o.lo) + 1073741823) >> 30),
-        a.done OR (a.root_node = o.node AND a.root_crumb = o.crumb)
-    FROM step_8 AS o
-    INNER JOIN step_8 AS a ON a.node = o.root_node AND a.crumb = o.root_crumb
-    WHERE NOT o.done AND (a.hi * (o.hi - o.lo) + 1073741823) >> 30 > (a.lo * (o.hi - o.lo) + 1073741823) >> 30
+        CASE WHEN a.root_node = o.node AND a.root_crumb = o.crumb THEN NULL ELSE a.root_node END AS root_node,
+        CASE WHEN a.root_node = o.node AND a.root_crumb = o.crumb THEN NULL ELSE a.root_crumb END AS root_crumb,
+        o.lo + ((a.lo * (o.hi - o.lo) + 1073741823) >> 30) AS lo,
+        o.lo + ((a.hi * (o.hi - o.lo) + 1073741823) >> 30) AS hi,
+        a.done OR (a.root_node = o.node AND a.root_crumb = o.crumb) AS done
+    FROM (SELECT * FROM step_8 WHERE NOT done) AS o
+    INNER JOIN (
+        SELECT * FROM step_1 WHERE done
+        UNION ALL
+        SELECT * FROM step_2 WHERE done
+        UNION ALL
+        SELECT * FROM step_4 WHERE done
+        UNION ALL
+        SELECT * FROM step_8
+    ) AS a ON a.node = o.root_node AND a.crumb = o.root_crumb
+    WHERE (a.hi * (o.hi - o.lo) + 1073741823) >> 30 > (a.lo * (o.hi - o.lo) + 1073741823) >> 30
 ),
 
 step_32 AS (
-    SELECT * FROM step_16 WHERE done
-    UNION ALL
     SELECT
         o.node,
         o.crumb,
-        CASE WHEN a.root_node = o.node AND a.root_crumb = o.crumb THEN NULL ELSE a.root_node END,
-        CASE WHEN a.root_node = o.node AND a.root_crumb = o.crumb THEN NULL ELSE a.root_crumb END,
-        o.lo + ((a.lo * (o.hi - o.lo) + 1073741823) >> 30),
-        o.lo + ((a.hi * (o.hi - o.lo) + 1073741823) >> 30),
-        a.done OR (a.root_node = o.node AND a.root_crumb = o.crumb)
-    FROM step_16 AS o
-    INNER JOIN step_16 AS a ON a.node = o.root_node AND a.crumb = o.root_crumb
-    WHERE NOT o.done AND (a.hi * (o.hi - o.lo) + 1073741823) >> 30 > (a.lo * (o.hi - o.lo) + 1073741823) >> 30
+        CASE WHEN a.root_node = o.node AND a.root_crumb = o.crumb THEN NULL ELSE a.root_node END AS root_node,
+        CASE WHEN a.root_node = o.node AND a.root_crumb = o.crumb THEN NULL ELSE a.root_crumb END AS root_crumb,
+        o.lo + ((a.lo * (o.hi - o.lo) + 1073741823) >> 30) AS lo,
+        o.lo + ((a.hi * (o.hi - o.lo) + 1073741823) >> 30) AS hi,
+        a.done OR (a.root_node = o.node AND a.root_crumb = o.crumb) AS done
+    FROM (SELECT * FROM step_16 WHERE NOT done) AS o
+    INNER JOIN (
+        SELECT * FROM step_1 WHERE done
+        UNION ALL
+        SELECT * FROM step_2 WHERE done
+        UNION ALL
+        SELECT * FROM step_4 WHERE done
+        UNION ALL
+        SELECT * FROM step_8 WHERE done
+        UNION ALL
+        SELECT * FROM step_16
+    ) AS a ON a.node = o.root_node AND a.crumb = o.root_crumb
+    WHERE (a.hi * (o.hi - o.lo) + 1073741823) >> 30 > (a.lo * (o.hi - o.lo) + 1073741823) >> 30
 ),
 
 step_64 AS (
-    SELECT * FROM step_32 WHERE done
-    UNION ALL
     SELECT
         o.node,
         o.crumb,
-        CASE WHEN a.root_node = o.node AND a.root_crumb = o.crumb THEN NULL ELSE a.root_node END,
-        CASE WHEN a.root_node = o.node AND a.root_crumb = o.crumb THEN NULL ELSE a.root_crumb END,
-        o.lo + ((a.lo * (o.hi - o.lo) + 1073741823) >> 30),
-        o.lo + ((a.hi * (o.hi - o.lo) + 1073741823) >> 30),
-        a.done OR (a.root_node = o.node AND a.root_crumb = o.crumb)
-    FROM step_32 AS o
-    INNER JOIN step_32 AS a ON a.node = o.root_node AND a.crumb = o.root_crumb
-    WHERE NOT o.done AND (a.hi * (o.hi - o.lo) + 1073741823) >> 30 > (a.lo * (o.hi - o.lo) + 1073741823) >> 30
+        CASE WHEN a.root_node = o.node AND a.root_crumb = o.crumb THEN NULL ELSE a.root_node END AS root_node,
+        CASE WHEN a.root_node = o.node AND a.root_crumb = o.crumb THEN NULL ELSE a.root_crumb END AS root_crumb,
+        o.lo + ((a.lo * (o.hi - o.lo) + 1073741823) >> 30) AS lo,
+        o.lo + ((a.hi * (o.hi - o.lo) + 1073741823) >> 30) AS hi,
+        a.done OR (a.root_node = o.node AND a.root_crumb = o.crumb) AS done
+    FROM (SELECT * FROM step_32 WHERE NOT done) AS o
+    INNER JOIN (
+        SELECT * FROM step_1 WHERE done
+        UNION ALL
+        SELECT * FROM step_2 WHERE done
+        UNION ALL
+        SELECT * FROM step_4 WHERE done
+        UNION ALL
+        SELECT * FROM step_8 WHERE done
+        UNION ALL
+        SELECT * FROM step_16 WHERE done
+        UNION ALL
+        SELECT * FROM step_32
+    ) AS a ON a.node = o.root_node AND a.crumb = o.root_crumb
+    WHERE (a.hi * (o.hi - o.lo) + 1073741823) >> 30 > (a.lo * (o.hi - o.lo) + 1073741823) >> 30
+),
+
+owed AS (
+    SELECT node, crumb, root_node, root_crumb, lo, hi FROM step_1 WHERE done
+    UNION ALL
+    SELECT node, crumb, root_node, root_crumb, lo, hi FROM step_2 WHERE done
+    UNION ALL
+    SELECT node, crumb, root_node, root_crumb, lo, hi FROM step_4 WHERE done
+    UNION ALL
+    SELECT node, crumb, root_node, root_crumb, lo, hi FROM step_8 WHERE done
+    UNION ALL
+    SELECT node, crumb, root_node, root_crumb, lo, hi FROM step_16 WHERE done
+    UNION ALL
+    SELECT node, crumb, root_node, root_crumb, lo, hi FROM step_32 WHERE done
+    UNION ALL
+    SELECT node, crumb, root_node, root_crumb, lo, hi FROM step_64 WHERE done
+    UNION ALL
+    SELECT node, crumb, NULL, NULL, lo, hi FROM step_64 WHERE NOT done
 ),
 
 root AS (
-    SELECT node, crumb, MIN(client) AS client
-    FROM request
-    GROUP BY node, crumb
+    SELECT s.node, s.crumb, MIN(s.client) AS client
+    FROM service_op AS s
+    ANTI JOIN child AS c ON c.node = s.node AND c.crumb = s.crumb
+    WHERE s.crumb <> 0
+    GROUP BY s.node, s.crumb
 )
 
-SELECT
-    s.node,
-    s.crumb,
-    CASE WHEN s.done THEN s.root_node END AS root_node,
-    CASE WHEN s.done THEN s.root_crumb END AS root_crumb,
-    r.client,
-    s.lo,
-    s.hi
-FROM step_64 AS s
-LEFT JOIN root AS r ON s.done AND r.node = s.root_node AND r.crumb = s.root_crumb
+SELECT o.node, o.crumb, o.root_node, o.root_crumb, r.client, o.lo, o.hi
+FROM owed AS o
+LEFT JOIN root AS r ON r.node = o.root_node AND r.crumb = o.root_crumb
 UNION ALL
 SELECT node, crumb, node, crumb, client, 0, 1073741824
 FROM root
