@@ -32,7 +32,7 @@ PACKAGES_VENV := $(shell $(PYTHON) -c 'import ensurepip' 2>/dev/null || echo /no
 # For the eBPF programs of crates/probes; without, they are left out.
 PROBES_PACKAGES := clang=clang /usr/include/bpf/bpf_helpers.h=libbpf-dev
 POSTGRES := /usr/lib/postgresql/*/bin/initdb=postgresql /usr/lib/postgresql/*/bin/pgbench=postgresql
-TEST_PACKAGES := chromium=chromium fio=fio mpicc=libopenmpi-dev mpirun=openmpi-bin strace=strace \
+TEST_PACKAGES := chromium=chromium dot=graphviz fio=fio mpicc=libopenmpi-dev mpirun=openmpi-bin strace=strace \
     sqlite3=sqlite3 redis-server=redis-server git=git make=make gcc=gcc dpkg-deb=dpkg tar=tar gzip=gzip $(POSTGRES)
 BENCH_PACKAGES := strace=strace fio=fio mpicc=libopenmpi-dev mpirun=openmpi-bin sqlite3=sqlite3 gcc=gcc tar=tar
 

@@ -201,6 +201,16 @@ UntilOption = Annotated[
     str | None, typer.Option("--to", metavar="TIME", help="Until before then.", show_default=False)
 ]
 
+DotOption = Annotated[
+    Path | None,
+    typer.Option("--dot", metavar="FILE", help="Write the graph for Graphviz instead.", show_default=False),
+]
+SvgOption = Annotated[
+    Path | None,
+    typer.Option("--svg", metavar="FILE", help="Draw the graph instead: needs Graphviz.", show_default=False),
+]
+ForceDrawing = Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")]
+
 
 @app.command(rich_help_panel="Ask")
 def path(
@@ -224,6 +234,9 @@ def path(
     since: SinceOption = None,
     until: UntilOption = None,
     timeline: Annotated[bool, typer.Option("--timeline", help="Draw bars on one line of time.")] = False,
+    dot: DotOption = None,
+    svg: SvgOption = None,
+    force: ForceDrawing = False,
     json: Annotated[bool, typer.Option("--json", help="Print all records as JSON.")] = False,
 ) -> None:
     """Show the way of a request through components and machines, and what is missing of it.
@@ -247,7 +260,47 @@ def path(
         since=since,
         until=until,
         timeline=timeline,
+        dot=dot,
+        svg=svg,
+        force=force,
         as_json=json,
+    )
+
+
+@app.command(rich_help_panel="Ask")
+def graph(
+    trail: TrailPath,
+    client: ClientOption = None,
+    op: OpOption = None,
+    component: ComponentOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    dot: DotOption = None,
+    svg: SvgOption = None,
+    force: ForceDrawing = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the graph as JSON.")] = False,
+) -> None:
+    """Say where the time of many requests goes: every step between two points, and which of them the replies wait for.
+
+    Examples:
+
+      iotrail graph X.trail --op create --client alice
+      iotrail graph X.trail --from 14:00 --to 14:05 --svg slow.svg
+    """
+    from iotrail.requests import graph as question
+    from iotrail.trail import Trail
+
+    question.run(
+        Trail(trail),
+        client=client,
+        op=op,
+        component=component,
+        since=since,
+        until=until,
+        dot=dot,
+        svg=svg,
+        as_json=json,
+        force=force,
     )
 
 

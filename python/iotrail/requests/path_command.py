@@ -3,14 +3,16 @@
 import json
 import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
 from iotrail.errors import UsageError
-from iotrail.requests import clocks, find, path_text
-from iotrail.requests.path import Crumb, Path, name, paths
+from iotrail.requests import clocks, find, graph, path_text
+from iotrail.requests.path import Crumb, name, paths
+from iotrail.requests.path import Path as RequestPath
 from iotrail.trail import Trail
 
 
@@ -26,6 +28,9 @@ def run(
     since: str | None,
     until: str | None,
     timeline: bool,
+    dot: Path | None,
+    svg: Path | None,
+    force: bool,
     as_json: bool,
 ) -> None:
     """Show the path of a breadcrumb's requests, or of the slowest."""
@@ -54,6 +59,9 @@ def run(
             raise UsageError("--node says which --crumb is meant")
         roots = find.slowest(trail, find.choose(trail, client, op, component, since, until), slowest)
     found = paths(trail, roots)
+    if dot is not None or svg is not None:
+        graph.draw(graph.of_walked(trail, len(roots)), dot, svg, force=force)
+        return
     if as_json:
         json.dump([_as_json(path) for path in found], sys.stdout, indent=1, ensure_ascii=False)
         print()
@@ -69,7 +77,7 @@ def run(
         (path_text.show_timeline if timeline else path_text.show_tree)(console, path)
 
 
-def _as_json(path: Path) -> dict[str, Any]:
+def _as_json(path: RequestPath) -> dict[str, Any]:
     return {
         "node": path.root.node,
         "crumb": path.root.crumb,
