@@ -1,8 +1,8 @@
 -- Every use of CPU, buffer cache, network and disk that was recorded, one row each, before it is billed.
--- Where kernel and program both posted a disk's I/O, the kernel's rows count; where both posted the CPU time of a
--- thread, the program's do, which tell its tasks apart.
+-- Where kernel and program both posted the CPU time of a thread, the program's rows count, which tell its tasks
+-- apart; where both posted a disk's I/O, the kernel's.
 --
--- @requires cpu_slice, buffer_op, network_transmit, disk_op, crumb_component
+-- @requires cpu_slice, buffer_op, network_transmit, disk_request, crumb_component
 -- @dimension resource, node, component
 -- @measure n = sum(n); time_ns = sum(time_ns); bytes = sum(bytes); hits = sum(hits)
 -- @column ts BIGINT ns: start, on the clock of its node
@@ -21,12 +21,6 @@ WITH user_thread AS (
     WHERE kind = 'user'
 ),
 
-kernel_disk AS (
-    SELECT DISTINCT node, dev
-    FROM disk_op
-    WHERE kind = 'kernel'
-),
-
 -- CPUs and disks belong to no component: it is that of the breadcrumb
 used AS (
     SELECT c.ts, c.node, c.crumb, 'cpu' AS resource, COALESCE(c.dur, 0) AS time_ns, CAST(0 AS BIGINT) AS bytes
@@ -34,19 +28,8 @@ used AS (
     LEFT JOIN user_thread AS u ON u.node = c.node AND u.thread = c.thread
     WHERE u.thread IS NULL OR c.kind = 'user'
     UNION ALL
-    SELECT
-        d.ts,
-        d.node,
-        d.crumb,
-        'disk',
-        CASE
-            WHEN d.merged <> 0 OR d.dur IS NULL THEN 0
-            ELSE GREATEST(d.ts + d.dur - COALESCE(d.issued, d.ts), 0)
-        END,
-        COALESCE(d.length, 0)
-    FROM disk_op AS d
-    LEFT JOIN kernel_disk AS k ON k.node = d.node AND k.dev = d.dev
-    WHERE k.dev IS NULL OR d.kind = 'kernel'
+    SELECT ts, node, crumb, 'disk', service_ns, bytes
+    FROM disk_request
 )
 
 SELECT

@@ -1,0 +1,31 @@
+-- What components served, one row a serving: how many a second, how long they took, how many failed.
+-- `iotrail sql X.trail served --by component,op --every 1s` is a server's counters.
+--
+-- @requires service_op
+-- @order ts
+-- @dimension node, component, op, client
+-- @measure n = sum(n); errors = sum(errors); unfinished = sum(unfinished); time_ns = sum(time_ns);
+--     mean_ns = sum(time_ns) / NULLIF(sum(n) - sum(unfinished), 0); bytes = sum(bytes)
+-- @column ts BIGINT ns: arrival, on the clock of its node
+-- @column node VARCHAR: machine
+-- @column component VARCHAR: part of the system
+-- @column op VARCHAR: what was asked for
+-- @column client VARCHAR: user on whose behalf; null as that of the request it is part of
+-- @column n BIGINT ops: servings: 1
+-- @column errors BIGINT ops: 1 if it failed
+-- @column unfinished BIGINT ops: 1 if there was no reply
+-- @column time_ns BIGINT ns: time until the reply; 0 without one
+-- @column bytes BIGINT bytes: bytes it was about
+SELECT
+    ts,
+    node,
+    component,
+    op,
+    client,
+    CAST(1 AS BIGINT) AS n,
+    CAST(CASE WHEN status <> 0 THEN 1 ELSE 0 END AS BIGINT) AS errors,
+    CAST(CASE WHEN dur IS NULL THEN 1 ELSE 0 END AS BIGINT) AS unfinished,
+    COALESCE(dur, 0) AS time_ns,
+    COALESCE(length, 0) AS bytes
+FROM service_op
+WHERE kind = 'server'
