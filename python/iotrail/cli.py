@@ -1,6 +1,5 @@
 """The command line: verbs of Python's side. `iotrail.__main__` hands native verbs over before this loads."""
 
-import enum
 import re
 import sys
 from pathlib import Path
@@ -10,6 +9,8 @@ import typer
 
 from iotrail import native
 from iotrail.errors import UsageError
+from iotrail.options import Format, TrailPath
+from iotrail.requests.verbs import demand, graph, path
 
 app = typer.Typer(
     help="Record any program's I/O and see where the time went.",
@@ -19,17 +20,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-TrailPath = Annotated[Path, typer.Argument(metavar="X.trail", help="The trail to read.", show_default=False)]
-
-
-class Format(enum.StrEnum):
-    """How rows are written."""
-
-    TABLE = "table"
-    CSV = "csv"
-    JSON = "json"
-    ARROW = "arrow"
 
 
 def _version(wanted: bool) -> None:
@@ -180,163 +170,8 @@ def sql(
     )
 
 
-ClientOption = Annotated[
-    str | None,
-    typer.Option("--client", metavar="A", help="Only requests of this client.", show_default=False),
-]
-OpOption = Annotated[
-    str | None, typer.Option("--op", help="Only requests for this, like read.", show_default=False)
-]
-ComponentOption = Annotated[
-    str | None,
-    typer.Option("--component", help="Only requests that arrived at this component.", show_default=False),
-]
-SinceOption = Annotated[
-    str | None,
-    typer.Option(
-        "--from", metavar="TIME", help="From then on: 2026-03-01T14:00, 14:00, or +30s.", show_default=False
-    ),
-]
-UntilOption = Annotated[
-    str | None, typer.Option("--to", metavar="TIME", help="Until before then.", show_default=False)
-]
-
-DotOption = Annotated[
-    Path | None,
-    typer.Option("--dot", metavar="FILE", help="Write the graph for Graphviz instead.", show_default=False),
-]
-SvgOption = Annotated[
-    Path | None,
-    typer.Option("--svg", metavar="FILE", help="Draw the graph instead: needs Graphviz.", show_default=False),
-]
-ForceDrawing = Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")]
-
-
-@app.command(rich_help_panel="Ask")
-def path(
-    trail: TrailPath,
-    crumb: Annotated[
-        int | None,
-        typer.Option(
-            "--crumb", metavar="N", help="The request with, or above, this breadcrumb.", show_default=False
-        ),
-    ] = None,
-    node: Annotated[
-        str | None, typer.Option("--node", help="The breadcrumb's machine.", show_default=False)
-    ] = None,
-    slowest: Annotated[
-        int | None,
-        typer.Option("--slowest", metavar="N", help="The N requests that took longest.", show_default=False),
-    ] = None,
-    client: ClientOption = None,
-    op: OpOption = None,
-    component: ComponentOption = None,
-    since: SinceOption = None,
-    until: UntilOption = None,
-    timeline: Annotated[bool, typer.Option("--timeline", help="Draw bars on one line of time.")] = False,
-    dot: DotOption = None,
-    svg: SvgOption = None,
-    force: ForceDrawing = False,
-    json: Annotated[bool, typer.Option("--json", help="Print all records as JSON.")] = False,
-) -> None:
-    """Show the way of a request through components and machines, and what is missing of it.
-
-    Examples:
-
-      iotrail path X.trail --slowest 10 --client alice
-      iotrail path X.trail --crumb 4711 --timeline
-    """
-    from iotrail.requests import path_command
-    from iotrail.trail import Trail
-
-    path_command.run(
-        Trail(trail),
-        crumb=crumb,
-        node=node,
-        slowest=slowest,
-        client=client,
-        op=op,
-        component=component,
-        since=since,
-        until=until,
-        timeline=timeline,
-        dot=dot,
-        svg=svg,
-        force=force,
-        as_json=json,
-    )
-
-
-@app.command(rich_help_panel="Ask")
-def graph(
-    trail: TrailPath,
-    client: ClientOption = None,
-    op: OpOption = None,
-    component: ComponentOption = None,
-    since: SinceOption = None,
-    until: UntilOption = None,
-    dot: DotOption = None,
-    svg: SvgOption = None,
-    force: ForceDrawing = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the graph as JSON.")] = False,
-) -> None:
-    """Say where the time of many requests goes: every step between two points, and which of them the replies wait for.
-
-    Examples:
-
-      iotrail graph X.trail --op create --client alice
-      iotrail graph X.trail --from 14:00 --to 14:05 --svg slow.svg
-    """
-    from iotrail.requests import graph as question
-    from iotrail.trail import Trail
-
-    question.run(
-        Trail(trail),
-        client=client,
-        op=op,
-        component=component,
-        since=since,
-        until=until,
-        dot=dot,
-        svg=svg,
-        as_json=json,
-        force=force,
-    )
-
-
-@app.command(rich_help_panel="Ask")
-def demand(
-    trail: TrailPath,
-    by: Annotated[
-        str, typer.Option("--by", metavar="A,B", help="Of client, resource, node, component.")
-    ] = "client,resource",
-    every: Annotated[
-        str | None,
-        typer.Option("--every", metavar="60s", help="Also by time: 10ms, 1s, 5min.", show_default=False),
-    ] = None,
-    since: SinceOption = None,
-    until: UntilOption = None,
-    format: Annotated[Format, typer.Option("--format", help="How rows are written.")] = Format.TABLE,
-    json: Annotated[bool, typer.Option("--json", help="As --format json.")] = False,
-) -> None:
-    """Say what CPU, buffer cache, network and disk each client's requests used.
-
-    Work put off and work done for several requests at once is billed to those who asked for it. Examples:
-
-      iotrail demand X.trail
-      iotrail demand X.trail --by client,resource,node --every 60s --format csv
-    """
-    from iotrail.requests import demand as question
-    from iotrail.trail import Trail
-
-    question.run(
-        Trail(trail),
-        by=[name for name in re.split(r"[,\s]+", by) if name],
-        every=every,
-        since=since,
-        until=until,
-        format="json" if json else format.value,
-    )
+for _question in (path, graph, demand):
+    app.command(rich_help_panel="Ask")(_question)
 
 
 @app.command(rich_help_panel="Ask")

@@ -33,6 +33,9 @@ from iotrail.errors import (
 from iotrail.modules import Column, Param
 from iotrail.schema import CALL_TABLE, Table
 
+# Keys that are cheaper to list in a query than to join.
+_FEW = 1000
+
 _SNAPSHOT_NAME = re.compile(r"\d{8,}\.json")
 
 
@@ -66,6 +69,7 @@ class Trail:
         self._check_files()
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._made: set[str] = set()
+        self._sources: dict[str, str] = {}
 
     @property
     def _where(self) -> str:
@@ -147,24 +151,39 @@ class Trail:
 
     def source(self, table: str) -> str:
         """The SELECT that reads a table's files: for queries over two trails in one connection."""
-        return self._scan(self.connection, self.tables[table])
+        if table not in self._sources:
+            self._sources[table] = self._scan(self.connection, self.tables[table])
+        return self._sources[table]
 
     def narrow(self, kept: str) -> None:
         """Leave of every table with breadcrumbs only the rows whose (node, crumb) is in the relation `kept`, for
         the queries that follow: modules then say of a few requests what they say of all."""
+        few = self.few("crumb", kept, "crumb")
         for table in self.tables.values():
             if {"node", "crumb"} <= {column.name for column in table.columns}:
                 rows = quoted(f"narrowed_{table.name}")
                 self.connection.execute(
-                    f"CREATE OR REPLACE TEMP TABLE {rows} AS SELECT * FROM ({self.source(table.name)}) AS r "
+                    f"CREATE OR REPLACE TEMP TABLE {rows} AS "
+                    f"SELECT * FROM (SELECT * FROM ({self.source(table.name)}) AS t WHERE {few}) AS r "
                     f"SEMI JOIN {quoted(kept)} AS k ON k.node = r.node AND k.crumb = r.crumb"
                 )
-                self._create_view(
-                    self.connection, table.name, f"SELECT * FROM {rows}", table.meaning, table.columns
+                self.connection.execute(
+                    f"CREATE OR REPLACE VIEW {quoted(table.name)} AS SELECT * FROM {rows}"
                 )
                 self._made.add(table.name)
         # what was computed from all rows is computed again
         self._made -= {name for name in self._made if name in self.modules and self.modules[name].materialize}
+
+    def few(self, column: str, relation: str, key: str) -> str:
+        """A condition that `column` is among the keys of a relation, if those are few: as a list, which DuckDB holds
+        against the bounds of files and row groups before it reads them; it does so with a join's keys only by their
+        smallest and largest. Else `true`: a join says it."""
+        found = self.connection.execute(
+            f"SELECT DISTINCT {quoted(key)} FROM {quoted(relation)} LIMIT {_FEW + 1}"
+        ).fetchall()
+        if len(found) > _FEW:
+            return "true"
+        return f"{quoted(column)} IN ({', '.join(str(int(row[0])) for row in found) or 'NULL'})"
 
     def errors(self, sql: str) -> "_Errors":
         """A context in which DuckDB's errors become iotrail's."""

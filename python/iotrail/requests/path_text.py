@@ -25,6 +25,8 @@ class Line:
     # when the path came to this machine: times are shown since then
     since: int
     record: Record | None
+    # the records it stands for, from when for how long
+    parts: tuple[tuple[int, int | None], ...] = ()
 
 
 def head(path: Path) -> Text:
@@ -81,9 +83,11 @@ def show_timeline(console: Console, path: Path) -> None:
     if not drawn:
         _show_holes(console, path)
         return
-    placed = [(line, (line.ts or 0) + offsets[line.crumb.node].shift) for line in drawn]
-    start = min(at for _, at in placed)
-    end = max(at + (line.dur or 0) for line, at in placed)
+    placed = [
+        (line, [(ts + offsets[line.crumb.node].shift, dur) for ts, dur in line.parts]) for line in drawn
+    ]
+    start = min(at for _, parts in placed for at, _ in parts)
+    end = max(at + (dur or 0) for _, parts in placed for at, dur in parts)
     labels = [len(line.indent) + line.label.cell_len for line in drawn]
     width = max(20, console.width - min(max(labels), 48) - max(len(n.node) for n in path.crumbs) - 16)
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
@@ -91,8 +95,8 @@ def show_timeline(console: Console, path: Path) -> None:
     table.add_column("node", no_wrap=True, style="dim")
     table.add_column(f"0 … {duration(end - start)}", no_wrap=True, min_width=width, max_width=width)
     table.add_column("time", justify="right", no_wrap=True)
-    for line, at in placed:
-        bar = _bar(at - start, line.dur, end - start, width)
+    for line, parts in placed:
+        bar = _bar([(at - start, dur) for at, dur in parts], end - start, width)
         style = "yellow" if line.dur is None else "cyan" if line.crumb.node != path.root.node else "green"
         table.add_row(
             Text(line.indent, style="dim") + line.label, line.crumb.node, Text(bar, style=style), _took(line)
@@ -138,7 +142,7 @@ def _open(crumb: Crumb, first: str, rest: str, since: int) -> Iterator[Line | tu
     if crumb.across:
         label = Text("⇢ ", style="cyan bold") + label
     ts, dur = (None, None) if main is None else (main.ts, main.dur)
-    yield Line(first, label, crumb, ts, dur, since, main)
+    yield Line(first, label, crumb, ts, dur, since, main, () if main is None else ((main.ts, main.dur),))
     if crumb.again:
         return
     items = _items(crumb, main)
@@ -152,7 +156,16 @@ def _open(crumb: Crumb, first: str, rest: str, since: int) -> Iterator[Line | tu
             records = item
             dur = None if records[0].dur is None else sum(r.dur or 0 for r in records)
             times = f" × {len(records)}" if len(records) > 1 else ""
-            yield Line(branch, Text(what(records[0]) + times), crumb, records[0].ts, dur, since, records[0])
+            yield Line(
+                branch,
+                Text(what(records[0]) + times),
+                crumb,
+                records[0].ts,
+                dur,
+                since,
+                records[0],
+                tuple((r.ts, r.dur) for r in records),
+            )
 
 
 def _items(crumb: Crumb, main: Record | None) -> list[list[Record] | Crumb]:
@@ -193,14 +206,20 @@ def _notes(line: Line, first: bool) -> Text:
     return notes
 
 
-def _bar(at: int, dur: int | None, span: int, width: int) -> str:
-    """A bar of `width` characters; an instant is a dot, what never ended goes on to the right edge."""
+def _bar(parts: list[tuple[int, int | None]], span: int, width: int) -> str:
+    """Bars in `width` characters; an instant is a dot, what never ended goes on to the right edge."""
+    bar = [" "] * width
     scale = width / max(span, 1)
-    left = min(int(at * scale), width - 1)
-    if dur is None:
-        return " " * left + "╌" * (width - left)
-    right = max(min(round((at + dur) * scale), width), left + 1)
-    return " " * left + ("█" * (right - left) if dur else "·")
+    for at, dur in parts:
+        left = min(int(at * scale), width - 1)
+        if dur is None:
+            bar[left:] = "╌" * (width - left)
+        elif dur:
+            right = max(min(round((at + dur) * scale), width), left + 1)
+            bar[left:right] = "█" * (right - left)
+        elif bar[left] == " ":
+            bar[left] = "·"
+    return "".join(bar)
 
 
 def _show_holes(console: Console, path: Path) -> None:

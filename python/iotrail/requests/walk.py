@@ -26,16 +26,15 @@ def down(trail: Trail, roots: str) -> int:
         depth, rows = 0, _count(trail, "SELECT COUNT(*) FROM walk")
         found = rows
         while found:
-            # the frontier is a table of its own: DuckDB then knows its size, and which files and row groups of
-            # `stitch` can hold its children
+            # a table of its own, whose size DuckDB knows
             connection.execute(
                 f"CREATE OR REPLACE TEMP TABLE frontier AS SELECT * FROM walk WHERE depth = {depth}"
             )
             found = _count(
                 trail,
-                """INSERT INTO walk
+                f"""INSERT INTO walk
                 SELECT DISTINCT f.root_node, f.root_crumb, s.node, s.crumb, f.depth + 1
-                FROM stitch AS s
+                FROM (SELECT * FROM stitch WHERE {trail.few("parent_crumb", "frontier", "crumb")}) AS s
                 JOIN frontier AS f ON f.node = s.parent_node AND f.crumb = s.parent_crumb
                 ANTI JOIN walk AS w ON w.root_node = f.root_node AND w.root_crumb = f.root_crumb
                     AND w.node = s.node AND w.crumb = s.crumb
