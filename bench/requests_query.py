@@ -12,15 +12,17 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from iotrail import schema
-from iotrail.requests import walk
+from iotrail.requests import graph, walk
+from iotrail.requests.find import Chosen
 from iotrail.trail import Trail
 from measure import SEED, Spread, console, keep, scratch, table
 from recorders import NATIVE
 
 REQUESTS = int(os.environ.get("BENCH_REQUESTS", "2_000_000"))
-ROUNDS = 5
+ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
 # Requests generated at a time, so that memory stays bounded.
 CHUNK = 200_000
 START = 1_700_000_000_000_000_000
@@ -121,7 +123,8 @@ def generate(rng: np.random.Generator, first: int, count: int) -> Rows:
         )
 
     i = np.arange(first, first + count)
-    ts = START + i * 10_000 + rng.integers(0, 5_000, count)
+    # breadcrumbs are moments: of requests multiples of 10, of what is below them not
+    ts = START + i * 10_000 + rng.integers(0, 500, count) * 10
     kind = rng.choice(3, count, p=[0.2, 0.4, 0.4])
     op = np.array(["read", "read", "write"])[kind]
     dur = rng.integers(20_000, 60_000, count) + np.where(kind == 1, 4_200_000, 0)
@@ -246,17 +249,17 @@ def paths(trail: Trail, roots: str) -> int:
     """The records of the paths of these breadcrumbs."""
     walk.down(trail, roots)
     walk.keep(trail)
-    return len(trail.query("SELECT * FROM record").fetchall())
+    return int(trail.query("SELECT * FROM record").to_arrow_table().num_rows)
 
 
 def one_path(trail: Trail) -> int:
     """A write, its flush, and the two storage nodes."""
-    return paths(trail, f"SELECT 'head' AS node, CAST({os.environ['BENCH_CRUMB']} AS BIGINT) AS crumb")
+    return paths(trail, "SELECT * FROM asked LIMIT 1")
 
 
 def many_paths(trail: Trail) -> int:
     """Requests spread over the trail."""
-    return paths(trail, "SELECT node, crumb FROM request ORDER BY hash(crumb) LIMIT 10000")
+    return paths(trail, "SELECT * FROM asked")
 
 
 def demand(trail: Trail) -> int:
@@ -268,29 +271,34 @@ def demand(trail: Trail) -> int:
     )
 
 
+def latency_graph(trail: Trail) -> int:
+    """Steps and critical paths of all requests."""
+    return len(graph.collect(trail, Chosen()).edges)
+
+
 # Question, what the design asks of it in seconds.
 QUESTIONS: dict[str, tuple[Callable[[Trail], int], float]] = {
     "one path": (one_path, 0.03),
     "10,000 paths": (many_paths, 1.0),
     "demand per client": (demand, 1.5),
+    "latency graph": (latency_graph, 6.0),
 }
 
 
-def ask(question: str, path: Path) -> None:
+def ask(question: str, path: Path, crumbs: Path) -> None:
     """In a process of its own, so that nothing is warm but the page cache: print seconds and rows."""
     trail = Trail(path)
     trail.connection.execute("SET memory_limit = '2GB'")
+    trail.connection.execute(f"CREATE TEMP TABLE asked AS FROM '{crumbs}'")
     began = time.monotonic()
     rows = QUESTIONS[question][0](trail)
     print(json.dumps({"seconds": time.monotonic() - began, "rows": rows}))
 
 
-def measured(command: list[str], crumb: int) -> tuple[str, float, int]:
+def measured(command: list[str]) -> tuple[str, float, int]:
     """Output, seconds and memory in bytes of a command."""
     began = time.monotonic()
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "BENCH_CRUMB": str(crumb)}
-    )
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     output = process.stdout.read()
     _, status, used = os.wait4(process.pid, 0)
@@ -305,10 +313,15 @@ def bench() -> None:
     with scratch() as folder:
         trail, records = make(folder)
         size = sum(file.stat().st_size for file in trail.rglob("*.parquet"))
-        writes = Trail(trail).rows_of(
-            "SELECT crumb FROM request WHERE op = 'write' ORDER BY ts LIMIT 1 OFFSET 1000"
-        )
-        crumb = int(writes[0]["crumb"])
+        crumbs = folder / "asked.parquet"
+        opened = Trail(trail)
+        opened.query(
+            # the first is a write: the deepest path
+            "SELECT node, crumb FROM request ORDER BY op = 'read', hash(crumb) LIMIT 1"
+        ).union(
+            opened.query("SELECT node, crumb FROM request ORDER BY hash(crumb) LIMIT 10000")
+        ).write_parquet(str(crumbs))
+        crumb = pq.read_table(crumbs)["crumb"][0].as_py()
         shape = table(
             f"Questions about {REQUESTS:,} requests, {records:,} records ({size / records:.1f} bytes each), "
             f"median of {ROUNDS} (least–most)",
@@ -316,8 +329,8 @@ def bench() -> None:
         )
         kept = {}
         for question, (_, goal) in QUESTIONS.items():
-            command = [sys.executable, __file__, question, str(trail)]
-            runs = [measured(command, crumb) for _ in range(ROUNDS)]
+            command = [sys.executable, __file__, question, str(trail), str(crumbs)]
+            runs = [measured(command) for _ in range(ROUNDS)]
             answers = [json.loads(output) for output, _, _ in runs]
             seconds = [answer["seconds"] for answer in answers]
             memory = [used for _, _, used in runs]
@@ -331,7 +344,7 @@ def bench() -> None:
                 f"{max(memory) / 1e6:,.0f}",
             )
         command = [sys.executable, "-m", "iotrail", "path", str(trail), "--crumb", str(crumb)]
-        whole = [measured(command, crumb) for _ in range(ROUNDS)]
+        whole = [measured(command) for _ in range(ROUNDS)]
         seconds = [took for _, took, _ in whole]
         kept["iotrail path"] = {"seconds": seconds}
         shape.add_row(
@@ -346,4 +359,4 @@ def bench() -> None:
 
 
 if __name__ == "__main__":
-    ask(sys.argv[1], Path(sys.argv[2]))
+    ask(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))
