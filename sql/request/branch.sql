@@ -33,6 +33,8 @@ WITH pair AS (
     SELECT p.parent_node, p.parent_crumb, p.node, p.crumb, p.kind, c.first_ts, c.first_kind, c.reply_ts, c.reply_seq, c.reply_kind
     FROM crumb_parent AS p
     INNER JOIN crumb_span AS c ON c.node = p.node AND c.crumb = p.crumb
+    -- of a parent without points nothing leaves
+    SEMI JOIN crumb_span AS s ON s.node = p.parent_node AND s.crumb = p.parent_crumb
 ),
 
 near AS (

@@ -177,6 +177,25 @@ def test_adds_up(make: MakeTrail, seed: int) -> None:
         assert all(e.critical <= e.count for e in graph.edges)
 
 
+def test_shared_with_others(make: MakeTrail) -> None:
+    """Two writes share two flushes, one after the other: in the graph of one of them the step between is taken once."""
+    flushes = {20: 100, 21: 200}
+    trail = make(
+        {
+            "service_op": [serving(1, 0, 10, client="a"), serving(2, 5, 10, client="b")]
+            + [serving(c, ts, 50, kind="internal", op=f"flush{c}") for c, ts in flushes.items()],
+            "stitch": [
+                {"crumb": c, "ts": ts, "parent_crumb": p, "kind": "coalesce"}
+                for c, ts in flushes.items()
+                for p in (1, 2)
+            ],
+        }
+    )
+    graph = collect(Trail(trail), Chosen(client="a"))
+    assert edge(graph, "head flush20 end", "head flush21 begin").count == 1
+    assert edge(graph, "head read reply", "head flush20 begin").mean_ns == 90
+
+
 def test_circle(make: MakeTrail) -> None:
     """Two that work for each other at one moment: the walk ends."""
     trail = make(

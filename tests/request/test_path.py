@@ -203,6 +203,21 @@ def test_deep(make: MakeTrail) -> None:
     assert path.holes == []
 
 
+def test_works_for_many(make: MakeTrail) -> None:
+    """A flush of thirty writes: the paths of ten are shown, JSON has all."""
+    trail = make(
+        {
+            "service_op": [{"crumb": c, "ts": c, "dur": 1, "client": "a"} for c in range(1, 31)]
+            + [{"crumb": 99, "ts": 50, "dur": 9, "kind": "internal", "op": "flush"}],
+            "stitch": [{"crumb": 99, "ts": 50, "parent_crumb": c, "kind": "coalesce"} for c in range(1, 31)],
+        }
+    )
+    text = ask(trail, "--crumb", 99)
+    assert "10 on n and 20 more: --json has all" in text
+    assert text.count("head flush") == 10
+    assert len(json.loads(ask(trail, "--crumb", 99, "--json"))) == 30
+
+
 def test_which_node(make: MakeTrail) -> None:
     """A number on two machines is two breadcrumbs."""
     trail = make({"service_op": [{"crumb": 7, "node": "a", "ts": 0}, {"crumb": 7, "node": "b", "ts": 0}]})
@@ -253,7 +268,14 @@ def test_refused(store: Path, words: list[str], said: str) -> None:
 
 
 def test_names_are_quoted(make: MakeTrail) -> None:
-    """A name is data."""
-    trail = make({"service_op": [{"crumb": 1, "node": "o'n", "ts": 0, "dur": 1, "client": "o'brien"}]})
+    """A name is data: no SQL, no markup."""
+    trail = make(
+        {
+            "service_op": [
+                {"crumb": 1, "node": "o'n", "ts": 0, "dur": 1, "client": "o'brien", "component": "[b]:x:"}
+            ]
+        }
+    )
+    assert "[b]:x: read" in ask(trail, "--crumb", 1)
     assert "for o'brien" in ask(trail, "--slowest", 1, "--client", "o'brien")
     assert find.of_crumb(Trail(trail), 1, "o'n") == (("o'n", 1), [("o'n", 1)])

@@ -165,9 +165,10 @@ def run(
 
 def show(graph: Graph) -> None:
     """Print the graph as a table, one line a step."""
-    console = Console(highlight=False)
+    # names are data: brackets and colons in them are no markup
+    console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
-        console = Console(highlight=False, width=100_000)
+        console = Console(highlight=False, markup=False, emoji=False, width=100_000)
     head = Text(counted(graph.requests, "request"), style="bold")
     finished = graph.requests - graph.unfinished
     if finished:

@@ -15,6 +15,9 @@ from iotrail.requests.path import Crumb, name, paths
 from iotrail.requests.path import Path as RequestPath
 from iotrail.trail import Trail
 
+# Paths shown of a breadcrumb that works for many requests; --json has all.
+MOST_PATHS = 10
+
 
 def run(
     trail: Trail,
@@ -47,7 +50,8 @@ def run(
             note = f"{name(key)} works for no request: its stitches lead in a circle"
             roots = [key]
         elif roots != [key]:
-            note = f"{name(key)} works for request {', '.join(map(name, roots))}"
+            more = f" and {len(roots) - MOST_PATHS:,} more: --json has all" if len(roots) > MOST_PATHS else ""
+            note = f"{name(key)} works for request {', '.join(map(name, roots[:MOST_PATHS]))}{more}"
     else:
         if slowest is None:
             raise UsageError(
@@ -58,17 +62,19 @@ def run(
         if node is not None:
             raise UsageError("--node says which --crumb is meant")
         roots = find.slowest(trail, find.choose(trail, client, op, component, since, until), slowest)
-    found = paths(trail, roots)
+    shown = roots if as_json or slowest is not None else roots[:MOST_PATHS]
+    found = paths(trail, shown)
     if dot is not None or svg is not None:
-        graph.draw(graph.of_walked(trail, len(roots)), dot, svg, force=force)
+        graph.draw(graph.of_walked(trail, len(shown)), dot, svg, force=force)
         return
     if as_json:
         json.dump([_as_json(path) for path in found], sys.stdout, indent=1, ensure_ascii=False)
         print()
         return
-    console = Console(highlight=False)
+    # names are data: brackets and colons in them are no markup
+    console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
-        console = Console(highlight=False, width=120 if timeline else 100_000)
+        console = Console(highlight=False, markup=False, emoji=False, width=120 if timeline else 100_000)
     if note is not None:
         console.print(Text(note, style="dim"))
     for number, path in enumerate(found):
