@@ -1,6 +1,6 @@
 -- Every use of CPU, buffer cache, network and disk that was recorded, one row each, before it is billed.
--- Where kernel and program both posted the CPU time of a thread, the program's rows count, which tell its tasks
--- apart; where both posted a disk's I/O, the kernel's.
+-- Where kernel and program both posted the CPU time of a thread, the kernel's rows count: they leave out what the
+-- thread waited, and are cut where the program changed tasks. So do they where both posted a disk's I/O.
 --
 -- @requires cpu_slice, buffer_op, network_transmit, disk_request, crumb_component
 -- @dimension resource, node, component
@@ -15,18 +15,18 @@
 --     request; else 0
 -- @column bytes BIGINT bytes: bytes touched in a cache, sent, read from or written to a disk; else 0
 -- @column hits BIGINT ops: reads that the cache held
-WITH user_thread AS (
+WITH kernel_thread AS (
     SELECT DISTINCT node, thread
     FROM cpu_slice
-    WHERE kind = 'user'
+    WHERE kind = 'kernel'
 ),
 
 -- CPUs and disks belong to no component: it is that of the breadcrumb
 used AS (
     SELECT c.ts, c.node, c.crumb, 'cpu' AS resource, COALESCE(c.dur, 0) AS time_ns, CAST(0 AS BIGINT) AS bytes
     FROM cpu_slice AS c
-    LEFT JOIN user_thread AS u ON u.node = c.node AND u.thread = c.thread
-    WHERE u.thread IS NULL OR c.kind = 'user'
+    LEFT JOIN kernel_thread AS k ON k.node = c.node AND k.thread = c.thread
+    WHERE k.thread IS NULL OR c.kind = 'kernel'
     UNION ALL
     SELECT ts, node, crumb, 'disk', service_ns, bytes
     FROM disk_request

@@ -51,17 +51,17 @@ def test_from_to(store: Any) -> None:
 
 
 def test_program_and_kernel(make: MakeTrail) -> None:
-    """A thread's tasks and the kernel's slices of it are the same time, a disk's I/O seen twice is one."""
+    """A thread's tasks and the kernel's slices of it are the same time but for its waiting, a disk's I/O seen twice is one."""
     trail = Trail(
         make(
             {
                 "service_op": [{"crumb": 1, "ts": 0, "dur": 100, "client": "a"}],
                 "cpu_slice": [
-                    {"thread": 1, "crumb": 0, "ts": 0, "dur": 90, "kind": "kernel"},
+                    {"thread": 1, "crumb": 1, "ts": 0, "dur": 30, "kind": "kernel"},
+                    {"thread": 1, "crumb": 0, "ts": 40, "dur": 50, "kind": "kernel"},
                     {"thread": 1, "crumb": 1, "ts": 0, "dur": 40, "kind": "user"},
-                    {"thread": 1, "crumb": 0, "ts": 40, "dur": 50, "kind": "user"},
-                    {"thread": 2, "crumb": 1, "ts": 0, "dur": 7, "kind": "kernel"},
-                    {"thread": 2, "crumb": 1, "ts": 9, "dur": None, "kind": "kernel"},
+                    {"thread": 2, "crumb": 1, "ts": 0, "dur": 7, "kind": "user"},
+                    {"thread": 3, "crumb": 1, "ts": 9, "dur": None, "kind": "kernel"},
                 ],
                 "disk_op": [
                     {"crumb": 1, "ts": 0, "dur": 50, "kind": "program", "length": 10},
@@ -82,7 +82,7 @@ def test_program_and_kernel(make: MakeTrail) -> None:
     )
     rows = trail.rows_of(f"SELECT client, resource, {SUMS} FROM demand GROUP BY ALL ORDER BY ALL")
     assert [(r["client"], r["resource"], r["n"], r["time_ns"], r["bytes"]) for r in rows] == [
-        ("a", "cpu", 3, 47, 0),
+        ("a", "cpu", 3, 37, 0),
         ("a", "disk", 3, 30 + 5, 17),
         (None, "cpu", 1, 50, 0),
     ]
