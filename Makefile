@@ -33,7 +33,7 @@ PACKAGES_VENV := $(shell $(PYTHON) -c 'import ensurepip' 2>/dev/null || echo /no
 PROBES_PACKAGES := clang=clang /usr/include/bpf/bpf_helpers.h=libbpf-dev
 POSTGRES := /usr/lib/postgresql/*/bin/initdb=postgresql /usr/lib/postgresql/*/bin/pgbench=postgresql
 TEST_PACKAGES := chromium=chromium dot=graphviz fio=fio mpicc=libopenmpi-dev mpirun=openmpi-bin strace=strace \
-    sqlite3=sqlite3 redis-server=redis-server git=git make=make gcc=gcc dpkg-deb=dpkg tar=tar gzip=gzip $(POSTGRES)
+    sqlite3=sqlite3 redis-server=redis-server fusermount3=fuse3 losetup=mount setpriv=util-linux git=git make=make gcc=gcc dpkg-deb=dpkg tar=tar gzip=gzip $(POSTGRES)
 BENCH_PACKAGES := strace=strace fio=fio mpicc=libopenmpi-dev mpirun=openmpi-bin sqlite3=sqlite3 gcc=gcc tar=tar
 
 .PHONY: all build native web help demo test test-rust test-python test-web bench lint format fuzz clean

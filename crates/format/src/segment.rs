@@ -226,8 +226,8 @@ pub struct RingHeader {
     pub reserved: AtomicU64,
     /// Calls not posted because the ring was full. Producer.
     pub dropped: AtomicU64,
-    /// The producer's last reading of `tail`.
-    pub tail_seen: AtomicU64,
+    /// Up to this position the producer posts without looking how far the consumer is.
+    pub limit: AtomicU64,
     /// [`RingState`].
     pub state: AtomicU32,
     /// The thread.

@@ -552,7 +552,7 @@ fn claim(image: &Image, thread: &mut Thread, capacity: u32, carry_from: usize) -
     header.thread.store(thread.id, Relaxed);
     header.start_ticks.store(thread.start_ticks, Relaxed);
     header.end_ticks.store(0, Relaxed);
-    header.tail_seen.store(header.tail.load(Acquire), Relaxed);
+    header.limit.store(header.tail.load(Acquire) + u64::from(capacity) / 2, Relaxed);
     header.depth.store(0, Relaxed);
     if carry_from != 0 {
         // SAFETY: the thread's own previous ring; its in-flight stack is written by this thread only.
@@ -574,6 +574,7 @@ fn claim(image: &Image, thread: &mut Thread, capacity: u32, carry_from: usize) -
     thread.slots = (base + offset + PAGE) as *mut Slot;
     thread.mask = u64::from(capacity) - 1;
     thread.grow_at = 0;
+    thread.woke_at = 0;
     thread.generation = image.expected();
     true
 }
@@ -641,8 +642,8 @@ fn new_ring(image: &Image, capacity: u32) -> Option<(usize, u32)> {
     Some((offset, capacity))
 }
 
-/// Called when the ring is more than half full: reads how far the sealer is, moves to a larger ring
-/// if that is not far enough. Returns whether there is room for one more slot.
+/// Called when the ring is filled up to its limit: reads how far the sealer is, moves to a larger ring if that
+/// is not far enough, and sets the next limit. Returns whether there is room for a record.
 #[cold]
 #[inline(never)]
 pub(crate) fn make_room(thread: &mut Thread) -> bool {
@@ -651,14 +652,18 @@ pub(crate) fn make_room(thread: &mut Thread) -> bool {
     let header = unsafe { &*old };
     let reserved = header.reserved.load(Relaxed);
     let tail = header.tail.load(Acquire);
-    header.tail_seen.store(tail, Relaxed);
     let capacity = thread.mask + 1;
     let filled = reserved.wrapping_sub(tail);
-    if filled < capacity / 2 {
+    if filled + SLACK < capacity / 2 {
+        header.limit.store(tail + capacity / 2, Relaxed);
         return true;
     }
     if let Some(control) = control() {
-        wake(control);
+        // Once is enough until the sealer has moved.
+        if thread.woke_at != tail + 1 {
+            thread.woke_at = tail + 1;
+            wake(control);
+        }
         if control.closed.load(Relaxed) != 0 {
             image().state.store(OFF, Relaxed);
             image().generation.store(0, Relaxed);
@@ -674,6 +679,8 @@ pub(crate) fn make_room(thread: &mut Thread) -> bool {
         }
         thread.grow_at = reserved + capacity;
     }
+    // To look at the consumer's line each time would cost more than the post.
+    header.limit.store((reserved + capacity / 16).min(tail + capacity - SLACK), Relaxed);
     filled + SLACK < capacity
 }
 

@@ -345,8 +345,8 @@ fn reserve(thread: &mut Thread, count: u64) -> Option<*mut Slot> {
 pub(crate) fn reserve_at(thread: &mut Thread, count: u64) -> Option<u64> {
     // SAFETY: a ready thread's ring is populated and its own.
     let ring = unsafe { &*thread.ring };
-    let filled = ring.reserved.load(Relaxed).wrapping_sub(ring.tail_seen.load(Relaxed));
-    if filled > thread.mask >> 1 && !attach::make_room(thread) {
+    let end = ring.reserved.load(Relaxed) + count;
+    if end > ring.limit.load(Relaxed) && !attach::make_room(thread) {
         // SAFETY: as above; make_room may have moved the ring.
         unsafe { &*thread.ring }.dropped.fetch_add(1, Relaxed);
         return None;

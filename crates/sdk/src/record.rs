@@ -53,7 +53,7 @@ pub fn post(record: &Record, more: &[i64]) {
     // SAFETY: as above; a nested handler's use ends before this one goes on.
     let thread = unsafe { &mut *pointer };
     thread.busy += 1;
-    let extra = iotrail_format::record::extra(WORDS.0 + more.len());
+    let extra = if more.is_empty() { 0 } else { iotrail_format::record::extra(WORDS.0 + more.len()) };
     if let Some(at) = post::reserve_at(thread, 1 + extra as u64) {
         if extra != 0 {
             fill_more(thread, at + 1, more);

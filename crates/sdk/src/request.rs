@@ -253,8 +253,13 @@ impl Service {
 
     #[inline(always)]
     fn begin(kind: u8, component: &impl Named, op: &impl Named, crumb: Crumb) -> Self {
-        let mut record = instant(u16::from(SERVICE), kind, crumb.0);
-        record.small = pair(component, op);
+        let number = u16::from(SERVICE);
+        // Not even the counter is read for what isn't wanted.
+        let wanted = api::on(number);
+        let start = if wanted { ticks() } else { 0 };
+        let small = if wanted { pair(component, op) } else { 0 };
+        let record =
+            Record { number, kind, extra: 0, small, start, dur: 0, crumb: crumb.0, words: [NONE; 4] };
         Self { record, client: 0, status: 0 }
     }
 
@@ -290,7 +295,7 @@ impl Service {
 impl Drop for Service {
     #[inline]
     fn drop(&mut self) {
-        if !api::on(u16::from(SERVICE)) {
+        if self.record.start == 0 || !api::on(u16::from(SERVICE)) {
             return;
         }
         self.record.dur = ticks().wrapping_sub(self.record.start);

@@ -34,6 +34,8 @@ pub struct Thread {
     pub(crate) crumb: i64,
     /// The breadcrumbs it may still hand out: from here to the next multiple of a lease.
     pub(crate) leased: i64,
+    /// 1 + where the sealer was when this thread last woke it; 0 not yet in this ring.
+    pub(crate) woke_at: u64,
     /// Whether this is no thread: it announces the image's symbols and types (see [`crate::names`]).
     pub(crate) announces: bool,
 }
@@ -55,6 +57,7 @@ impl Thread {
             grow_at: 0,
             crumb: 0,
             leased: 0,
+            woke_at: 0,
             announces: true,
         }
     }
