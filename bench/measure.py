@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from rich.console import Console
 from rich.table import Table
@@ -105,8 +105,19 @@ def run(command: Sequence[str], recorder: Recorder, usage: Path, cwd: Path | Non
             )
 
 
+class Named(Protocol):
+    """What is compared."""
+
+    @property
+    def name(self) -> str:
+        """Its line in the table."""
+
+
+Compared = TypeVar("Compared", bound=Named)
+
+
 def interleave(
-    recorders: Sequence[Recorder], rounds: int, once: Callable[[Recorder], dict[str, float]]
+    recorders: Sequence[Compared], rounds: int, once: Callable[[Compared], dict[str, float]]
 ) -> dict[str, list[dict[str, float]]]:
     """Recorder -> what `once` measured in each round. One round before the first isn't counted."""
     seen: dict[str, list[dict[str, float]]] = {recorder.name: [] for recorder in recorders}

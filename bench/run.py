@@ -1,6 +1,6 @@
 """`make bench`: run the benchmarks and print their tables.
 
-    run.py [NAME…]     all, or some of: call, load, trail, report, replay, diff, import,
+    run.py [NAME…]     all, or some of: call, post, load, trail, report, replay, diff, import,
                        requests_query
 
 Figures of a busy machine mislead: the load average is printed first.
@@ -15,6 +15,7 @@ from measure import console
 # Name -> its module: `import` can't be one's name.
 NAMES = {
     "call": "call",
+    "post": "post",
     "load": "load",
     "trail": "trail",
     "report": "report",

@@ -146,9 +146,13 @@ pub unsafe extern "C" fn iotrail_extract(parent: *const c_char, state: *const c_
 
 #[unsafe(no_mangle)]
 pub extern "C" fn iotrail_service_begin(kind: c_int, component: u32, op: u32, crumb: i64) -> Record {
-    let mut record = instant(u16::from(SERVICE), kind.clamp(0, 2) as u8, crumb);
-    record.small = pair(component, op);
-    record
+    begun(u16::from(SERVICE), kind.clamp(0, 2) as u8, pair(component, op), crumb)
+}
+
+/// A record that is begun; what isn't wanted begins at 0, for which not even the counter is read.
+fn begun(number: u16, kind: u8, small: u32, crumb: i64) -> Record {
+    let start = if api::on(number) { clock::ticks() } else { 0 };
+    Record { number, kind, extra: 0, small, start, dur: 0, crumb, words: [NONE; WORDS.0] }
 }
 
 /// # Safety
@@ -162,7 +166,7 @@ pub unsafe extern "C" fn iotrail_service_about(service: &mut Record, file: i64, 
 /// A record from [`iotrail_service_begin`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn iotrail_service_end(service: &mut Record, client: u32, status: c_int) {
-    if api::on(u16::from(SERVICE)) {
+    if service.start != 0 && api::on(u16::from(SERVICE)) {
         service.dur = clock::ticks().wrapping_sub(service.start);
         service.words[0] = (i64::from(status) << 32) | i64::from(client);
         api::post(service, &[]);
@@ -199,8 +203,7 @@ pub extern "C" fn iotrail_transmit(sender: u32, receiver: u32, crumb: i64, lengt
 
 #[unsafe(no_mangle)]
 pub extern "C" fn iotrail_disk_begin(dev: u32, op: u32, crumb: i64, pos: i64, length: i64) -> Record {
-    let mut record = instant(u16::from(DISK), 0, crumb);
-    record.small = pair(dev, op);
+    let mut record = begun(u16::from(DISK), 0, pair(dev, op), crumb);
     record.words = [pos, length, NONE, NONE];
     record
 }
@@ -216,7 +219,7 @@ pub unsafe extern "C" fn iotrail_disk_issued(disk: &mut Record) {
 /// A record from [`iotrail_disk_begin`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn iotrail_disk_end(disk: &mut Record) {
-    if api::on(u16::from(DISK)) {
+    if disk.start != 0 && api::on(u16::from(DISK)) {
         disk.dur = clock::ticks().wrapping_sub(disk.start);
         api::post(disk, &[]);
     }
