@@ -1,0 +1,478 @@
+//! The kernel's requests: each begins here, with a breadcrumb and the user it is for, and goes to a worker.
+//!
+//! Nothing is cached in the kernel: files are opened for direct I/O, names and attributes are good for no
+//! time. So the head sees every request, as the NFS server of a client without a cache.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use fuser::{
+    BsdFileFlags, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
+    KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
+    ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
+};
+use iotrail_sdk::request::{Crumb, Name, Service, Symbol};
+use nix::unistd::{Uid, User};
+use parking_lot::Mutex;
+
+use super::workers::Workers;
+use super::{HEAD, Head};
+use crate::block::{BLOCK, file_id};
+use crate::calls::{Changes, Inode, Kind, MdsCall, MdsReply, NodeCall, NodeReply};
+use crate::mds::now;
+use crate::rpc::{Errno, call_all};
+
+const NO_TIME: Duration = Duration::ZERO;
+/// Most bytes of one read or write, as in NFS over TCP by default on many systems.
+const MOST: u32 = 128 << 10;
+
+/// The file system as FUSE sees it.
+pub struct Fuse {
+    head: Arc<Head>,
+    workers: Arc<Workers>,
+    users: Mutex<HashMap<u32, Symbol>>,
+}
+
+/// What a request is about: a file, and bytes of it.
+type About = (INodeNo, Option<(u64, u64)>);
+
+impl Fuse {
+    /// Serves with these threads.
+    pub fn new(head: Arc<Head>, workers: Arc<Workers>) -> Self {
+        Self { head, workers, users: Mutex::default() }
+    }
+
+    /// The name of a user, by which its requests are billed.
+    fn user(&self, uid: u32) -> Symbol {
+        *self.users.lock().entry(uid).or_insert_with(|| {
+            let user = User::from_uid(Uid::from_raw(uid)).ok().flatten();
+            Symbol::new(&user.map_or_else(|| format!("uid {uid}"), |user| user.name))
+        })
+    }
+
+    /// A request arrives; a worker does it and replies.
+    fn serve<T>(
+        &self,
+        op: &'static Name,
+        request: &Request,
+        (ino, at): About,
+        work: impl FnOnce(&Arc<Head>, Crumb) -> Result<T, Errno> + Send + 'static,
+        reply: impl FnOnce(Result<T, fuser::Errno>) + Send + 'static,
+    ) {
+        let crumb = Crumb::fresh();
+        let mut service =
+            Service::server(&HEAD, op, crumb).client(self.user(request.uid())).file(file_id(ino.0));
+        if let Some((pos, length)) = at {
+            service = service.at(pos, length);
+        }
+        let head = Arc::clone(&self.head);
+        self.workers.add(crumb, move || {
+            head.faults.delay(op.text());
+            if head.faults.extra_rpc(op.text()) {
+                // Its reply doesn't matter: it is a fault that was asked for.
+                let _ = head.inode(MdsCall::GetAttr { ino: ino.0 }, crumb);
+            }
+            let done = work(&head, crumb);
+            if let Err(errno) = &done {
+                service.status(*errno as i32);
+            }
+            reply(done.map_err(|errno| fuser::Errno::from_i32(errno as i32)));
+        });
+    }
+}
+
+fn system_time(ns: i64) -> SystemTime {
+    let since = Duration::from_nanos(ns.unsigned_abs());
+    if ns < 0 { UNIX_EPOCH - since } else { UNIX_EPOCH + since }
+}
+
+fn nanoseconds(time: SystemTime) -> i64 {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(since) => i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
+        Err(before) => -i64::try_from(before.duration().as_nanos()).unwrap_or(i64::MAX),
+    }
+}
+
+fn file_type(kind: &Kind) -> FileType {
+    match kind {
+        Kind::File { .. } => FileType::RegularFile,
+        Kind::Directory => FileType::Directory,
+        Kind::Symlink { .. } => FileType::Symlink,
+    }
+}
+
+fn attributes(inode: &Inode) -> FileAttr {
+    FileAttr {
+        ino: INodeNo(inode.ino),
+        size: inode.size,
+        blocks: inode.size.div_ceil(512),
+        atime: system_time(inode.atime),
+        mtime: system_time(inode.mtime),
+        ctime: system_time(inode.ctime),
+        crtime: UNIX_EPOCH,
+        kind: file_type(&inode.kind),
+        perm: inode.mode,
+        nlink: inode.nlink,
+        uid: inode.uid,
+        gid: inode.gid,
+        rdev: 0,
+        blksize: BLOCK as u32,
+        flags: 0,
+    }
+}
+
+fn entry(reply: ReplyEntry) -> impl FnOnce(Result<Inode, fuser::Errno>) {
+    move |found| match found {
+        Ok(inode) => reply.entry(&NO_TIME, &attributes(&inode), Generation(0)),
+        Err(errno) => reply.error(errno),
+    }
+}
+
+fn empty(reply: ReplyEmpty) -> impl FnOnce(Result<(), fuser::Errno>) {
+    move |done| match done {
+        Ok(()) => reply.ok(),
+        Err(errno) => reply.error(errno),
+    }
+}
+
+fn attr(reply: ReplyAttr) -> impl FnOnce(Result<Inode, fuser::Errno>) {
+    move |found| match found {
+        Ok(inode) => reply.attr(&NO_TIME, &attributes(&inode)),
+        Err(errno) => reply.error(errno),
+    }
+}
+
+/// The permissions of something new.
+fn mode(mode: u32, umask: u32) -> u16 {
+    (mode & !umask & 0o7777) as u16
+}
+
+/// A name of an operation, as NFS calls it.
+macro_rules! op {
+    ($name:literal) => {{
+        static OP: Name = Name::new($name);
+        &OP
+    }};
+}
+
+impl Filesystem for Fuse {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
+        // A kernel that can't has no shared mappings of files opened for direct I/O.
+        let _ = config.add_capabilities(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP);
+        // Both are below what any kernel takes.
+        let _ = config.set_max_write(MOST);
+        let _ = config.set_max_readahead(MOST);
+        Ok(())
+    }
+
+    fn forget(&self, _: &Request, ino: INodeNo, _: u64) {
+        self.head.forget(ino.0);
+    }
+
+    fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let call = MdsCall::Lookup { parent: parent.0, name: name.as_bytes().to_vec() };
+        let work = |head: &Arc<Head>, crumb| Ok(head.as_known(head.inode(call, crumb)?, None));
+        self.serve(op!("lookup"), request, (parent, None), work, entry(reply));
+    }
+
+    fn getattr(&self, request: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        let work = move |head: &Arc<Head>, crumb| {
+            let before = head.files.known(ino.0);
+            Ok(head.as_known(head.inode(MdsCall::GetAttr { ino: ino.0 }, crumb)?, before))
+        };
+        self.serve(op!("getattr"), request, (ino, None), work, attr(reply));
+    }
+
+    fn setattr(
+        &self,
+        request: &Request,
+        ino: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        atime: Option<TimeOrNow>,
+        mtime: Option<TimeOrNow>,
+        _ctime: Option<SystemTime>,
+        _fh: Option<FileHandle>,
+        _crtime: Option<SystemTime>,
+        _chgtime: Option<SystemTime>,
+        _bkuptime: Option<SystemTime>,
+        _flags: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let time = |time| match time {
+            TimeOrNow::SpecificTime(time) => nanoseconds(time),
+            TimeOrNow::Now => now(),
+        };
+        let mode = mode.map(|mode| (mode & 0o7777) as u16);
+        let changes = Changes { mode, uid, gid, size, atime: atime.map(time), mtime: mtime.map(time) };
+        let work = move |head: &Arc<Head>, crumb| head.set(ino.0, changes, crumb);
+        self.serve(op!("setattr"), request, (ino, None), work, attr(reply));
+    }
+
+    fn readlink(&self, request: &Request, ino: INodeNo, reply: ReplyData) {
+        let work =
+            move |head: &Arc<Head>, crumb| match head.inode(MdsCall::GetAttr { ino: ino.0 }, crumb)?.kind {
+                Kind::Symlink { target } => Ok(target),
+                Kind::File { .. } | Kind::Directory => Err(Errno::EINVAL),
+            };
+        self.serve(op!("readlink"), request, (ino, None), work, |found| match found {
+            Ok(target) => reply.data(&target),
+            Err(errno) => reply.error(errno),
+        });
+    }
+
+    fn mkdir(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        perm: u32,
+        umask: u32,
+        reply: ReplyEntry,
+    ) {
+        let call = MdsCall::CreateObject {
+            parent: parent.0,
+            name: name.as_bytes().to_vec(),
+            kind: Kind::Directory,
+            mode: mode(perm, umask),
+            uid: request.uid(),
+            gid: request.gid(),
+            down: Vec::new(),
+        };
+        let work = |head: &Arc<Head>, crumb| head.inode(call, crumb);
+        self.serve(op!("mkdir"), request, (parent, None), work, entry(reply));
+    }
+
+    fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
+        let call = MdsCall::CreateObject {
+            parent: parent.0,
+            name: name.as_bytes().to_vec(),
+            kind: Kind::Symlink { target: target.as_os_str().as_bytes().to_vec() },
+            mode: 0o777,
+            uid: request.uid(),
+            gid: request.gid(),
+            down: Vec::new(),
+        };
+        let work = |head: &Arc<Head>, crumb| head.inode(call, crumb);
+        self.serve(op!("symlink"), request, (parent, None), work, entry(reply));
+    }
+
+    fn link(&self, request: &Request, ino: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let call = MdsCall::Link { ino: ino.0, parent: parent.0, name: name.as_bytes().to_vec() };
+        let work = move |head: &Arc<Head>, crumb| {
+            let before = head.files.known(ino.0);
+            Ok(head.as_known(head.inode(call, crumb)?, before))
+        };
+        self.serve(op!("link"), request, (ino, None), work, entry(reply));
+    }
+
+    fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let call = MdsCall::Remove { parent: parent.0, name: name.as_bytes().to_vec(), directory: false };
+        let work = |head: &Arc<Head>, crumb| head.lost_name(head.nameless(call, crumb)?, crumb);
+        self.serve(op!("remove"), request, (parent, None), work, empty(reply));
+    }
+
+    fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let call = MdsCall::Remove { parent: parent.0, name: name.as_bytes().to_vec(), directory: true };
+        let work = |head: &Arc<Head>, crumb| head.lost_name(head.nameless(call, crumb)?, crumb);
+        self.serve(op!("rmdir"), request, (parent, None), work, empty(reply));
+    }
+
+    fn rename(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        to: INodeNo,
+        as_name: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        let call = MdsCall::Rename {
+            parent: parent.0,
+            name: name.as_bytes().to_vec(),
+            to: to.0,
+            as_name: as_name.as_bytes().to_vec(),
+            replace: !flags.contains(RenameFlags::RENAME_NOREPLACE),
+        };
+        let known = RenameFlags::RENAME_NOREPLACE.contains(flags);
+        let work = move |head: &Arc<Head>, crumb| match known {
+            true => head.lost_name(head.nameless(call, crumb)?, crumb),
+            false => Err(Errno::EINVAL),
+        };
+        self.serve(op!("rename"), request, (parent, None), work, empty(reply));
+    }
+
+    fn create(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        perm: u32,
+        umask: u32,
+        _flags: i32,
+        reply: ReplyCreate,
+    ) {
+        let name = name.as_bytes().to_vec();
+        let owner = (mode(perm, umask), request.uid(), request.gid());
+        let work = move |head: &Arc<Head>, crumb| {
+            let inode = head.create(parent.0, name, owner, crumb)?;
+            head.hold_new(&inode);
+            Ok(inode)
+        };
+        self.serve(op!("create"), request, (parent, None), work, |made| match made {
+            Ok(inode) => {
+                let direct = FopenFlags::FOPEN_DIRECT_IO;
+                reply.created(&NO_TIME, &attributes(&inode), Generation(0), FileHandle(0), direct);
+            }
+            Err(errno) => reply.error(errno),
+        });
+    }
+
+    fn open(&self, request: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        let work = move |head: &Arc<Head>, crumb| head.hold(ino.0, crumb);
+        self.serve(op!("open"), request, (ino, None), work, |held| match held {
+            Ok(_) => reply.opened(FileHandle(0), FopenFlags::FOPEN_DIRECT_IO),
+            Err(errno) => reply.error(errno),
+        });
+    }
+
+    fn release(
+        &self,
+        request: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
+        let work = move |head: &Arc<Head>, crumb| head.let_go(ino.0, crumb);
+        self.serve(op!("close"), request, (ino, None), work, empty(reply));
+    }
+
+    /// Closing a file writes nothing back; whoever wants to know that it is done calls fsync.
+    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        reply.error(fuser::Errno::ENOSYS);
+    }
+
+    fn read(
+        &self,
+        request: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        pos: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let workers = Arc::downgrade(&self.workers);
+        let work = move |head: &Arc<Head>, crumb| {
+            head.with(ino.0, crumb, |file| {
+                let (data, sequential) = head.read(file, pos, u64::from(size), crumb)?;
+                if sequential && let Some(workers) = workers.upgrade() {
+                    let (head, file, next) = (Arc::clone(head), Arc::clone(file), pos + data.len() as u64);
+                    // What can't be read ahead will be read, and its failure seen, when it is asked for.
+                    workers.add(crumb, move || {
+                        let _ = head.read_ahead(&file, next, crumb);
+                    });
+                }
+                Ok(data)
+            })
+        };
+        self.serve(op!("read"), request, (ino, Some((pos, size.into()))), work, |found| match found {
+            Ok(data) => reply.data(&data),
+            Err(errno) => reply.error(errno),
+        });
+    }
+
+    fn write(
+        &self,
+        request: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        pos: u64,
+        data: &[u8],
+        _: WriteFlags,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let (data, length) = (data.to_vec(), data.len());
+        let work = move |head: &Arc<Head>, crumb| {
+            head.with(ino.0, crumb, |file| head.write(file, pos, &data, crumb))
+        };
+        self.serve(op!("write"), request, (ino, Some((pos, length as u64))), work, move |done| match done {
+            Ok(()) => reply.written(length as u32),
+            Err(errno) => reply.error(errno),
+        });
+    }
+
+    fn fsync(&self, request: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        let work = move |head: &Arc<Head>, crumb| head.with(ino.0, crumb, |file| head.commit(file, crumb));
+        self.serve(op!("commit"), request, (ino, None), work, empty(reply));
+    }
+
+    fn fsyncdir(&self, request: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        let work = move |head: &Arc<Head>, crumb| head.ask(MdsCall::Commit { ino: ino.0 }, crumb).map(drop);
+        self.serve(op!("commit"), request, (ino, None), work, empty(reply));
+    }
+
+    fn readdir(
+        &self,
+        request: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectory,
+    ) {
+        // Offsets 1 and 2 are behind the two names that every directory has; cookies come after them.
+        let work = move |head: &Arc<Head>, crumb| {
+            let after = offset.saturating_sub(2);
+            match head.ask(MdsCall::ReadDir { ino: ino.0, after }, crumb)? {
+                MdsReply::Entries(entries) => Ok(entries),
+                _ => Err(Errno::EPROTO),
+            }
+        };
+        self.serve(op!("readdir"), request, (ino, None), work, move |found| match found {
+            Ok(entries) => {
+                for (number, name) in [(1, "."), (2, "..")] {
+                    if offset < number && reply.add(ino, number, FileType::Directory, name) {
+                        return reply.ok();
+                    }
+                }
+                for entry in entries {
+                    let (kind, name) = (file_type(&entry.kind), std::ffi::OsString::from_vec(entry.name));
+                    if reply.add(INodeNo(entry.ino), entry.cookie + 2, kind, name) {
+                        break;
+                    }
+                }
+                reply.ok();
+            }
+            Err(errno) => reply.error(errno),
+        });
+    }
+
+    fn statfs(&self, request: &Request, ino: INodeNo, reply: ReplyStatfs) {
+        // Of the nodes' blocks, as many as there are; a file takes them once for each replica.
+        let work = |head: &Arc<Head>, crumb| {
+            let replies = call_all(head.nodes.values(), &NodeCall::Stat, &[], crumb);
+            let rooms = replies.into_iter().flatten().map(|(reply, _)| match reply {
+                NodeReply::Stat { blocks, free } => (blocks, free),
+                NodeReply::Done => (0, 0),
+            });
+            Ok(rooms.fold((0, 0), |sum, room| (sum.0 + room.0, sum.1 + room.1)))
+        };
+        self.serve(op!("statfs"), request, (ino, None), work, |found| match found {
+            Ok((blocks, free)) => reply.statfs(blocks, free, free, 0, 0, BLOCK as u32, 255, BLOCK as u32),
+            Err(errno) => reply.error(errno),
+        });
+    }
+}
