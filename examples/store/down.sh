@@ -7,6 +7,8 @@
 # killed is recovered first.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=daemons.sh
+source "$here/daemons.sh"
 iotrail=${IOTRAIL:-$here/../../.venv/bin/iotrail}
 dir=${1:?down.sh: expected the directory given to up.sh}
 dir=$(cd "$dir" && pwd)
@@ -16,25 +18,24 @@ source "$dir/config"
 failed=0
 # end NAME…: ends these daemons together, and waits for them.
 end() {
-    local name pid pids=()
+    local name
     for name in "$@"; do
-        [[ -e $dir/$name.pid ]] || continue
-        pid=$(<"$dir/$name.pid")
-        rm "$dir/$name.pid"
-        if kill -TERM "$pid" 2>/dev/null; then
-            pids+=("$pid")
-        else
+        if running "$name"; then
+            kill -TERM "$(<"$dir/$name.pid")"
+        elif [[ -e $dir/$name.pid ]]; then
             echo "down.sh: $name had ended before; see $dir/$name.log" >&2
             failed=1
         fi
     done
-    for pid in "${pids[@]}"; do
-        tail --pid="$pid" -s 0.05 -f /dev/null
+    for name in "$@"; do
+        while running "$name"; do sleep 0.05; done
+        rm -f "$dir/$name.pid"
     done
 }
 # The head first: it writes back to the others what is dirty.
 end head
-if mountpoint -q "$dir/mnt"; then umount -l "$dir/mnt"; fi
+# Only if it was killed.
+umount -l "$dir/mnt" 2>/dev/null || true
 readarray -t others < <(seq -f 'node-%g' "$nodes")
 end mds "${others[@]}"
 

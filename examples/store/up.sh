@@ -11,6 +11,8 @@
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$here/../..
+# shellcheck source=daemons.sh
+source "$here/daemons.sh"
 
 die() {
     printf 'up.sh: error: %s\n' "$@" >&2
@@ -39,8 +41,11 @@ iotrail=${IOTRAIL:-$root/.venv/bin/iotrail}
 store=$(realpath -q "${STORE:-$root/target/release/store}") || die "no store" "  hint: make, or set STORE"
 [[ -x $store ]] || die "$store is missing" "  hint: make, or set STORE"
 
-mkdir -p "$dir/mnt"
+mkdir -p "$dir"
 dir=$(cd "$dir" && pwd)
+# What a head that was killed left can't even be looked at.
+running head || umount -l "$dir/mnt" 2>/dev/null || true
+mkdir -p "$dir/mnt"
 if [[ -e $dir/config ]]; then
     # shellcheck disable=SC1091
     source "$dir/config"
@@ -64,10 +69,6 @@ fi
 if $trace; then
     [[ -x $iotrail ]] || die "$iotrail is missing" "  hint: make, set IOTRAIL, or --no-trace"
 fi
-
-running() {
-    [[ -e $dir/$1.pid ]] && kill -0 "$(<"$dir/$1.pid")" 2>/dev/null
-}
 
 # start NAME PORT ARGUMENTS…: unless it runs.
 start() {
@@ -97,8 +98,6 @@ for ((at = 1; at <= nodes; at++)); do
 done
 start mds "${ports[0]}" mds --dir "$dir/mds" --replicas "$replicas" "${names[@]}" \
     --listen "127.0.0.1:${ports[0]}" "${mds_args[@]}"
-# What a head that was killed left.
-if ! running head && mountpoint -q "$dir/mnt"; then umount -l "$dir/mnt"; fi
 start head "${ports[1]}" head "$dir/mnt" --mds "127.0.0.1:${ports[0]}" "${peers[@]}" \
     --listen "127.0.0.1:${ports[1]}" "${head_args[@]}"
 until mountpoint -q "$dir/mnt"; do

@@ -66,6 +66,8 @@ class Store:
         for name in names:
             for pid in self.pids(name):
                 os.kill(pid, signal.SIGKILL)
+        for disk in self.directory.glob("node-*/disk"):
+            disk.unlink()
 
 
 @pytest.fixture

@@ -59,13 +59,24 @@ impl Fuse {
         &self,
         op: &'static Name,
         request: &Request,
+        about: About,
+        work: impl FnOnce(&Arc<Head>, Crumb) -> Result<T, Errno> + Send + 'static,
+        reply: impl FnOnce(Result<T, fuser::Errno>) + Send + 'static,
+    ) {
+        self.serve_for(request.uid(), op, about, work, reply);
+    }
+
+    /// As [`Self::serve`], for a user whom the request doesn't name.
+    fn serve_for<T>(
+        &self,
+        uid: u32,
+        op: &'static Name,
         (ino, at): About,
         work: impl FnOnce(&Arc<Head>, Crumb) -> Result<T, Errno> + Send + 'static,
         reply: impl FnOnce(Result<T, fuser::Errno>) + Send + 'static,
     ) {
         let crumb = Crumb::fresh();
-        let mut service =
-            Service::server(&HEAD, op, crumb).client(self.user(request.uid())).file(file_id(ino.0));
+        let mut service = Service::server(&HEAD, op, crumb).client(self.user(uid)).file(file_id(ino.0));
         if let Some((pos, length)) = at {
             service = service.at(pos, length);
         }
@@ -326,10 +337,11 @@ impl Filesystem for Fuse {
             head.hold_new(&inode);
             Ok(inode)
         };
-        self.serve(op!("create"), request, (parent, None), work, |made| match made {
+        let opener = FileHandle(u64::from(request.uid()));
+        self.serve(op!("create"), request, (parent, None), work, move |made| match made {
             Ok(inode) => {
                 let direct = FopenFlags::FOPEN_DIRECT_IO;
-                reply.created(&NO_TIME, &attributes(&inode), Generation(0), FileHandle(0), direct);
+                reply.created(&NO_TIME, &attributes(&inode), Generation(0), opener, direct);
             }
             Err(errno) => reply.error(errno),
         });
@@ -337,24 +349,26 @@ impl Filesystem for Fuse {
 
     fn open(&self, request: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         let work = move |head: &Arc<Head>, crumb| head.hold(ino.0, crumb);
-        self.serve(op!("open"), request, (ino, None), work, |held| match held {
-            Ok(_) => reply.opened(FileHandle(0), FopenFlags::FOPEN_DIRECT_IO),
+        let opener = FileHandle(u64::from(request.uid()));
+        self.serve(op!("open"), request, (ino, None), work, move |held| match held {
+            Ok(_) => reply.opened(opener, FopenFlags::FOPEN_DIRECT_IO),
             Err(errno) => reply.error(errno),
         });
     }
 
+    /// The kernel sends it as its own; it is for whoever opened the file.
     fn release(
         &self,
-        request: &Request,
+        _: &Request,
         ino: INodeNo,
-        _: FileHandle,
+        opener: FileHandle,
         _: OpenFlags,
         _: Option<LockOwner>,
         _: bool,
         reply: ReplyEmpty,
     ) {
         let work = move |head: &Arc<Head>, crumb| head.let_go(ino.0, crumb);
-        self.serve(op!("close"), request, (ino, None), work, empty(reply));
+        self.serve_for(opener.0 as u32, op!("close"), (ino, None), work, empty(reply));
     }
 
     /// Closing a file writes nothing back; whoever wants to know that it is done calls fsync.

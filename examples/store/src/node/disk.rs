@@ -2,7 +2,6 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
@@ -47,9 +46,6 @@ impl Disk {
         let meta = file.metadata()?;
         if meta.is_file() && meta.len() == 0 {
             file.set_len(size)?;
-            // Without it blocks are allocated as they are written, which is slower but as good.
-            // SAFETY: a descriptor of ours, no pointers.
-            unsafe { nix::libc::fallocate(file.as_raw_fd(), 0, 0, size as i64) };
         }
         // What metadata doesn't say of a block device.
         let size =
