@@ -37,7 +37,7 @@ TEST_PACKAGES := chromium=chromium dot=graphviz fio=fio mpicc=libopenmpi-dev mpi
 BENCH_PACKAGES := strace=strace fio=fio mpicc=libopenmpi-dev mpirun=openmpi-bin sqlite3=sqlite3 gcc=gcc tar=tar \
     lttng=lttng-tools /usr/include/lttng/tracepoint.h=liblttng-ust-dev
 
-.PHONY: all build native web help demo test test-rust test-python test-web bench lint format fuzz clean
+.PHONY: all build native web help demo demo-store test test-rust test-python test-web bench lint format fuzz clean
 
 ## all: build everything; then .venv/bin/iotrail runs (the default)
 all: build
@@ -65,6 +65,11 @@ web:
 demo: build
 	@scripts/packages $(POSTGRES)
 	@$(BIN)/python examples/demo/demo.py
+
+## demo-store: trace requests through a small distributed store: two users' programs, five recordings, one trail
+demo-store: build
+	@scripts/packages sqlite3=sqlite3 gcc=gcc tar=tar
+	@$(BIN)/python examples/store/demo.py
 
 ## test: run all tests (test-rust, test-python and test-web run a part; NAME=… selects)
 test: test-rust test-python test-web

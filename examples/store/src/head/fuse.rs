@@ -1,166 +1,31 @@
-//! The kernel's requests: each begins here, with a breadcrumb and the user it is for, and goes to a worker.
+//! What the kernel asks for, and what is done.
 //!
 //! Nothing is cached in the kernel: files are opened for direct I/O, names and attributes are good for no
 //! time. So the head sees every request, as the NFS server of a client without a cache.
 
-use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use fuser::{
-    BsdFileFlags, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
-    KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
-    ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
+    BsdFileFlags, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
+    LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty,
+    ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
-use iotrail_sdk::request::{Crumb, Name, Service, Symbol};
-use nix::unistd::{Uid, User};
-use parking_lot::Mutex;
+use iotrail_sdk::request::Name;
 
-use super::workers::Workers;
-use super::{HEAD, Head};
-use crate::block::{BLOCK, file_id};
-use crate::calls::{Changes, Inode, Kind, MdsCall, MdsReply, NodeCall, NodeReply};
+use super::Head;
+use super::attributes::{NO_TIME, attr, attributes, empty, entry, file_type, mode, nanoseconds};
+use super::requests::Fuse;
+use crate::block::BLOCK;
+use crate::calls::{Changes, Kind, MdsCall, MdsReply, NodeCall, NodeReply};
 use crate::mds::now;
 use crate::rpc::{Errno, call_all};
 
-const NO_TIME: Duration = Duration::ZERO;
 /// Most bytes of one read or write, as in NFS over TCP by default on many systems.
 const MOST: u32 = 128 << 10;
-
-/// The file system as FUSE sees it.
-pub struct Fuse {
-    head: Arc<Head>,
-    workers: Arc<Workers>,
-    users: Mutex<HashMap<u32, Symbol>>,
-}
-
-/// What a request is about: a file, and bytes of it.
-type About = (INodeNo, Option<(u64, u64)>);
-
-impl Fuse {
-    /// Serves with these threads.
-    pub fn new(head: Arc<Head>, workers: Arc<Workers>) -> Self {
-        Self { head, workers, users: Mutex::default() }
-    }
-
-    /// The name of a user, by which its requests are billed.
-    fn user(&self, uid: u32) -> Symbol {
-        *self.users.lock().entry(uid).or_insert_with(|| {
-            let user = User::from_uid(Uid::from_raw(uid)).ok().flatten();
-            Symbol::new(&user.map_or_else(|| format!("uid {uid}"), |user| user.name))
-        })
-    }
-
-    /// A request arrives; a worker does it and replies.
-    fn serve<T>(
-        &self,
-        op: &'static Name,
-        request: &Request,
-        about: About,
-        work: impl FnOnce(&Arc<Head>, Crumb) -> Result<T, Errno> + Send + 'static,
-        reply: impl FnOnce(Result<T, fuser::Errno>) + Send + 'static,
-    ) {
-        self.serve_for(request.uid(), op, about, work, reply);
-    }
-
-    /// As [`Self::serve`], for a user whom the request doesn't name.
-    fn serve_for<T>(
-        &self,
-        uid: u32,
-        op: &'static Name,
-        (ino, at): About,
-        work: impl FnOnce(&Arc<Head>, Crumb) -> Result<T, Errno> + Send + 'static,
-        reply: impl FnOnce(Result<T, fuser::Errno>) + Send + 'static,
-    ) {
-        let crumb = Crumb::fresh();
-        let mut service = Service::server(&HEAD, op, crumb).client(self.user(uid)).file(file_id(ino.0));
-        if let Some((pos, length)) = at {
-            service = service.at(pos, length);
-        }
-        let head = Arc::clone(&self.head);
-        self.workers.add(crumb, move || {
-            head.faults.delay(op.text());
-            if head.faults.extra_rpc(op.text()) {
-                // Its reply doesn't matter: it is a fault that was asked for.
-                let _ = head.inode(MdsCall::GetAttr { ino: ino.0 }, crumb);
-            }
-            let done = work(&head, crumb);
-            if let Err(errno) = &done {
-                service.status(*errno as i32);
-            }
-            reply(done.map_err(|errno| fuser::Errno::from_i32(errno as i32)));
-        });
-    }
-}
-
-fn system_time(ns: i64) -> SystemTime {
-    let since = Duration::from_nanos(ns.unsigned_abs());
-    if ns < 0 { UNIX_EPOCH - since } else { UNIX_EPOCH + since }
-}
-
-fn nanoseconds(time: SystemTime) -> i64 {
-    match time.duration_since(UNIX_EPOCH) {
-        Ok(since) => i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
-        Err(before) => -i64::try_from(before.duration().as_nanos()).unwrap_or(i64::MAX),
-    }
-}
-
-fn file_type(kind: &Kind) -> FileType {
-    match kind {
-        Kind::File { .. } => FileType::RegularFile,
-        Kind::Directory => FileType::Directory,
-        Kind::Symlink { .. } => FileType::Symlink,
-    }
-}
-
-fn attributes(inode: &Inode) -> FileAttr {
-    FileAttr {
-        ino: INodeNo(inode.ino),
-        size: inode.size,
-        blocks: inode.size.div_ceil(512),
-        atime: system_time(inode.atime),
-        mtime: system_time(inode.mtime),
-        ctime: system_time(inode.ctime),
-        crtime: UNIX_EPOCH,
-        kind: file_type(&inode.kind),
-        perm: inode.mode,
-        nlink: inode.nlink,
-        uid: inode.uid,
-        gid: inode.gid,
-        rdev: 0,
-        blksize: BLOCK as u32,
-        flags: 0,
-    }
-}
-
-fn entry(reply: ReplyEntry) -> impl FnOnce(Result<Inode, fuser::Errno>) {
-    move |found| match found {
-        Ok(inode) => reply.entry(&NO_TIME, &attributes(&inode), Generation(0)),
-        Err(errno) => reply.error(errno),
-    }
-}
-
-fn empty(reply: ReplyEmpty) -> impl FnOnce(Result<(), fuser::Errno>) {
-    move |done| match done {
-        Ok(()) => reply.ok(),
-        Err(errno) => reply.error(errno),
-    }
-}
-
-fn attr(reply: ReplyAttr) -> impl FnOnce(Result<Inode, fuser::Errno>) {
-    move |found| match found {
-        Ok(inode) => reply.attr(&NO_TIME, &attributes(&inode)),
-        Err(errno) => reply.error(errno),
-    }
-}
-
-/// The permissions of something new.
-fn mode(mode: u32, umask: u32) -> u16 {
-    (mode & !umask & 0o7777) as u16
-}
 
 /// A name of an operation, as NFS calls it.
 macro_rules! op {
@@ -168,6 +33,38 @@ macro_rules! op {
         static OP: Name = Name::new($name);
         &OP
     }};
+}
+
+impl Fuse {
+    /// A new directory or symbolic link.
+    fn make(
+        &self,
+        op: &'static Name,
+        request: &Request,
+        (parent, name): (INodeNo, &OsStr),
+        kind: Kind,
+        mode: u16,
+        reply: ReplyEntry,
+    ) {
+        let (name, uid, gid) = (name.as_bytes().to_vec(), request.uid(), request.gid());
+        let call = MdsCall::CreateObject { parent: parent.0, name, kind, mode, uid, gid, down: Vec::new() };
+        let work = |head: &Arc<Head>, crumb| head.inode(call, crumb);
+        self.serve(op, request, (parent, None), work, entry(reply));
+    }
+
+    /// Takes a name away.
+    fn remove(
+        &self,
+        op: &'static Name,
+        request: &Request,
+        (parent, name): (INodeNo, &OsStr),
+        directory: bool,
+        reply: ReplyEmpty,
+    ) {
+        let call = MdsCall::Remove { parent: parent.0, name: name.as_bytes().to_vec(), directory };
+        let work = |head: &Arc<Head>, crumb| head.lost_name(head.nameless(call, crumb)?, crumb);
+        self.serve(op, request, (parent, None), work, empty(reply));
+    }
 }
 
 impl Filesystem for Fuse {
@@ -247,31 +144,20 @@ impl Filesystem for Fuse {
         umask: u32,
         reply: ReplyEntry,
     ) {
-        let call = MdsCall::CreateObject {
-            parent: parent.0,
-            name: name.as_bytes().to_vec(),
-            kind: Kind::Directory,
-            mode: mode(perm, umask),
-            uid: request.uid(),
-            gid: request.gid(),
-            down: Vec::new(),
-        };
-        let work = |head: &Arc<Head>, crumb| head.inode(call, crumb);
-        self.serve(op!("mkdir"), request, (parent, None), work, entry(reply));
+        self.make(op!("mkdir"), request, (parent, name), Kind::Directory, mode(perm, umask), reply);
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
-        let call = MdsCall::CreateObject {
-            parent: parent.0,
-            name: name.as_bytes().to_vec(),
-            kind: Kind::Symlink { target: target.as_os_str().as_bytes().to_vec() },
-            mode: 0o777,
-            uid: request.uid(),
-            gid: request.gid(),
-            down: Vec::new(),
-        };
-        let work = |head: &Arc<Head>, crumb| head.inode(call, crumb);
-        self.serve(op!("symlink"), request, (parent, None), work, entry(reply));
+        let target = Kind::Symlink { target: target.as_os_str().as_bytes().to_vec() };
+        self.make(op!("symlink"), request, (parent, name), target, 0o777, reply);
+    }
+
+    fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.remove(op!("remove"), request, (parent, name), false, reply);
+    }
+
+    fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.remove(op!("rmdir"), request, (parent, name), true, reply);
     }
 
     fn link(&self, request: &Request, ino: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
@@ -281,18 +167,6 @@ impl Filesystem for Fuse {
             Ok(head.as_known(head.inode(call, crumb)?, before))
         };
         self.serve(op!("link"), request, (ino, None), work, entry(reply));
-    }
-
-    fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let call = MdsCall::Remove { parent: parent.0, name: name.as_bytes().to_vec(), directory: false };
-        let work = |head: &Arc<Head>, crumb| head.lost_name(head.nameless(call, crumb)?, crumb);
-        self.serve(op!("remove"), request, (parent, None), work, empty(reply));
-    }
-
-    fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let call = MdsCall::Remove { parent: parent.0, name: name.as_bytes().to_vec(), directory: true };
-        let work = |head: &Arc<Head>, crumb| head.lost_name(head.nameless(call, crumb)?, crumb);
-        self.serve(op!("rmdir"), request, (parent, None), work, empty(reply));
     }
 
     fn rename(

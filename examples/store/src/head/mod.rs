@@ -4,10 +4,12 @@
 //! Names and attributes come from the metadata service; data goes through a write-back cache to the storage
 //! nodes that the metadata service names.
 
+mod attributes;
 mod cache;
 mod data;
 mod files;
 mod fuse;
+mod requests;
 mod workers;
 mod write_back;
 
@@ -92,7 +94,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let mut config = Config::default();
     config.mount_options = vec![MountOption::FSName("store".to_owned()), MountOption::DefaultPermissions];
     config.acl = SessionACL::All;
-    let fs = fuse::Fuse::new(Arc::clone(&head), Arc::clone(&workers));
+    let fs = requests::Fuse::new(Arc::clone(&head), Arc::clone(&workers));
     let session = fuser::spawn_mount(fs, &args.mount, &config)
         .map_err(|error| format!("cannot mount on {}: {error}", args.mount.display()))?;
     let ending = Arc::new(AtomicBool::new(false));

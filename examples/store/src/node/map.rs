@@ -43,13 +43,6 @@ impl Map {
         let mut objects = HashMap::new();
         let journal = Journal::open(path, |_, change| drop(apply(&mut objects, &change)))?;
         drop(journal);
-        let whole = objects.iter().flat_map(|(&object, slots)| {
-            let begin = Change::Shorten { object, blocks: Some(0) };
-            let puts =
-                slots.iter().map(move |(&first, &slot)| Change::Put { object, first, slots: vec![slot] });
-            std::iter::once(begin).chain(puts)
-        });
-        let (journal, _) = Journal::rewrite(path, whole)?;
         let mut used = vec![false; blocks as usize];
         for slot in objects.values().flat_map(BTreeMap::values) {
             let place = used.get_mut(slot.number as usize).ok_or_else(|| {
@@ -58,6 +51,13 @@ impl Map {
             })?;
             *place = true;
         }
+        let whole = objects.iter().flat_map(|(&object, slots)| {
+            let begin = Change::Shorten { object, blocks: Some(0) };
+            let puts =
+                slots.iter().map(move |(&first, &slot)| Change::Put { object, first, slots: vec![slot] });
+            std::iter::once(begin).chain(puts)
+        });
+        let (journal, _) = Journal::rewrite(path, whole)?;
         let free = used.iter().filter(|used| !**used).count() as u64;
         Ok(Self { journal, objects, used, free, next: 0 })
     }
