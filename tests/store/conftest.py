@@ -1,6 +1,7 @@
 """Stores on this machine, as examples/store/up.sh starts them."""
 
 import os
+import re
 import select
 import signal
 import subprocess
@@ -18,6 +19,7 @@ class Store:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.mount = directory / "mnt"
+        self.addresses: dict[str, str] = {}
 
     def up(self, *options: str) -> None:
         """Start it, or those of its daemons that don't run."""
@@ -25,6 +27,8 @@ class Store:
             [EXAMPLE / "up.sh", *options, self.directory], check=False, capture_output=True, text=True
         )
         assert done.returncode == 0, done.stderr
+        for name, address in re.findall(r"^([\w-]+): pid \d+, (\S+)$", done.stdout, re.MULTILINE):
+            self.addresses[name] = address
 
     def down(self) -> subprocess.CompletedProcess[str]:
         """End it and merge its trails."""
