@@ -59,6 +59,8 @@ def test_a_node_that_missed_writes_never_serves_old_data(store: Store) -> None:
     # Files that begin while it is away go to the others.
     write(store.mount / "new", content(99, 2))
     store.up()
+    # Asks all nodes: the head knows that it is back.
+    assert os.statvfs(store.mount).f_bfree > 0
     for _ in range(3):
         for n in range(FILES):
             assert (store.mount / f"{n}").read_bytes() == content(n, 2)
@@ -71,6 +73,7 @@ def test_a_node_that_missed_writes_never_serves_old_data(store: Store) -> None:
             assert (store.mount / f"{n}").read_bytes() == content(n, 3)
         assert (store.mount / "new").read_bytes() == content(99, 2)
         store.up()
+        assert os.statvfs(store.mount).f_bfree > 0
 
 
 def test_a_bad_block_is_served_by_the_other_replica(store: Store) -> None:

@@ -172,7 +172,6 @@ impl Head {
             if !tail.is_empty() {
                 self.put(file, &tail, &vec![0; (tail.end - tail.start) as usize], crumb)?;
             }
-            self.cache.forget(file.ino, kept);
         }
         // A file that begins anew has no stale replica, but for those that don't hear of it.
         let anew = size == 0 && replicas.iter().any(|replica| replica.stale);
@@ -188,6 +187,7 @@ impl Head {
                 file.meta.lock().replicas = self.inode(call, crumb)?.replicas().to_vec();
             }
         }
+        self.cache.forget(file.ino, kept);
         let inode = self.inode(MdsCall::SetAttr { ino: file.ino, changes }, crumb)?;
         let mut meta = file.meta.lock();
         (meta.size, meta.mtime) = (size, Some(inode.mtime));

@@ -55,8 +55,8 @@ struct Known {
     file: Arc<File>,
     /// Opens and requests that go on.
     holders: usize,
-    /// It lost its last name; it ends when nobody holds it.
-    nameless: Option<Inode>,
+    /// It lost its last name, to this request; it ends when nobody holds it.
+    nameless: Option<(Inode, Crumb)>,
 }
 
 /// All known files. One stays known until the kernel forgets it, so that an answer of the metadata service
@@ -93,7 +93,7 @@ impl Head {
             match self.inode(MdsCall::GetAttr { ino }, crumb) {
                 Ok(inode) => file.is_found(&inode),
                 Err(errno) => {
-                    self.let_go(ino, crumb)?;
+                    self.let_go(ino)?;
                     return Err(errno);
                 }
             }
@@ -106,18 +106,19 @@ impl Head {
         self.files.hold(inode.ino).is_found(inode);
     }
 
-    /// No longer holds a file. If it has no name and nobody else holds it, it ends.
-    pub fn let_go(&self, ino: u64, crumb: Crumb) -> Result<(), Errno> {
-        let ended = {
+    /// No longer holds a file. If it has no name and nobody else holds it, it ends, on behalf of the request
+    /// that took its name.
+    pub fn let_go(&self, ino: u64) -> Result<(), Errno> {
+        let (ended, crumb) = {
             let mut files = self.files.0.lock();
             let Some(known) = files.get_mut(&ino) else { return Ok(()) };
             known.holders -= 1;
             if known.holders > 0 {
                 return Ok(());
             }
-            let Some(inode) = known.nameless.take() else { return Ok(()) };
+            let Some(ended) = known.nameless.take() else { return Ok(()) };
             files.remove(&ino);
-            inode
+            ended
         };
         self.release_object(&ended, crumb)
     }
@@ -131,7 +132,7 @@ impl Head {
     ) -> Result<T, Errno> {
         let file = self.hold(ino, crumb)?;
         let done = work(&file);
-        self.let_go(ino, crumb)?;
+        self.let_go(ino)?;
         done
     }
 
@@ -143,7 +144,7 @@ impl Head {
                 if let Some(known) = files.get_mut(&inode.ino)
                     && known.holders > 0
                 {
-                    known.nameless = Some(inode);
+                    known.nameless = Some((inode, crumb));
                     continue;
                 }
                 files.remove(&inode.ino);

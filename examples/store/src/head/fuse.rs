@@ -241,7 +241,7 @@ impl Filesystem for Fuse {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        let work = move |head: &Arc<Head>, crumb| head.let_go(ino.0, crumb);
+        let work = move |head: &Arc<Head>, _| head.let_go(ino.0);
         self.serve_for(opener.0 as u32, op!("close"), (ino, None), work, empty(reply));
     }
 
@@ -266,10 +266,10 @@ impl Filesystem for Fuse {
             head.with(ino.0, crumb, |file| {
                 let (data, sequential) = head.read(file, pos, u64::from(size), crumb)?;
                 if sequential && let Some(workers) = workers.upgrade() {
-                    let (head, file, next) = (Arc::clone(head), Arc::clone(file), pos + data.len() as u64);
-                    // What can't be read ahead will be read, and its failure seen, when it is asked for.
+                    let (head, next) = (Arc::clone(head), pos + data.len() as u64);
                     workers.add(crumb, move || {
-                        let _ = head.read_ahead(&file, next, crumb);
+                        // What can't be read ahead will be read, and its failure seen, when it is asked for.
+                        let _ = head.with(ino.0, crumb, |file| head.read_ahead(file, next, crumb));
                     });
                 }
                 Ok(data)

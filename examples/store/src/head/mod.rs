@@ -101,11 +101,16 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let flusher = {
         let (head, ending, every) = (Arc::clone(&head), Arc::clone(&ending), args.flush_every);
         std::thread::Builder::new().name("flusher".to_owned()).spawn(move || {
+            let mut before = Ok(());
             while !ending.load(Relaxed) {
                 std::thread::park_timeout(Duration::from_millis(every));
-                if let Err(errno) = head.flush_all() {
+                let flushed = head.flush_all();
+                if let Err(errno) = flushed
+                    && flushed != before
+                {
                     eprintln!("store: cannot write back: {errno}; it stays dirty and is tried again");
                 }
+                before = flushed;
             }
         })?
     };

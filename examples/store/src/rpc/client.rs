@@ -4,7 +4,8 @@ use std::io::{self, ErrorKind};
 use std::marker::PhantomData;
 use std::net::TcpStream;
 use std::os::fd::{AsFd as _, AsRawFd as _};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 use iotrail_sdk::request::{Crumb, Name, Service};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -14,6 +15,9 @@ use parking_lot::Mutex;
 use super::{Answer, Conn, Errno, Message, Replied, SILENCE};
 use crate::calls::Call;
 
+/// For how long a peer that didn't answer is not the first choice.
+const FORGIVEN: Duration = Duration::from_secs(1);
+
 /// A service in another process, asked by `component`.
 pub struct Peer<C> {
     component: &'static Name,
@@ -22,7 +26,7 @@ pub struct Peer<C> {
     address: String,
     idle: Mutex<Vec<Conn>>,
     busy: AtomicUsize,
-    down: AtomicBool,
+    failed: Mutex<Option<Instant>>,
     calls: PhantomData<fn(C)>,
 }
 
@@ -35,7 +39,7 @@ impl<C: Call> Peer<C> {
             address: address.to_owned(),
             idle: Mutex::default(),
             busy: AtomicUsize::new(0),
-            down: AtomicBool::new(false),
+            failed: Mutex::new(None),
             calls: PhantomData,
         }
     }
@@ -45,9 +49,9 @@ impl<C: Call> Peer<C> {
         self.busy.load(Relaxed)
     }
 
-    /// Whether it didn't answer the last time.
+    /// Whether it didn't answer the last time, and that was just now: it may be back.
     pub fn is_down(&self) -> bool {
-        self.down.load(Relaxed)
+        self.failed.lock().is_some_and(|failed| failed.elapsed() < FORGIVEN)
     }
 
     /// One call on behalf of `crumb`, and its reply.
@@ -100,7 +104,7 @@ impl<'a, C: Call> Flight<'a, C> {
             Ok(replied)
         });
         self.peer.busy.fetch_sub(1, Relaxed);
-        self.peer.down.store(replied.is_err(), Relaxed);
+        *self.peer.failed.lock() = replied.is_err().then(Instant::now);
         let replied = match replied {
             Ok((answer, data)) => answer.map(|reply| (reply, data)).map_err(Errno::from_raw),
             Err(error) => Err(unreachable(&error)),
