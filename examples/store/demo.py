@@ -39,7 +39,7 @@ TABLES = (
     "service_op", "stitch", "buffer_op", "network_transmit", "disk_op", "cpu_slice", "file_op", "sync_op",
 )  # fmt: skip
 
-# What is there, and who asked for what. More verbs of requests go here: each a command on TRAIL.
+# What is there, who asked for what, where the time of requests went, who owes what.
 ANSWERS: list[list[str | Path]] = [
     [
         IOTRAIL,
@@ -62,6 +62,9 @@ ANSWERS: list[list[str | Path]] = [
         "SELECT node, op, COUNT(*) AS calls, AVG(dur) / 1e3 AS mean_us FROM service_op "
         "WHERE kind = 'server' AND component <> 'head' GROUP BY ALL ORDER BY node, calls DESC",
     ],
+    [IOTRAIL, "path", TRAIL, "--slowest", "1", "--op", "commit", "--client", "daemon"],
+    [IOTRAIL, "graph", TRAIL, "--op", "commit", "--client", "daemon"],
+    [IOTRAIL, "demand", TRAIL, "--by", "client,resource"],
 ]
 
 
@@ -129,6 +132,8 @@ def main() -> int:
         shutil.rmtree(folder, ignore_errors=True)
     for answer in ANSWERS:
         run(answer)
+    if shutil.which("dot"):
+        run([IOTRAIL, "graph", TRAIL, "--op", "commit", "--svg", TRAIL.with_name("store-graph.svg")])
     return 0
 
 
