@@ -72,17 +72,18 @@ fi
 
 # start NAME PORT ARGUMENTS…: unless it runs.
 start() {
-    local name=$1 port=$2 trail=$dir/$1.trail number=1 recorder=()
+    local name=$1 port=$2 trail=$dir/$1.trail number=1 recorder=() said=0
     shift 2
     running "$name" && return
     while [[ -e $trail ]]; do
         trail=$dir/$name-$((++number)).trail
     done
-    $trace && recorder=("$iotrail" record --node "$name" --memory 128M -o "$trail" --)
+    if $trace; then recorder=("$iotrail" record --node "$name" --memory 128M -o "$trail" --); fi
+    if [[ -e $dir/$name.log ]]; then said=$(stat -c %s "$dir/$name.log"); fi
     # A session of its own: Ctrl-C at the terminal is not for the daemons.
     setsid "${recorder[@]}" "$store" "$@" </dev/null >>"$dir/$name.log" 2>&1 &
     echo $! >"$dir/$name.pid"
-    until (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do
+    until tail -c "+$((said + 1))" "$dir/$name.log" 2>/dev/null | grep -q 'listening on'; do
         running "$name" || die "$name ended early; the end of $dir/$name.log:" "$(tail -n 5 "$dir/$name.log")"
         sleep 0.05
     done

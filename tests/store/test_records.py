@@ -117,7 +117,8 @@ def check_written(trail: Trail) -> None:
 
 
 def test_every_request_has_its_path(client: Path, store: Store) -> None:
-    store.up("--head", "--cache=512K", "--node", "--cache=256K", "--head", "--flush-every=50")
+    small = ("--head", "--cache=512K", "--node", "--cache=256K", "--mds", "--cache=4K")
+    store.up(*small, "--head", "--flush-every=50")
     counts = run_clients(client, store)
     assert store.down().returncode == 0
     trail = merged(store)
@@ -140,7 +141,7 @@ def test_every_request_has_its_path(client: Path, store: Store) -> None:
     assert kinds >= {
         *(("head", kind) for kind in ("read_hit", "read_miss", "write", "flush", "evict")),
         *(("node", kind) for kind in ("read_hit", "read_miss", "write", "evict")),
-        *(("mds", kind) for kind in ("read_hit", "write")),
+        *(("mds", kind) for kind in ("read_hit", "read_miss", "write", "evict")),
     }
 
 
@@ -222,5 +223,7 @@ def test_bytes_are_those_the_kernel_counted(store: Store) -> None:
     for node in NODES:
         disk = {row["op"]: row["bytes"] for row in rows if row["node"] == node}
         moved = {op: after[node][f"{op}_bytes"] - before[node][f"{op}_bytes"] for op in ("read", "write")}
-        assert disk["write"] > 1 << 20
+        assert disk["write"] > 1 << 20 and disk["read"] > 1 << 20
         assert disk == pytest.approx({op: moved[op] for op in disk}, rel=0.01)
+    ahead = trail.rows_of("SELECT DISTINCT component FROM buffer_op WHERE kind = 'read_ahead'")
+    assert {row["component"] for row in ahead} == {"head", "node"}

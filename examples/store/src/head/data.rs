@@ -5,7 +5,6 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use iotrail_sdk::request::{Buffer, Crumb, Name, Service};
 
@@ -20,6 +19,8 @@ static READ_AHEAD: Name = Name::new("read_ahead");
 
 /// Blocks that are fetched ahead of a sequential reader.
 const AHEAD: u64 = 32;
+/// Blocks of a file that are read from one replica before it is another one's turn.
+const REGION: u64 = 256;
 const SIZE: u64 = BLOCK as u64;
 
 /// The blocks that hold some bytes.
@@ -89,12 +90,12 @@ impl Head {
 
     /// Gets blocks from a replica that is not stale, the least busy one first, and keeps them.
     fn fetch(&self, file: &File, first: u64, count: usize, crumb: Crumb) -> Result<Vec<Arc<Block>>, Errno> {
-        static TURN: AtomicUsize = AtomicUsize::new(0);
         let replicas = file.meta.lock().replicas.clone();
         let names: Vec<&str> =
             replicas.iter().filter(|replica| !replica.stale).map(|replica| replica.node.as_str()).collect();
         let mut peers = self.peers(&names)?;
-        let turn = TURN.fetch_add(1, Relaxed) % peers.len().max(1);
+        // Equally busy ones take turns by region, so that a node sees that a reader is sequential.
+        let turn = (file.ino + first / REGION) as usize % peers.len().max(1);
         peers.rotate_left(turn);
         peers.sort_by_key(|peer| (peer.is_down(), peer.busy()));
         let mut why = Errno::EIO;

@@ -29,6 +29,8 @@ pub trait Serve: Send + Sync + 'static {
 pub fn listen<S: Serve>(address: &str, service: Arc<S>) -> Result<(), Failure> {
     let listener =
         TcpListener::bind(address).map_err(|error| format!("cannot listen on {address}: {error}"))?;
+    // Whoever started the daemon waits for this line.
+    eprintln!("store: listening on {address}");
     std::thread::Builder::new().name("accept".to_owned()).spawn(move || {
         for stream in listener.incoming().flatten() {
             let service = Arc::clone(&service);
