@@ -10,7 +10,16 @@ import typer
 from iotrail import native
 from iotrail.errors import UsageError
 from iotrail.options import Format, TrailPath
-from iotrail.requests.verbs import demand, graph, path
+from iotrail.requests.verbs import (
+    ClientOption,
+    ComponentOption,
+    OpOption,
+    SinceOption,
+    UntilOption,
+    demand,
+    graph,
+    path,
+)
 
 app = typer.Typer(
     help="Record any program's I/O and see where the time went.",
@@ -238,6 +247,14 @@ def diff(
         ),
     ] = None,
     fidelity: Annotated[bool, typer.Option("--fidelity", help="B replays A: say how faithfully.")] = False,
+    requests: Annotated[
+        bool, typer.Option("--requests", help="Compare the ways of requests, not the calls of programs.")
+    ] = False,
+    client: ClientOption = None,
+    op: OpOption = None,
+    component: ComponentOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
     limit: Annotated[
         int | None,
         typer.Option("--limit", min=0, help="Print at most so many differences.", show_default=False),
@@ -252,7 +269,30 @@ def diff(
       iotrail diff before.trail after.trail --fail-on slower:5% --fail-on calls.fsync
       iotrail diff before.trail after.trail --again before2.trail --again before3.trail
       iotrail diff app.trail replay.trail --map /srv/app=/mnt/test
+      iotrail diff before.trail after.trail --requests --client alice
     """
+    if requests:
+        if html or map or again or fidelity:
+            raise UsageError("--requests compares requests: it takes no --html, --map, --again or --fidelity")
+        from iotrail.diff import flow_command
+
+        flow_command.run(
+            a,
+            b,
+            client=client,
+            op=op,
+            component=component,
+            since=since,
+            until=until,
+            as_json=json,
+            fail_on=fail_on or [],
+            min_effect=min_effect,
+            fdr=fdr,
+            limit=limit,
+        )
+        return
+    if client or op or component or since or until:
+        raise UsageError("--client, --op, --component, --from and --to choose requests", "add --requests")
     from iotrail.diff import command
 
     command.run(

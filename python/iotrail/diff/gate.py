@@ -1,7 +1,9 @@
 """`--fail-on METRIC:THRESHOLD`: which differences a pipeline refuses."""
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from iotrail.diff.compare import Comparison, Difference, describe
 from iotrail.errors import UsageError
@@ -18,8 +20,17 @@ METRICS = {
     "pattern": "the shares of consecutive, strided and irregular accesses changed",
     "files": "files are only in one, or are used more or less",
 }
+# Of --requests.
+REQUEST_METRICS = {
+    "any": "any difference beyond noise",
+    "slower": "requests of a kind take longer until their reply",
+    "step": "a step takes longer",
+    "part": "something is done more or less often a request",
+    "shape": "a path is new, gone, or another share of the requests takes it",
+}
+_Found = TypeVar("_Found", bound=Difference)
 _OF_METRIC = {"calls": "count"}
-_WORSE = {"slower": 1, "latency": 1, "throughput": -1}
+_WORSE = {"slower": 1, "latency": 1, "step": 1, "throughput": -1}
 
 
 @dataclass(frozen=True)
@@ -34,14 +45,16 @@ class Gate:
 
     def refuses(self, result: Comparison) -> Difference | None:
         """The first difference beyond noise that fails, None if all may pass."""
-        found = list(result.found)
-        if result.run_time is not None and result.run_time.significant:
-            found.insert(0, result.run_time)
+        run_time = [result.run_time] if result.run_time is not None and result.run_time.significant else []
+        return self.first(run_time + result.found)
+
+    def first(self, found: Iterable[_Found]) -> _Found | None:
+        """The first of these that fails, None if all may pass."""
         return next((d for d in found if self._matches(d)), None)
 
     def _matches(self, difference: Difference) -> bool:
         if self.metric == "slower":
-            of_metric = difference.metric == "run time"
+            of_metric = difference.metric in ("run time", "request")
         elif self.metric == "any":
             of_metric = True
         else:
@@ -50,14 +63,14 @@ class Gate:
         return of_metric and self.call in (None, difference.subject) and change >= self.threshold
 
 
-def parse(text: str, default: float) -> Gate:
+def parse(text: str, default: float, metrics: Mapping[str, str] = METRICS) -> Gate:
     """`METRIC`, `METRIC:5%`, `METRIC.CALL:5%`."""
     name, separator, number = text.partition(":")
     metric, _, call = name.partition(".")
-    if metric not in METRICS:
+    if metric not in metrics:
         raise UsageError(
             f"--fail-on {text}: no metric {metric!r}",
-            "\n".join(f"{known}: {meaning}" for known, meaning in METRICS.items()),
+            "\n".join(f"{known}: {meaning}" for known, meaning in metrics.items()),
         )
     return Gate(text, metric, call or None, percent(number, f"--fail-on {text}") if separator else default)
 

@@ -1,0 +1,198 @@
+"""`iotrail diff --requests`: request flows of two trails compared, printed, judged."""
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from iotrail.diff import flow, flow_compare, gate
+from iotrail.diff.compare import signed
+from iotrail.diff.flow_compare import FlowComparison, FlowDifference, Kind
+from iotrail.diff.show import MOST_ROWS, change, effect
+from iotrail.requests import find
+from iotrail.requests.find import Chosen
+from iotrail.trail import Trail
+from iotrail.units import counted, duration
+
+# How sure a difference is, by the adjusted probability that it is noise.
+_SURE = ((1e-6, "sure"), (1e-4, "very likely"), (1.0, "likely"))
+
+
+def compare_flows(
+    a: Trail,
+    b: Trail,
+    chosen: Chosen,
+    chosen_b: Chosen | None = None,
+    *,
+    min_effect: float = 0.05,
+    false_discoveries: float = 0.001,
+) -> FlowComparison:
+    """Compare the requests that `chosen` leaves of A with those that `chosen_b` (None: the same) leaves of B."""
+    chosen_b = chosen_b or chosen
+    of_a, of_b = flow.kinds(a, chosen), flow.kinds(b, chosen_b)
+    time_a = sum(row["time_ns"] for row in of_a.values())
+    result = FlowComparison(str(a.path), str(b.path), min_effect, false_discoveries, time_a)
+    compared = []
+    for key in dict.fromkeys((*of_a, *of_b)):
+        kind = Kind(
+            *key,
+            *(of[key]["n"] if key in of else 0 for of in (of_a, of_b)),
+            *map(_mean, (of_a.get(key), of_b.get(key))),
+        )
+        result.kinds.append(kind)
+        if kind.a and kind.b:
+            flows = [
+                flow.Flow(trail.path, _of_kind(which, key)) for trail, which in ((a, chosen), (b, chosen_b))
+            ]
+            compared.append(flow_compare.compare_kind(kind.name, *flows))
+            result.differences += compared[-1].differences
+    flow_compare.judge(result)
+    for each in compared:
+        flow_compare.fold(each)
+    # what was folded follows what is found
+    result.differences.sort(key=lambda d: not d.significant)
+    return result
+
+
+def _of_kind(chosen: Chosen, key: tuple[str, str]) -> Chosen:
+    return replace(chosen, component=key[0], op=key[1])
+
+
+def _mean(row: Mapping[str, Any] | None) -> float | None:
+    return row["time_ns"] / row["replies"] if row and row["replies"] else None
+
+
+def run(
+    a: Path,
+    b: Path,
+    *,
+    client: str | None,
+    op: str | None,
+    component: str | None,
+    since: str | None,
+    until: str | None,
+    as_json: bool,
+    fail_on: Sequence[str],
+    min_effect: str,
+    fdr: str,
+    limit: int | None,
+) -> None:
+    """Compare, print, judge."""
+    smallest = gate.percent(min_effect, "--min-effect")
+    gates = [gate.parse(text, smallest, gate.REQUEST_METRICS) for text in fail_on]
+    first, second = Trail(a), Trail(b)
+    for trail in (first, second):
+        # DuckDB would draw it over stdout after two seconds
+        trail.connection.execute("SET enable_progress_bar = false")
+    chosen = [find.choose(trail, client, op, component, since, until) for trail in (first, second)]
+    result = compare_flows(
+        first, second, *chosen, min_effect=smallest, false_discoveries=gate.percent(fdr, "--fdr")
+    )
+    if as_json:
+        json.dump(result.as_dict(), sys.stdout, indent=1, ensure_ascii=False)
+        print()
+    else:
+        show(result, MOST_ROWS if limit is None else limit)
+    for each in gates:
+        if refused := each.first(result.found):
+            print(f"--fail-on {each.text}: {sentence(refused)}", file=sys.stderr)
+            raise typer.Exit(1)
+
+
+def show(result: FlowComparison, most: int) -> None:
+    """Print a comparison: the kinds of requests, what differs in sentences, the figures of its steps."""
+    # names are data: brackets and colons in them are no markup
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console = Console(highlight=False, markup=False, emoji=False, width=100_000)
+    console.print(Text(f"A  {result.a}\nB  {result.b}\n"))
+    table = _table("requests", "A", "B", "mean A", "mean B", "change")
+    for kind in result.kinds:
+        known = kind.mean_a is not None and kind.mean_b is not None
+        table.add_row(
+            kind.name,
+            f"{kind.a:,}",
+            f"{kind.b:,}",
+            *("–" if ns is None else duration(ns) for ns in (kind.mean_a, kind.mean_b)),
+            change(kind.mean_a or 0, kind.mean_b or 0)
+            if known
+            else "only in A"
+            if kind.a and not kind.b
+            else "only in B"
+            if not kind.a
+            else "–",
+        )
+    console.print(table)
+    if not result.found:
+        tests = len([d for d in result.differences if d.p is not None])
+        console.print(Text(f"\nno difference beyond noise in {tests:,} comparisons", style="bold"))
+        return
+    console.print(Text("\nBeyond noise, by what it adds to the time of all requests", style="bold underline"))
+    for number, difference in enumerate(result.found[:most], start=1):
+        style = "red" if (difference.added_ns or 0) > 0 else "green" if difference.added_ns else ""
+        console.print(Text(f"{number:3}. "), Text(sentence(difference), style=style), sep="")
+        for line in _notes(result, difference):
+            console.print(Text(f"     {line}", style="dim"))
+    if len(result.found) > most:
+        console.print(Text(f"… and {len(result.found) - most} more: --limit, --json", style="dim"))
+    steps = [d for d in result.found[:most] if d.figures]
+    if steps:
+        console.print()
+        table = _table("step", "mean A", "mean B", "p50 A", "p50 B", "p99 A", "p99 B")
+        for difference in steps:
+            assert difference.figures
+            pairs = zip(*difference.figures, strict=True)
+            table.add_row(
+                difference.part, *("–" if ns is None else duration(ns) for pair in pairs for ns in pair)
+            )
+        console.print(table)
+
+
+def sentence(difference: FlowDifference) -> str:
+    """A difference in words."""
+    sure = next(word for bound, word in _SURE if (difference.q or 0.0) <= bound)
+    requests, each = f"{difference.subject} requests", signed(difference.each_ns)
+    in_all = (
+        "no reply waited for it" if not difference.awaited else f"{signed(difference.added_ns or 0)} in all"
+    )
+    match difference.metric:
+        case "request":
+            return f"{difference.subject}: {each} on each of {counted(difference.times, 'request')}, {in_all}, {sure}"
+        case "step":
+            return f"{difference.subject}: {difference.part}: {each} on each of {difference.times:,}, {in_all}, {sure}"
+        case "part":
+            what = f"{difference.a:.3g} → {difference.b:.3g} a request"
+            took = f", {duration(difference.each_ns)} each" if difference.each_ns else ""
+            in_all = f", {in_all}" if difference.added_ns or not difference.awaited else ""
+            return f"{difference.subject}: {difference.part}: {what}{took}{in_all}, {sure}"
+        case _:
+            came = "new" if not difference.a else "gone" if not difference.b else effect(difference)
+            return (
+                f"{difference.subject}: path {difference.part}: {came}, "
+                f"{difference.a:.1%} → {difference.b:.1%} of {requests}, {sure}"
+            )
+
+
+def _notes(result: FlowComparison, difference: FlowDifference) -> list[str]:
+    notes = [difference.note] if difference.note else []
+    if difference.metric in ("step", "part") and 0 < difference.awaited < 0.995:
+        notes.append(f"replies waited for {difference.awaited:.1%} of them")
+    if difference.example:
+        side, node, crumb = difference.example
+        notes.append(f"iotrail path {result.a if side == 'a' else result.b} --crumb {crumb} --node {node}")
+    return notes
+
+
+def _table(*names: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    for number, name in enumerate(names):
+        table.add_column(name, justify="right" if number else "left", no_wrap=True)
+    return table

@@ -1,0 +1,155 @@
+"""`iotrail diff --requests`: what it finds between two runs of a store, and what it doesn't."""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from iotrail.diff.flow_command import compare_flows, sentence
+from iotrail.diff.flow_compare import FlowComparison, resampled
+from iotrail.requests.find import Chosen
+from iotrail.trail import Trail
+
+from . import flowing_requests
+from .test_diff import iotrail
+
+Make = Callable[..., Path]
+READS = Chosen(component="head", op="read")
+PAIRS = 20
+MS = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def make(tmp_path_factory: pytest.TempPathFactory) -> Make:
+    """`make(seed, …)`: the trail of a run."""
+
+    def made(seed: int, **options: object) -> Path:
+        folder = tmp_path_factory.mktemp("flow")
+        return flowing_requests.write(flowing_requests.store(seed, **options), folder / "run.trail")  # type: ignore[arg-type]
+
+    return made
+
+
+def compared(a: Path, b: Path, chosen: Chosen = READS) -> FlowComparison:
+    return compare_flows(Trail(a), Trail(b), chosen)
+
+
+@pytest.mark.parametrize("pair", range(PAIRS))
+def test_the_same_twice_differs_in_nothing(make: Make, pair: int) -> None:
+    """Neither where noise is of each request alone nor where it lasts for a tenth of the run."""
+    memory = 0.98 if pair % 2 else 0.0
+    result = compared(make(2 * pair, memory=memory), make(2 * pair + 1, memory=memory))
+    assert [sentence(d) for d in result.found] == []
+    assert len([d for d in result.differences if d.p is not None]) > 15
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_slow_step_and_a_further_call_come_first(make: Make, seed: int) -> None:
+    """5 ms before the disk, and a lookup that reads didn't make: both, with what they add, before all else."""
+    result = compared(make(2 * seed), make(2 * seed + 1, slower={"disk": 5 * MS}, lookup=True))
+    step, part = result.found[:2]
+    assert (step.metric, step.part) == ("step", "disk sda read queued → disk sda read issued")
+    assert abs(step.each_ns - 5 * MS) < 0.02 * MS
+    # all reads that miss
+    misses = round(part.b * result.kinds[0].b)
+    assert step.times == misses > 200
+    assert step.added_ns == pytest.approx(5 * MS * misses, rel=0.01)
+    assert (part.metric, part.part, part.a) == ("part", "head read › head calls lookup", 0.0)
+    assert part.note == "with mds lookup"
+    assert part.added_ns == pytest.approx(misses * part.each_ns)
+    # what else is found is what both make of all reads: their time, and which paths they take
+    assert {d.metric for d in result.found[2:]} == {"request", "shape"}
+    [new] = [d for d in result.found if d.metric == "shape" and not d.a]
+    assert new.part == "with head read › head calls lookup"
+
+
+def test_more_misses_are_no_slower_step(make: Make) -> None:
+    """A cache that hits less often: more of what a miss does, and no step takes longer."""
+    result = compared(make(0, hits=0.8), make(1, hits=0.2))
+    first = result.found[0]
+    assert (first.metric, first.part) == ("part", "head read › head calls read")
+    assert first.note == "with disk read, storage read"
+    assert "step" not in {d.metric for d in result.found}
+    assert {d.part: d.effect > 0 for d in result.found if d.metric == "shape"} == {
+        "the usual path of A": False,
+        "with head read › head calls read, head read › head pages read_miss; "
+        "without head read › head pages read_hit": True,
+    }
+
+
+def test_what_no_reply_waits_for_adds_nothing(make: Make, tmp_path: Path) -> None:
+    """A copy made after the reply takes longer: it is said, and that nobody waited."""
+    trails = []
+    for seed, dur in ((0, 100_000), (1, 900_000)):
+        rows = flowing_requests.store(seed)
+        noise = np.random.default_rng(seed)
+        copies, stitches = [], []
+        for row in [r for r in rows["service_op"] if r["component"] == "head" and r["kind"] == "server"]:
+            crumb, ts = row["crumb"] + 5, row["ts"] + row["dur"] + 1000
+            took = int(dur * noise.uniform(0.9, 1.1))
+            copies.append(row | {"crumb": crumb, "ts": ts, "dur": took, "kind": "internal", "op": "copy"})
+            stitches.append(
+                {
+                    "node": "head",
+                    "thread": 1,
+                    "crumb": crumb,
+                    "ts": ts,
+                    "dur": 0,
+                    "kind": "split",
+                    "weight": 1,
+                }
+                | {"parent_node": "head", "parent_crumb": row["crumb"]}
+            )
+        rows["service_op"] += copies
+        rows["stitch"] += stitches
+        trails.append(flowing_requests.write(rows, tmp_path / str(seed) / "run.trail"))
+    [found] = compared(*trails).found
+    assert (found.metric, found.part) == ("step", "head copy begin → head copy end")
+    assert found.added_ns == 0.0
+    assert "no reply waited for it" in sentence(found)
+
+
+def test_command(make: Make) -> None:
+    """Sentences, JSON, and the status that a pipeline asks for."""
+    a, b = make(2), make(3, slower={"disk": 5 * MS}, lookup=True)
+    said = iotrail("diff", a, b, "--requests", "--op", "read")
+    assert said.returncode == 0, said.stderr
+    first = next(line for line in said.stdout.splitlines() if line.startswith("  1. "))
+    assert re.fullmatch(
+        r"  1\. head read: disk sda read queued → disk sda read issued: "
+        r"\+[45]\.\d\d ms on each of \d+, \+1\.\d\d s in all, sure",
+        first,
+    )
+    stored = json.loads(iotrail("diff", a, b, "--requests", "--op", "read", "--json").stdout)
+    expected = compared(a, b)
+    assert [d["part"] for d in stored["found"]] == [d.part for d in expected.found]
+    assert stored["found"][0]["p"] == asdict(expected.found[0])["p"]
+    refused = iotrail("diff", a, b, "--requests", "--fail-on", "step:50%")
+    assert refused.returncode == 1
+    assert "--fail-on step:50%: head read: disk sda read queued" in refused.stderr
+    assert iotrail("diff", a, a, "--requests", "--fail-on", "any").returncode == 0
+
+
+def test_bad_input(make: Make, tmp_path: Path) -> None:
+    """It says what doesn't fit and what to do."""
+    a = make(2)
+    for words, message in (
+        (["--op", "read"], "add --requests"),
+        (["--requests", "--html", "x.html"], "takes no --html"),
+        (["--requests", "--op", "raed"], "did you mean read?"),
+        (["--requests", "--fail-on", "latency"], "step: a step takes longer"),
+    ):
+        result = iotrail("diff", a, a, *words)
+        assert result.returncode != 0
+        assert message in result.stderr
+
+
+def test_resampled() -> None:
+    """Five slices as two: the middle one counts in both by half."""
+    series = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
+    assert resampled(series, 2) == pytest.approx([(1 + 2 + 1.5) / 2.5, (1.5 + 4 + 5) / 2.5])
+    assert resampled(series, 5) is series
