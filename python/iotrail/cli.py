@@ -16,6 +16,7 @@ from iotrail.requests.verbs import (
     OpOption,
     SinceOption,
     UntilOption,
+    arrivals,
     demand,
     graph,
     path,
@@ -179,7 +180,7 @@ def sql(
     )
 
 
-for _question in (path, graph, demand):
+for _question in (path, graph, demand, arrivals):
     app.command(rich_help_panel="Ask")(_question)
 
 

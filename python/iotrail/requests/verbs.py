@@ -1,5 +1,6 @@
 """The command line's questions about requests: their options, and what each is for."""
 
+import enum
 import re
 from pathlib import Path
 from typing import Annotated
@@ -161,4 +162,58 @@ def demand(
         since=since,
         until=until,
         format="json" if json else format.value,
+    )
+
+
+class Level(enum.StrEnum):
+    """Where arrivals are looked at."""
+
+    REQUEST = "request"
+    MESSAGE = "message"
+    DISK = "disk"
+
+
+def arrivals(
+    trail: TrailPath,
+    at: Annotated[
+        Level | None,
+        typer.Option(
+            "--at",
+            help="Only where requests enter, messages are sent, or disks queue.",
+            show_default=False,
+        ),
+    ] = None,
+    client: ClientOption = None,
+    op: OpOption = None,
+    component: ComponentOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    svg: Annotated[
+        Path | None,
+        typer.Option("--svg", metavar="FILE", help="Draw the distributions instead.", show_default=False),
+    ] = None,
+    force: ForceDrawing = False,
+    json: Annotated[bool, typer.Option("--json", help="Print all figures as JSON.")] = False,
+) -> None:
+    """Say how requests arrive at points of the system, and what response time a queueing model predicts there.
+
+    Where no model fits what was measured it says why. Examples:
+
+      iotrail arrivals X.trail
+      iotrail arrivals X.trail --at disk --client alice --svg arrivals.svg
+    """
+    from iotrail.requests import arrivals as question
+    from iotrail.trail import Trail
+
+    question.run(
+        Trail(trail),
+        at=at.value if at else None,
+        client=client,
+        op=op,
+        component=component,
+        since=since,
+        until=until,
+        svg=svg,
+        as_json=json,
+        force=force,
     )
