@@ -77,7 +77,8 @@ class Fits:
 class _Family:
     # parameters, of times whose mean is 1
     fitted: Callable[[Times], tuple[float, ...]]
-    density: Callable[..., Any]
+    # its logarithm: the density of one time among thousands is less than any float
+    log_density: Callable[..., Any]
     distribution: Callable[..., Any]
     sample: Callable[..., Any]
     names: tuple[str, ...]
@@ -95,10 +96,7 @@ def fit(times: Times) -> Fits:
     found: list[tuple[Fit, tuple[float, ...]]] = []
     for name, family in _FAMILIES.items():
         parameters = family.fitted(scaled)
-        with np.errstate(divide="ignore"):
-            likelihood = float(np.log(family.density(scaled, *parameters)).sum()) - len(scaled) * math.log(
-                mean
-            )
+        likelihood = float(family.log_density(scaled, *parameters).sum()) - len(scaled) * math.log(mean)
         if math.isfinite(likelihood):
             named = {
                 n: p * mean if i in family.scales else p
@@ -231,7 +229,7 @@ def _sample_phases(random: np.random.Generator, count: int, share: float, short:
 _FAMILIES = {
     "exponential": _Family(
         _fit_exponential,
-        lambda t, m: np.exp(-t / m) / m,
+        lambda t, m: -t / m - math.log(m),
         lambda t, m: -np.expm1(-t / m),
         lambda random, n, m: random.exponential(m, n),
         ("mean",),
@@ -239,7 +237,7 @@ _FAMILIES = {
     ),
     "gamma": _Family(
         _fit_gamma,
-        lambda t, k, s: np.exp((k - 1) * np.log(t / s) - t / s - gammaln(k)) / s,
+        lambda t, k, s: (k - 1) * np.log(t / s) - t / s - gammaln(k) - math.log(s),
         lambda t, k, s: stats.gamma.cdf(t, k, scale=s),
         lambda random, n, k, s: np.maximum(random.gamma(k, s, n), 1e-12),
         ("shape", "scale"),
@@ -247,7 +245,7 @@ _FAMILIES = {
     ),
     "lognormal": _Family(
         _fit_lognormal,
-        lambda t, sigma, median: stats.lognorm.pdf(t, sigma, scale=median),
+        lambda t, sigma, median: stats.lognorm.logpdf(t, sigma, scale=median),
         lambda t, sigma, median: stats.lognorm.cdf(t, sigma, scale=median),
         lambda random, n, sigma, median: median * np.exp(random.normal(0, sigma, n)),
         ("sigma", "median"),
@@ -255,7 +253,7 @@ _FAMILIES = {
     ),
     "Weibull": _Family(
         _fit_weibull,
-        lambda t, k, s: stats.weibull_min.pdf(t, k, scale=s),
+        lambda t, k, s: stats.weibull_min.logpdf(t, k, scale=s),
         lambda t, k, s: stats.weibull_min.cdf(t, k, scale=s),
         lambda random, n, k, s: np.maximum(s * random.weibull(k, n), 1e-12),
         ("shape", "scale"),
@@ -263,7 +261,7 @@ _FAMILIES = {
     ),
     "Pareto II": _Family(
         _fit_pareto,
-        lambda t, k, s: stats.lomax.pdf(t, k, scale=s),
+        lambda t, k, s: stats.lomax.logpdf(t, k, scale=s),
         lambda t, k, s: stats.lomax.cdf(t, k, scale=s),
         lambda random, n, k, s: s * random.pareto(k, n),
         ("shape", "scale"),
@@ -271,7 +269,7 @@ _FAMILIES = {
     ),
     "hyperexponential": _Family(
         _fit_phases,
-        lambda t, p, a, b: p / a * np.exp(-t / a) + (1 - p) / b * np.exp(-t / b),
+        lambda t, p, a, b: np.logaddexp(math.log(p / a) - t / a, math.log((1 - p) / b) - t / b),
         lambda t, p, a, b: 1 - p * np.exp(-t / a) - (1 - p) * np.exp(-t / b),
         _sample_phases,
         ("share", "short", "long"),
