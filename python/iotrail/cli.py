@@ -256,6 +256,21 @@ def diff(
     component: ComponentOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
+    against_since: Annotated[
+        str | None,
+        typer.Option(
+            "--against-from", metavar="TIME", help="Of B from then on, instead of --from.", show_default=False
+        ),
+    ] = None,
+    against_until: Annotated[
+        str | None,
+        typer.Option(
+            "--against-to",
+            metavar="TIME",
+            help="Of B until before then, instead of --to.",
+            show_default=False,
+        ),
+    ] = None,
     limit: Annotated[
         int | None,
         typer.Option("--limit", min=0, help="Print at most so many differences.", show_default=False),
@@ -271,6 +286,7 @@ def diff(
       iotrail diff before.trail after.trail --again before2.trail --again before3.trail
       iotrail diff app.trail replay.trail --map /srv/app=/mnt/test
       iotrail diff before.trail after.trail --requests --client alice
+      iotrail diff day.trail day.trail --requests --to 14:00 --against-from 14:00
     """
     if requests:
         if html or map or again or fidelity:
@@ -285,6 +301,7 @@ def diff(
             component=component,
             since=since,
             until=until,
+            against=(against_since, against_until),
             as_json=json,
             fail_on=fail_on or [],
             min_effect=min_effect,
@@ -292,8 +309,10 @@ def diff(
             limit=limit,
         )
         return
-    if client or op or component or since or until:
-        raise UsageError("--client, --op, --component, --from and --to choose requests", "add --requests")
+    if client or op or component or since or until or against_since or against_until:
+        raise UsageError(
+            "--client, --op, --component, --from, --to and --against-… choose requests", "add --requests"
+        )
     from iotrail.diff import command
 
     command.run(

@@ -134,6 +134,45 @@ def test_command(make: Make) -> None:
     assert iotrail("diff", a, a, "--requests", "--fail-on", "any").returncode == 0
 
 
+def test_two_spans_of_one_trail(make: Make, tmp_path: Path) -> None:
+    """A disk that becomes slow at half time: found between the halves of one trail."""
+    quick, slow = flowing_requests.store(1), flowing_requests.store(2, slower={"disk": 5 * MS})
+    # the second run an hour later, under other breadcrumbs
+    for name, rows in slow.items():
+        for row in rows:
+            for key in ("crumb", "parent_crumb"):
+                row |= {key: row[key] + 1_000_000} if key in row else {}
+            for key in ("ts", "issued"):
+                row |= {key: row[key] + 3_600_000_000_000} if key in row else {}
+        quick[name] += rows
+    trail = flowing_requests.write(quick, tmp_path / "day.trail")
+    said = iotrail(
+        "diff",
+        trail,
+        trail,
+        "--requests",
+        "--op",
+        "read",
+        "--to",
+        "+30min",
+        "--against-from",
+        "+30min",
+        "--json",
+    )
+    assert said.returncode == 0, said.stderr
+    result = json.loads(said.stdout)
+    assert [kind["a"] + kind["b"] for kind in result["kinds"]] == [
+        len(
+            [
+                r
+                for r in quick["service_op"]
+                if (r["component"], r["kind"], r["op"]) == ("head", "server", "read")
+            ]
+        )
+    ]
+    assert result["found"][0]["part"] == "disk sda read queued → disk sda read issued"
+
+
 def test_bad_input(make: Make, tmp_path: Path) -> None:
     """It says what doesn't fit and what to do."""
     a = make(2)

@@ -79,20 +79,22 @@ def run(
     component: str | None,
     since: str | None,
     until: str | None,
+    against: tuple[str | None, str | None],
     as_json: bool,
     fail_on: Sequence[str],
     min_effect: str,
     fdr: str,
     limit: int | None,
 ) -> None:
-    """Compare, print, judge."""
+    """Compare, print, judge. `against` is B's --from and --to; if it names neither, they are A's."""
     smallest = gate.percent(min_effect, "--min-effect")
     gates = [gate.parse(text, smallest, gate.REQUEST_METRICS) for text in fail_on]
     first, second = Trail(a), Trail(b)
     for trail in (first, second):
         # DuckDB would draw it over stdout after two seconds
         trail.connection.execute("SET enable_progress_bar = false")
-    chosen = [find.choose(trail, client, op, component, since, until) for trail in (first, second)]
+    spans = ((first, (since, until)), (second, against if any(against) else (since, until)))
+    chosen = [find.choose(trail, client, op, component, *span) for trail, span in spans]
     result = compare_flows(
         first, second, *chosen, min_effect=smallest, false_discoveries=gate.percent(fdr, "--fdr")
     )
