@@ -113,6 +113,38 @@ def test_what_no_reply_waits_for_adds_nothing(make: Make, tmp_path: Path) -> Non
     assert "no reply waited for it" in sentence(found)
 
 
+def test_what_two_requests_wait_for_adds_to_both(tmp_path: Path) -> None:
+    """A commit of two writes takes half a millisecond longer: each of the two waits for it."""
+    trails = []
+    for seed, typical in ((0, 100_000), (1, 600_000)):
+        noise, rows = np.random.default_rng(seed), flowing_requests.store(seed, requests=0)
+        served, stitches = rows.setdefault("service_op", []), rows.setdefault("stitch", [])
+        plain = {"node": "head", "thread": 1, "component": "head", "status": 0}
+        for crumb in range(1, 900, 3):
+            ts, dur = 10_000_000 * crumb, int(typical * noise.uniform(0.8, 1.2))
+            commit = {"crumb": crumb + 2, "ts": ts + 1000, "dur": dur, "kind": "internal", "op": "commit"}
+            served.append(plain | commit)
+            for write in (crumb, crumb + 1):
+                took = dur + int(noise.uniform(2000, 3000))
+                served.append(
+                    plain | {"crumb": write, "ts": ts, "dur": took, "kind": "server", "op": "write"}
+                )
+                link = {
+                    "node": "head",
+                    "thread": 1,
+                    "crumb": crumb + 2,
+                    "ts": ts + 1000,
+                    "dur": 0,
+                    "weight": 1,
+                }
+                stitches.append(link | {"parent_node": "head", "parent_crumb": write, "kind": "coalesce"})
+        trails.append(flowing_requests.write(rows, tmp_path / str(seed) / "run.trail"))
+    first = compared(*trails, Chosen()).found[0]
+    assert (first.part, first.times, first.awaited) == ("head commit begin → head commit end", 300, 2.0)
+    assert first.added_ns == pytest.approx(2 * 300 * first.each_ns)
+    assert first.each_ns == pytest.approx(500_000, rel=0.05)
+
+
 def test_command(make: Make) -> None:
     """Sentences, JSON, and the status that a pipeline asks for."""
     a, b = make(2), make(3, slower={"disk": 5 * MS}, lookup=True)

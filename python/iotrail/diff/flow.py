@@ -144,8 +144,8 @@ class Flow:
         # a breadcrumb that served twice is one path
         self.requests = sum(shape.count for shape in self.shapes.values())
         self.parts = self._parts()
-        # Of what is called so, the share that replies waited for, 0 to 1: the steps to its end on critical paths. A
-        # request's own reply is the end of its path.
+        # By label, how many replies waited for each on average: the steps to its end on critical paths. More than 1
+        # where several requests share one, as a group commit.
         self.awaited = self._awaited()
 
     def _parts(self) -> dict[int, Part]:

@@ -187,6 +187,8 @@ def _notes(result: FlowComparison, difference: FlowDifference) -> list[str]:
     notes = [difference.note] if difference.note else []
     if difference.metric in ("step", "part") and 0 < difference.awaited < 0.995:
         notes.append(f"replies waited for {difference.awaited:.1%} of them")
+    if difference.metric in ("step", "part") and difference.awaited > 1.005:
+        notes.append(f"for each of them {difference.awaited:.3g} requests waited")
     if difference.example:
         side, node, crumb = difference.example
         notes.append(f"iotrail path {result.a if side == 'a' else result.b} --crumb {crumb} --node {node}")

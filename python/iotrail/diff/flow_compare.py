@@ -45,7 +45,7 @@ class FlowDifference(Difference):
     times: int = 0
     # what it adds to each, ns; of a part what one takes
     each_ns: float = 0.0
-    # of `times`, the share that replies waited for
+    # how many replies waited for each, on average: more than 1 where several requests share one
     awaited: float = 1.0
     # mean, p50, p99 of a step's time in A and in B, ns
     figures: tuple[tuple[int | None, ...], tuple[int | None, ...]] | None = None
