@@ -33,7 +33,8 @@ from iotrail.errors import (
 from iotrail.modules import Column, Param
 from iotrail.schema import CALL_TABLE, Table
 
-# Keys that are cheaper to list in a query than to join.
+# Keys of a join that DuckDB holds one by one against the bounds of files and row groups before it reads them; of more
+# it takes the smallest and largest. Its own 50 are less than a path of many parts has.
 _FEW = 1000
 
 _SNAPSHOT_NAME = re.compile(r"\d{8,}\.json")
@@ -158,14 +159,15 @@ class Trail:
     def narrow(self, kept: str) -> None:
         """Leave of every table with breadcrumbs only the rows whose (node, crumb) is in the relation `kept`, for
         the queries that follow: modules then say of a few requests what they say of all."""
-        few = self.few("crumb", kept, "crumb")
         for table in self.tables.values():
             if {"node", "crumb"} <= {column.name for column in table.columns}:
                 rows = quoted(f"narrowed_{table.name}")
                 self.connection.execute(
-                    f"CREATE OR REPLACE TEMP TABLE {rows} AS "
-                    f"SELECT * FROM (SELECT * FROM ({self.source(table.name)}) AS t WHERE {few}) AS r "
-                    f"SEMI JOIN {quoted(kept)} AS k ON k.node = r.node AND k.crumb = r.crumb"
+                    # by breadcrumb alone first: DuckDB then reads the other columns only where it found one
+                    f"CREATE OR REPLACE TEMP TABLE {rows} AS WITH near AS MATERIALIZED ("
+                    f"SELECT * FROM ({self.source(table.name)}) AS t "
+                    f"SEMI JOIN {quoted(kept)} AS k ON k.crumb = t.crumb) "
+                    f"SELECT * FROM near AS r SEMI JOIN {quoted(kept)} AS k ON k.node = r.node AND k.crumb = r.crumb"
                 )
                 self.connection.execute(
                     f"CREATE OR REPLACE VIEW {quoted(table.name)} AS SELECT * FROM {rows}"
@@ -173,17 +175,6 @@ class Trail:
                 self._made.add(table.name)
         # what was computed from all rows is computed again
         self._made -= {name for name in self._made if name in self.modules and self.modules[name].materialize}
-
-    def few(self, column: str, relation: str, key: str) -> str:
-        """A condition that `column` is among the keys of a relation, if those are few: as a list, which DuckDB holds
-        against the bounds of files and row groups before it reads them; it does so with a join's keys only by their
-        smallest and largest. Else `true`: a join says it."""
-        found = self.connection.execute(
-            f"SELECT DISTINCT {quoted(key)} FROM {quoted(relation)} LIMIT {_FEW + 1}"
-        ).fetchall()
-        if len(found) > _FEW:
-            return "true"
-        return f"{quoted(column)} IN ({', '.join(str(int(row[0])) for row in found) or 'NULL'})"
 
     def errors(self, sql: str) -> "_Errors":
         """A context in which DuckDB's errors become iotrail's."""
@@ -434,6 +425,7 @@ def _open_duckdb() -> duckdb.DuckDBPyConnection:
         config={
             "temp_directory": str(Path(tempfile.gettempdir()) / f"iotrail-duckdb-{os.getuid()}"),
             "autoinstall_known_extensions": "false",
+            "dynamic_or_filter_threshold": str(_FEW),
         }
     )
 

@@ -270,9 +270,10 @@ fn is_dictionary(table: &Table, column: &Column, layout: Layout) -> bool {
         || (repeats && layout == Layout::Small)
 }
 
-/// Columns by which queries skip row groups: the order, the time, the file.
+/// Columns by which queries skip row groups: the order, the time, the file, and breadcrumbs, which lie close together
+/// where they are close in time, also in tables that have another order.
 fn is_pruned_by(table: &Table, column: &Column) -> bool {
-    table.order.contains(&column.name) || matches!(column.name, "ts" | "file")
+    table.order.contains(&column.name) || matches!(column.name, "ts" | "file" | "crumb" | "parent_crumb")
 }
 
 /// Adds the nodes that occur in a batch.

@@ -9,6 +9,19 @@ from iotrail.trail import Trail
 
 Key = tuple[str, int]
 
+# By breadcrumb alone first: see Trail.narrow.
+_BELOW = """CREATE OR REPLACE TEMP TABLE frontier AS
+    WITH below AS MATERIALIZED (
+        SELECT node, crumb, parent_node, parent_crumb
+        FROM stitch AS s SEMI JOIN frontier AS f ON f.crumb = s.parent_crumb
+        WHERE s.crumb <> 0
+    )
+    SELECT DISTINCT f.root_node, f.root_crumb, s.node, s.crumb, f.depth + 1 AS depth
+    FROM frontier AS f
+    JOIN below AS s ON s.parent_node = f.node AND s.parent_crumb = f.crumb
+    ANTI JOIN walk AS w ON w.root_node = f.root_node AND w.root_crumb = f.root_crumb
+        AND w.node = s.node AND w.crumb = s.crumb"""
+
 
 def down(trail: Trail, roots: str) -> int:
     """Make the temporary table `walk`: the breadcrumbs of paths, one row a root and breadcrumb.
@@ -20,28 +33,14 @@ def down(trail: Trail, roots: str) -> int:
     connection = trail.connection
     with trail.errors(roots):
         connection.execute(
-            "CREATE OR REPLACE TEMP TABLE walk AS SELECT DISTINCT node AS root_node, crumb AS root_crumb, "
+            "CREATE OR REPLACE TEMP TABLE frontier AS SELECT DISTINCT node AS root_node, crumb AS root_crumb, "
             f"node, crumb, CAST(0 AS BIGINT) AS depth FROM ({roots}) AS r"
         )
-        depth, rows = 0, _count(trail, "SELECT COUNT(*) FROM walk")
-        found = rows
-        while found:
-            # a table of its own, whose size DuckDB knows
-            connection.execute(
-                f"CREATE OR REPLACE TEMP TABLE frontier AS SELECT * FROM walk WHERE depth = {depth}"
-            )
-            found = _count(
-                trail,
-                f"""INSERT INTO walk
-                SELECT DISTINCT f.root_node, f.root_crumb, s.node, s.crumb, f.depth + 1
-                FROM (SELECT * FROM stitch WHERE {trail.few("parent_crumb", "frontier", "crumb")}) AS s
-                JOIN frontier AS f ON f.node = s.parent_node AND f.crumb = s.parent_crumb
-                ANTI JOIN walk AS w ON w.root_node = f.root_node AND w.root_crumb = f.root_crumb
-                    AND w.node = s.node AND w.crumb = s.crumb
-                WHERE s.crumb <> 0""",
-            )
+        connection.execute("CREATE OR REPLACE TEMP TABLE walk AS FROM frontier LIMIT 0")
+        rows = 0
+        while found := _count(trail, "INSERT INTO walk FROM frontier"):
             rows += found
-            depth += 1
+            connection.execute(_BELOW)
     return rows
 
 
