@@ -156,6 +156,27 @@ class Trail:
             self._sources[table] = self._scan(self.connection, self.tables[table])
         return self._sources[table]
 
+    def number_nodes(self) -> None:
+        """Hold the names of machines as numbers, DuckDB's ENUM, for the queries that follow: they ask for millions of
+        keys (node, crumb), which then take less memory and time to join and sort. Order and text stay the same."""
+        names = set(self.nodes)
+        names |= {row["name"] for row in self.rows_of("SELECT DISTINCT parent_node AS name FROM stitch")}
+        known = ", ".join(_text(name) for name in sorted(names - {None}))
+        self.connection.execute(f"DROP TYPE IF EXISTS machine; CREATE TYPE machine AS ENUM ({known})")
+        for table in self.tables.values():
+            columns = {column.name for column in table.columns}
+            if {"node", "crumb"} <= columns:
+                casts = ", ".join(
+                    f"CAST({name} AS machine) AS {name}" for name in ("node", "parent_node") if name in columns
+                )
+                self._sources[table.name] = f"SELECT * REPLACE ({casts}) FROM ({self.source(table.name)})"
+                self.connection.execute(
+                    f"CREATE OR REPLACE VIEW {quoted(table.name)} AS {self._sources[table.name]}"
+                )
+                self._made.add(table.name)
+        # their columns have other types now
+        self._made -= self.modules.keys()
+
     def narrow(self, kept: str) -> None:
         """Leave of every table with breadcrumbs only the rows whose (node, crumb) is in the relation `kept`, for
         the queries that follow: modules then say of a few requests what they say of all."""

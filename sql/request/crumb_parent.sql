@@ -15,21 +15,15 @@
 -- @column ts BIGINT ns: when it was first said, on the clock of the child's node
 -- @column lo BIGINT: first of the parent's parts of 1,073,741,824
 -- @column hi BIGINT: end of the parent's parts
-WITH child AS (
-    SELECT
-        node,
-        crumb,
-        MIN(parent_node) AS parent_node,
-        MIN(parent_crumb) AS parent_crumb,
-        MIN(kind) AS kind,
-        MIN(ts) AS ts,
-        MIN(parent_crumb) <> MAX(parent_crumb) OR MIN(parent_node) <> MAX(parent_node) AS several
+WITH several AS (
+    -- few are stitched more than once: only they are grouped by parent and weighed
+    SELECT node, crumb
     FROM stitch
     WHERE crumb <> 0 AND parent_crumb <> 0
     GROUP BY node, crumb
+    HAVING COUNT(*) > 1
 ),
 
--- few have several parents: only they are weighed
 pair AS (
     -- a stitch said twice is one; a request's two pages in one flush are one parent of both weights
     SELECT
@@ -41,7 +35,7 @@ pair AS (
         MIN(s.ts) AS ts,
         CAST(SUM(GREATEST(s.weight, 0)) AS DOUBLE) AS weight
     FROM stitch AS s
-    SEMI JOIN (SELECT * FROM child WHERE several) AS c ON c.node = s.node AND c.crumb = s.crumb
+    SEMI JOIN several AS c ON c.node = s.node AND c.crumb = s.crumb
     WHERE s.crumb <> 0 AND s.parent_crumb <> 0
     GROUP BY s.node, s.crumb, s.parent_node, s.parent_crumb
 ),
@@ -82,6 +76,7 @@ SELECT
     hi
 FROM cut
 UNION ALL
-SELECT node, crumb, parent_node, parent_crumb, kind, ts, 0, 1073741824
-FROM child
-WHERE NOT several
+SELECT s.node, s.crumb, s.parent_node, s.parent_crumb, s.kind, s.ts, 0, 1073741824
+FROM stitch AS s
+ANTI JOIN several AS c ON c.node = s.node AND c.crumb = s.crumb
+WHERE s.crumb <> 0 AND s.parent_crumb <> 0

@@ -18,49 +18,58 @@
 -- @column return_seq BIGINT: the return of that call; null none, or it is missing
 -- @column return_ts BIGINT ns: when that was
 -- @column return_kind BIGINT: what that was
-WITH placed AS (
+WITH numbered AS (
+    SELECT
+        node,
+        crumb,
+        ts,
+        role,
+        -- one number to aggregate, as rows of points are many: below 2^23 kinds and 2^40 points of a breadcrumb
+        seq * 8388608 + point_kind AS point
+    FROM point
+),
+
+placed AS (
     SELECT
         node,
         crumb,
         MIN(ts) AS first_ts,
-        MIN_BY(point_kind, seq) AS first_kind,
-        COUNT(*) FILTER (WHERE role = 'arrival') AS arrivals,
-        COUNT(*) FILTER (WHERE role = 'begin') AS begins,
-        COUNT(*) FILTER (WHERE role = 'call') AS calls,
-        MIN(seq) FILTER (WHERE role = 'reply') AS served_seq,
-        MIN(ts) FILTER (WHERE role = 'reply') AS served_ts,
-        MIN_BY(point_kind, seq) FILTER (WHERE role = 'reply') AS served_kind,
-        MAX(seq) FILTER (WHERE role = 'end') AS done_seq,
-        MAX(ts) FILTER (WHERE role = 'end') AS done_ts,
-        MAX_BY(point_kind, seq) FILTER (WHERE role = 'end') AS done_kind,
-        MIN(seq) FILTER (WHERE role = 'call') AS call_seq,
-        MIN(ts) FILTER (WHERE role = 'call') AS call_ts,
-        MIN_BY(point_kind, seq) FILTER (WHERE role = 'call') AS call_kind,
-        MIN(seq) FILTER (WHERE role = 'return') AS return_seq,
-        MIN(ts) FILTER (WHERE role = 'return') AS return_ts,
-        MIN_BY(point_kind, seq) FILTER (WHERE role = 'return') AS return_kind,
-        MAX(seq) AS last_seq,
-        MAX(ts) AS last_ts,
-        MAX_BY(point_kind, seq) AS last_kind
-    FROM point
+        MIN(point) AS first,
+        MAX(CASE role WHEN 'arrival' THEN 3 WHEN 'begin' THEN 2 WHEN 'call' THEN 1 END) AS what,
+        MIN(CASE WHEN role = 'reply' THEN point END) AS served,
+        MIN(CASE WHEN role = 'reply' THEN ts END) AS served_ts,
+        MAX(CASE WHEN role = 'end' THEN point END) AS done,
+        MAX(CASE WHEN role = 'end' THEN ts END) AS done_ts,
+        MIN(CASE WHEN role = 'call' THEN point END) AS called,
+        MIN(CASE WHEN role = 'call' THEN ts END) AS call_ts,
+        MIN(CASE WHEN role = 'return' THEN point END) AS returned,
+        MIN(CASE WHEN role = 'return' THEN ts END) AS return_ts,
+        MAX(point) AS last,
+        MAX(ts) AS last_ts
+    FROM numbered
     GROUP BY node, crumb
+),
+
+replied AS (
+    SELECT
+        *,
+        CASE what WHEN 3 THEN served WHEN 2 THEN done WHEN 1 THEN returned ELSE last END AS reply,
+        CASE what WHEN 3 THEN served_ts WHEN 2 THEN done_ts WHEN 1 THEN return_ts ELSE last_ts END AS reply_ts
+    FROM placed
 )
 
 SELECT
     node,
     crumb,
     first_ts,
-    first_kind,
-    CASE WHEN arrivals > 0 THEN served_seq WHEN begins > 0 THEN done_seq WHEN calls > 0 THEN return_seq ELSE last_seq END
-    AS reply_seq,
-    CASE WHEN arrivals > 0 THEN served_ts WHEN begins > 0 THEN done_ts WHEN calls > 0 THEN return_ts ELSE last_ts END
-    AS reply_ts,
-    CASE WHEN arrivals > 0 THEN served_kind WHEN begins > 0 THEN done_kind WHEN calls > 0 THEN return_kind ELSE last_kind END
-    AS reply_kind,
-    call_seq,
+    first % 8388608 AS first_kind,
+    reply >> 23 AS reply_seq,
+    reply_ts,
+    reply % 8388608 AS reply_kind,
+    called >> 23 AS call_seq,
     call_ts,
-    call_kind,
-    return_seq,
+    called % 8388608 AS call_kind,
+    returned >> 23 AS return_seq,
     return_ts,
-    return_kind
-FROM placed
+    returned % 8388608 AS return_kind
+FROM replied

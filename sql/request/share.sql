@@ -4,7 +4,7 @@
 -- amount * x / 2^30 rounded down. Steps double: 1, 2, 4 … 64 stitches up. What leads in a circle or on beyond
 -- that is owed by no request.
 --
--- @requires crumb_parent, service_op, stitch
+-- @requires crumb_parent, service_op
 -- @order node, crumb, lo
 -- @dimension node, crumb, root_node, root_crumb, client
 -- @measure n = count(*)
@@ -15,10 +15,17 @@
 -- @column client VARCHAR: user on whose behalf; null none, or the trail doesn't hold the request
 -- @column lo BIGINT: first of its parts of 1,073,741,824
 -- @column hi BIGINT: end of its parts
-WITH child AS (
-    SELECT DISTINCT node, crumb
-    FROM stitch
-    WHERE crumb <> 0 AND parent_crumb <> 0
+WITH parent AS (
+    SELECT node, crumb, parent_node, parent_crumb, lo, hi
+    FROM crumb_parent
+    WHERE hi > lo
+),
+
+-- the parts of a breadcrumb's parents are the whole: of one of them the first is the first
+child AS (
+    SELECT node, crumb
+    FROM parent
+    WHERE lo = 0
 ),
 
 -- step_N: N stitches up, or less where that is done: a request, or a circle, which has none
@@ -31,9 +38,8 @@ step_1 AS (
         p.lo,
         p.hi,
         c.crumb IS NULL AS done
-    FROM crumb_parent AS p
+    FROM parent AS p
     LEFT JOIN child AS c ON c.node = p.parent_node AND c.crumb = p.parent_crumb
-    WHERE p.hi > p.lo
 ),
 
 step_2 AS (

@@ -11,41 +11,42 @@ from iotrail.trail import Trail
 # A breadcrumb awaited by one that awaits it: stitches in a circle. What share bounds too.
 MOST_LEVELS = 64
 
+# Each walk has a number, by which its rows join: one integer instead of where it is.
 _START = """CREATE OR REPLACE TEMP TABLE critical_at AS
-    SELECT s.node AS root_node, s.crumb AS root_crumb, s.node, s.crumb, s.reply_seq AS seq, 0 AS level
+    SELECT ROW_NUMBER() OVER () AS walker, s.node, s.crumb, s.reply_seq AS seq, 0 AS level,
+        s.reply_ts - s.first_ts AS ns
     FROM crumb_span AS s
     SEMI JOIN (SELECT node, crumb FROM request WHERE {where}) AS r ON r.node = s.node AND r.crumb = s.crumb
     WHERE s.reply_seq IS NOT NULL"""
 
 # Of what came back to a point or before it, the last; of several at one point that with the last reply.
 _AWAITED = """CREATE OR REPLACE TEMP TABLE critical_awaited AS
-    SELECT a.root_node, a.root_crumb, a.node AS parent_node, a.crumb AS parent_crumb, a.level, a.seq,
-        b.node, b.crumb,
+    SELECT a.walker, a.level, b.parent_node, b.parent_crumb, b.node, b.crumb,
         b.to_seq, b.reply_kind, b.to_kind, b.across, b.back_ns
     FROM critical_at AS a
     JOIN branch AS b ON b.parent_node = a.node AND b.parent_crumb = a.crumb AND b.to_seq <= a.seq
     QUALIFY ROW_NUMBER() OVER (
-        PARTITION BY a.root_node, a.root_crumb, a.node, a.crumb, a.level, a.seq
-        ORDER BY b.to_seq DESC, b.reply_ts DESC, b.node, b.crumb
+        PARTITION BY a.walker ORDER BY b.to_seq DESC, b.reply_ts DESC, b.node, b.crumb
     ) = 1"""
 
 _STEPS = """INSERT INTO critical
     SELECT p.before_kind, p.point_kind, 'within', FALSE, COUNT(*), SUM(p.ts - p.before_ts)
-    FROM critical_at AS a
-    LEFT JOIN critical_awaited AS w ON w.root_node = a.root_node AND w.root_crumb = a.root_crumb
-        AND w.parent_node = a.node AND w.parent_crumb = a.crumb AND w.level = a.level AND w.seq = a.seq
-    JOIN point AS p ON p.node = a.node AND p.crumb = a.crumb AND p.seq <= a.seq AND p.seq > COALESCE(w.to_seq, 1)
+    FROM (
+        SELECT a.node, a.crumb, a.seq, COALESCE(w.to_seq, 1) AS since_seq
+        FROM critical_at AS a LEFT JOIN critical_awaited AS w ON w.walker = a.walker
+    ) AS a
+    JOIN point AS p ON p.node = a.node AND p.crumb = a.crumb AND p.seq <= a.seq AND p.seq > a.since_seq
     GROUP BY ALL
     UNION ALL
     SELECT reply_kind, to_kind, 'back', across, COUNT(*), SUM(back_ns) FROM critical_awaited GROUP BY ALL"""
 
 # Through what was awaited, or a sibling that it began after, to its beginning.
 _THROUGH = """CREATE OR REPLACE TEMP TABLE critical_through AS
-    SELECT v.root_node, v.root_crumb, v.level, b.*
+    SELECT v.level, b.*
     FROM (
-        SELECT root_node, root_crumb, parent_node, parent_crumb, level, node, crumb FROM critical_awaited
+        SELECT level, parent_node, parent_crumb, node, crumb FROM critical_awaited
         UNION ALL
-        SELECT root_node, root_crumb, parent_node, parent_crumb, level, parent_node, from_crumb
+        SELECT level, parent_node, parent_crumb, parent_node, from_crumb
         FROM critical_through WHERE from_crumb IS NOT NULL
     ) AS v
     JOIN branch AS b ON b.parent_node = v.parent_node AND b.parent_crumb = v.parent_crumb
@@ -56,11 +57,13 @@ _BEGUN = """INSERT INTO critical
     FROM critical_through WHERE from_kind IS NOT NULL GROUP BY ALL"""
 
 _ON = f"""CREATE OR REPLACE TEMP TABLE critical_at AS
-    SELECT root_node, root_crumb, node, crumb, reply_seq AS seq, level + 1 AS level
-    FROM critical_through WHERE level < {MOST_LEVELS}
-    UNION ALL
-    SELECT root_node, root_crumb, parent_node, parent_crumb, from_seq, level
-    FROM critical_through WHERE from_seq IS NOT NULL"""
+    SELECT ROW_NUMBER() OVER () AS walker, * FROM (
+        SELECT node, crumb, reply_seq AS seq, level + 1 AS level
+        FROM critical_through WHERE level < {MOST_LEVELS}
+        UNION ALL
+        SELECT parent_node, parent_crumb, from_seq, level
+        FROM critical_through WHERE from_seq IS NOT NULL
+    )"""
 
 
 def walk(trail: Trail, where: str) -> int:
@@ -74,13 +77,9 @@ def walk(trail: Trail, where: str) -> int:
             "CREATE OR REPLACE TEMP TABLE critical (from_kind BIGINT, to_kind BIGINT, kind VARCHAR, across BOOLEAN, "
             "n BIGINT, time_ns BIGINT)"
         )
-        total = trail.rows_of(
-            "SELECT CAST(COALESCE(SUM(s.reply_ts - s.first_ts), 0) AS BIGINT) AS ns FROM crumb_span AS s "
-            "SEMI JOIN critical_at AS a ON a.node = s.node AND a.crumb = s.crumb"
-        )[0]["ns"]
+        total = trail.rows_of("SELECT CAST(COALESCE(SUM(ns), 0) AS BIGINT) AS ns FROM critical_at")[0]["ns"]
         connection.execute(
-            "CREATE OR REPLACE TEMP TABLE critical_through AS SELECT '' AS root_node, CAST(0 AS BIGINT) AS root_crumb, "
-            "0 AS level, * FROM branch LIMIT 0"
+            "CREATE OR REPLACE TEMP TABLE critical_through AS SELECT 0 AS level, * FROM branch LIMIT 0"
         )
         while _rows(trail, "critical_at") or _rows(trail, "critical_through"):
             for statement in (_AWAITED, _STEPS, _THROUGH, _BEGUN, _ON):

@@ -26,6 +26,8 @@ def run(
     limits = ([] if start_ts is None else [f"ts >= {start_ts}"]) + (
         [] if end_ts is None else [f"ts < {end_ts}"]
     )
+    if "node" not in by:
+        trail.number_nodes()
     query = ask.module_query(trail, "demand", by, every, " AND ".join(limits) or "true")
     if format == "table":
         measures = trail.modules["demand"].measures

@@ -71,6 +71,7 @@ class Graph:
 
 def collect(trail: Trail, chosen: Chosen) -> Graph:
     """The graph of these requests. Narrows the trail to them if they aren't all."""
+    trail.number_nodes()
     counts = trail.rows_of(
         f"SELECT COUNT(*) AS n, COUNT(*) FILTER (WHERE dur IS NULL) AS unfinished FROM request WHERE {chosen.where}"
     )[0]
