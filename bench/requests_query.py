@@ -269,6 +269,7 @@ def many_paths(trail: Trail) -> int:
 
 def demand(trail: Trail) -> int:
     """What each client used of each resource."""
+    trail.number_nodes()
     return len(
         trail.rows_of(
             "SELECT client, resource, SUM(n) AS n, SUM(time_ns) AS time_ns, SUM(bytes) AS bytes FROM demand GROUP BY ALL"

@@ -71,6 +71,8 @@ class Trail:
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._made: set[str] = set()
         self._sources: dict[str, str] = {}
+        # Tables are narrowed or their nodes numbered: not again from the files.
+        self._settled = False
 
     @property
     def _where(self) -> str:
@@ -158,16 +160,22 @@ class Trail:
 
     def number_nodes(self) -> None:
         """Hold the names of machines as numbers, DuckDB's ENUM, for the queries that follow: they ask for millions of
-        keys (node, crumb), which then take less memory and time to join and sort. Order and text stay the same."""
+        keys (node, crumb), which then take less memory and time to join and sort. Order and text stay the same. A trail
+        that was narrowed stays as it is: it has few."""
+        if self._settled:
+            return
+        self._settled = True
         names = set(self.nodes)
         names |= {row["name"] for row in self.rows_of("SELECT DISTINCT parent_node AS name FROM stitch")}
         known = ", ".join(_text(name) for name in sorted(names - {None}))
-        self.connection.execute(f"DROP TYPE IF EXISTS machine; CREATE TYPE machine AS ENUM ({known})")
+        self.connection.execute(f"CREATE TYPE machine AS ENUM ({known})")
         for table in self.tables.values():
             columns = {column.name for column in table.columns}
             if {"node", "crumb"} <= columns:
                 casts = ", ".join(
-                    f"CAST({name} AS machine) AS {name}" for name in ("node", "parent_node") if name in columns
+                    f"CAST({name} AS machine) AS {name}"
+                    for name in ("node", "parent_node")
+                    if name in columns
                 )
                 self._sources[table.name] = f"SELECT * REPLACE ({casts}) FROM ({self.source(table.name)})"
                 self.connection.execute(
@@ -180,6 +188,7 @@ class Trail:
     def narrow(self, kept: str) -> None:
         """Leave of every table with breadcrumbs only the rows whose (node, crumb) is in the relation `kept`, for
         the queries that follow: modules then say of a few requests what they say of all."""
+        self._settled = True
         for table in self.tables.values():
             if {"node", "crumb"} <= {column.name for column in table.columns}:
                 rows = quoted(f"narrowed_{table.name}")
@@ -447,6 +456,8 @@ def _open_duckdb() -> duckdb.DuckDBPyConnection:
             "temp_directory": str(Path(tempfile.gettempdir()) / f"iotrail-duckdb-{os.getuid()}"),
             "autoinstall_known_extensions": "false",
             "dynamic_or_filter_threshold": str(_FEW),
+            # a trail's files never change under their names
+            "parquet_metadata_cache": "true",
         }
     )
 

@@ -209,6 +209,52 @@ def test_depth(make: MakeTrail) -> None:
     assert [(r["client"], r["time_ns"]) for r in rows] == [("a", 65), (None, 14)]
 
 
+MODULES = (
+    "request",
+    "record",
+    "crumb_parent",
+    "share",
+    "demand",
+    "point",
+    "crumb_span",
+    "branch",
+    "graph_edge",
+)
+
+
+def rows_of_modules(trail: Trail) -> dict[str, list[Any]]:
+    """All that the modules of requests say."""
+    return {name: trail.query(f"SELECT * FROM {name} ORDER BY ALL").fetchall() for name in MODULES}
+
+
+def test_numbered_nodes(store: Any) -> None:
+    """Numbers for the names of machines change no row, nor does asking for them again."""
+    trail = Trail(store)
+    named = rows_of_modules(trail)
+    trail.number_nodes()
+    assert trail.query("SELECT node FROM service_op").types[0].id == "enum"
+    assert rows_of_modules(trail) == named
+    trail.number_nodes()
+    assert rows_of_modules(trail) == named
+    assert all(named.values())
+
+
+def test_numbered_parent(make: MakeTrail) -> None:
+    """The machine of a parent need have no record of its own."""
+    trail = Trail(
+        make(
+            {
+                "service_op": [{"crumb": 1, "ts": 1, "dur": 1, "client": "a"}],
+                "stitch": [{"crumb": 1, "ts": 1, "parent_node": "away", "parent_crumb": 7, "kind": "rpc"}],
+            }
+        )
+    )
+    trail.number_nodes()
+    assert trail.rows_of("SELECT crumb, root_node, root_crumb, client FROM share") == [
+        {"crumb": 1, "root_node": "away", "root_crumb": 7, "client": None}
+    ]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
