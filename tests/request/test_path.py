@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -279,3 +280,16 @@ def test_names_are_quoted(make: MakeTrail) -> None:
     assert "[b]:x: read" in ask(trail, "--crumb", 1)
     assert "for o'brien" in ask(trail, "--slowest", 1, "--client", "o'brien")
     assert find.of_crumb(Trail(trail), 1, "o'n") == (("o'n", 1), [("o'n", 1)])
+
+
+def test_bounds(store: Path) -> None:
+    """Every file says which breadcrumbs its row groups may hold, whatever its order: a path skips the others."""
+    asked = set()
+    for file in store.rglob("*.parquet"):
+        footer = pq.ParquetFile(file).metadata
+        for group in range(footer.num_row_groups):
+            for column in map(footer.row_group(group).column, range(footer.num_columns)):
+                if column.path_in_schema in ("crumb", "parent_crumb"):
+                    assert column.is_stats_set and column.statistics.has_min_max, file
+                    asked.add((file.parent.name, column.path_in_schema))
+    assert {("cpu_slice", "crumb"), ("service_op", "crumb"), ("stitch", "parent_crumb")} <= asked
