@@ -88,5 +88,4 @@ def walk(trail: Trail, where: str) -> int:
 
 
 def _rows(trail: Trail, table: str) -> int:
-    row = trail.connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone()
-    return int(row[0]) if row else 0
+    return int(trail.connection.execute(f"SELECT COUNT(*) FROM {table}").fetchall()[0][0])

@@ -74,5 +74,4 @@ def up(trail: Trail, key: Key) -> tuple[list[Key], list[Key]]:
 
 
 def _count(trail: Trail, statement: str) -> int:
-    row = trail.connection.execute(statement).fetchone()
-    return int(row[0]) if row else 0
+    return int(trail.connection.execute(statement).fetchall()[0][0])
