@@ -91,7 +91,6 @@ for client, seconds in (("short", 0.1), ("long", 0.3)) * 2:
     with sdk.request("burner", "burn", client=client):
         burn(seconds)
     burn(0.05)
-print(time.process_time_ns(), file=open("used", "w"))
 """)
     for trail, last in recordings([sys.executable, str(program)], tmp_path):
         rows = trail.rows_of("""
