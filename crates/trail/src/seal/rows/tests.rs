@@ -1,0 +1,218 @@
+//! Journals made by hand, and the rows that come of them.
+
+use super::carry::push_run;
+use super::*;
+use crate::columns::conform;
+use crate::seal::clock::Pair;
+use crate::seal::producer::{call, pread, text};
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::Int64Type;
+use iotrail_format::call::WaitKind;
+use iotrail_format::segment::{NONE, UNFINISHED};
+use proptest::prelude::*;
+
+const PROCESS_ID: i64 = 11;
+const THREAD_ID: i64 = 22;
+
+fn rows() -> Rows {
+    let mut clock = Clock::new(1_000_000);
+    clock.push(Pair { ticks: 0, mono: 1 });
+    clock.push(Pair { ticks: 2_000_000, mono: 1_000_001 });
+    Rows::new("here-1".into(), clock, HashSet::new())
+}
+
+fn run(slots: &[Unit]) -> Vec<Unit> {
+    let mut units = Vec::new();
+    push_run(&mut units, PROCESS_ID, THREAD_ID, 5, slots);
+    units
+}
+
+fn begin() -> Vec<Unit> {
+    let start_ticks = 100;
+    vec![
+        Event::Process { process: PROCESS_ID, parent: 0, pid: 5, start_ticks }.encode(),
+        Event::Thread { process: PROCESS_ID, thread: THREAD_ID, tid: 5, start_ticks, end_ticks: 0 }.encode(),
+    ]
+}
+
+fn end() -> Unit {
+    Event::ProcessEnd {
+        process: PROCESS_ID,
+        ended: Ended::Exit,
+        end_ticks: 1_000_000,
+        status: 3,
+        rank: 1,
+        usage: [1, 2, 3, -1],
+    }
+    .encode()
+}
+
+/// All rows of a table that `units` make, as text.
+fn apply(rows: &mut Rows, units: &[Unit], sequence: u64) -> HashMap<&'static str, Vec<RecordBatch>> {
+    let mut tables: HashMap<&'static str, Vec<RecordBatch>> = HashMap::new();
+    rows.apply(units, sequence, &mut |table, batch| {
+        assert_eq!(crate::columns::first_out_of_order(table, &batch), None);
+        tables.entry(table.name).or_default().push(conform(table, &batch)?);
+        Ok(())
+    })
+    .unwrap();
+    tables
+}
+
+fn column(tables: &HashMap<&str, Vec<RecordBatch>>, table: &str, name: &str) -> Vec<Option<i64>> {
+    let batches = tables.get(table).into_iter().flatten();
+    batches
+        .flat_map(|batch| {
+            batch.column_by_name(name).unwrap().as_primitive::<Int64Type>().iter().collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+fn texts(tables: &HashMap<&str, Vec<RecordBatch>>, table: &str, name: &str) -> Vec<Option<String>> {
+    let batches = tables.get(table).into_iter().flatten();
+    batches
+        .flat_map(|batch| {
+            let column = batch.column_by_name(name).unwrap().clone();
+            let column = column.as_string::<i32>().iter().map(|text| text.map(str::to_owned));
+            column.collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+#[test]
+fn each_field_of_a_slot_goes_to_its_column() {
+    let none = NONE as u64;
+    let mut units = begin();
+    units.extend(run(&[
+        pread(7, 8192, 500, 100),
+        call(Call::Rename, 0, -1, [600, 10, 7, none, none, 0, 8]),
+        call(Call::Fwrite, 0, 4, [700, 10, 7, none, 4096, 4096, 25]),
+        call(Call::Open, 0, -1, [800, 10, 7, none, none, u64::MAX, 0o2]),
+        call(Call::Read, 0, 3, [900, UNFINISHED, 7, none, 10, 0, none]),
+        call(Call::Recv, WaitKind::Socket as u8, 9, [950, 20, 77, none, 64, 32, none]),
+    ]));
+    let tables = apply(&mut rows(), &units, 1);
+    assert_eq!(column(&tables, "file_op", "ts")[0], Some(1_000_000 + 1 + 250));
+    assert_eq!(column(&tables, "file_op", "dur"), [Some(50), Some(5), Some(5), Some(5), None]);
+    assert_eq!(column(&tables, "file_op", "pos"), [Some(8192), None, None, None, None]);
+    assert_eq!(column(&tables, "file_op", "file2"), [None, Some(8), None, None, None]);
+    assert_eq!(column(&tables, "file_op", "calls"), [1, 1, 25, 1, 1].map(Some));
+    assert_eq!(column(&tables, "file_op", "flags"), [None, None, None, Some(2), None]);
+    assert_eq!(column(&tables, "file_op", "result")[3..], [Some(-1), None]);
+    assert_eq!(column(&tables, "file_op", "fd")[..2], [Some(3), None]);
+    assert_eq!(column(&tables, "sync_op", "object"), [Some(77)]);
+    assert_eq!(column(&tables, "sync_op", "peer"), [None]);
+    assert_eq!(column(&tables, "sync_op", "dur"), [Some(10)]);
+}
+
+#[test]
+fn a_vfork_child_has_its_own_process() {
+    let marker = |pid: u64, start: u64| [u64::from(OP_VFORK) | pid << 32, start, 0, 0, 0, 0, 0, 0];
+    let mut units = begin();
+    units.extend(run(&[
+        pread(7, 0, 500, 1),
+        marker(6, 600),
+        pread(7, 1, 700, 1),
+        marker(0, 800),
+        pread(7, 2, 900, 1),
+    ]));
+    units.push(Event::Process { process: 33, parent: PROCESS_ID, pid: 6, start_ticks: 790 }.encode());
+    units.push(end());
+    let tables = apply(&mut rows(), &units, 1);
+    let threads = column(&tables, "file_op", "thread");
+    assert_eq!(threads.iter().filter(|thread| **thread == Some(THREAD_ID)).count(), 2);
+    assert_eq!(threads.len(), 3);
+    assert_eq!(column(&tables, "process", "pid"), [Some(5), Some(6)]);
+    assert_eq!(column(&tables, "process", "parent"), [None, Some(PROCESS_ID)]);
+    assert_eq!(texts(&tables, "process", "ended"), ["exit", "exec"].map(|text| Some(text.to_owned())));
+    assert_eq!(column(&tables, "thread", "tid"), [Some(5), Some(6)]);
+}
+
+#[test]
+fn a_thread_that_posts_after_its_end_has_one_row() {
+    let ended =
+        Event::Thread { process: PROCESS_ID, thread: THREAD_ID, tid: 5, start_ticks: 100, end_ticks: 500 };
+    let again =
+        Event::Thread { process: PROCESS_ID, thread: THREAD_ID, tid: 5, start_ticks: 100, end_ticks: 0 };
+    let mut rows = rows();
+    let mut units = begin();
+    units.push(ended.encode());
+    units.push(again.encode());
+    units.extend(run(&[pread(7, 0, 600, 1)]));
+    assert_eq!(column(&apply(&mut rows, &units, 1), "thread", "tid"), []);
+    assert_eq!(column(&apply(&mut rows, &[], 2), "thread", "tid"), [Some(5)]);
+    assert_eq!(column(&apply(&mut rows, &[end()], 3), "thread", "tid"), []);
+}
+
+proptest! {
+    /// Wherever journals end, and whether or not the state went through a carry in between (as
+    /// after a kill), the rows are those of one journal.
+    #[test]
+    fn rows_do_not_depend_on_where_journals_end(
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+        carried in any::<bool>(),
+        path in prop::collection::vec(1_u8..255, 1..200),
+    ) {
+        let marker = |pid: u64, start: u64| [u64::from(OP_VFORK) | pid << 32, start, 0, 0, 0, 0, 0, 0];
+        let mut slots = text(TextKind::Exe, 0, b"/usr/bin/some-program-with-a-name-of-more-than-one-slot");
+        slots.extend(text(TextKind::Command, 0, b"program\0it's\0plain\0"));
+        slots.extend(text(TextKind::ThreadName, 0, b"worker"));
+        slots.extend(text(TextKind::Path, 77, &path));
+        slots.push(pread(77, 0, 500, 1));
+        slots.push(marker(6, 600));
+        slots.push(pread(77, 1, 700, 1));
+        slots.push(marker(0, 800));
+        slots.push(pread(77, 2, 900, 1));
+
+        let mut whole = begin();
+        whole.extend(run(&slots));
+        whole.push(end());
+        let expected = apply(&mut rows(), &whole, 1);
+
+        let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(slots.len())).collect();
+        cuts.extend([0, slots.len()]);
+        cuts.sort_unstable();
+        let mut found: HashMap<&'static str, Vec<RecordBatch>> = HashMap::new();
+        let mut state = rows();
+        let mut sequence = 1;
+        let mut feed = |units: &[Unit], state: &mut Rows| {
+            for (table, batches) in apply(state, units, sequence) {
+                found.entry(table).or_default().extend(batches);
+            }
+            if carried {
+                let units = state.carry();
+                let files: HashSet<i64> = state.files.iter().copied().collect();
+                *state = Rows::new("here-1".into(), Clock::new(1_000_000), files);
+                assert!(apply(state, &units, sequence).is_empty());
+            }
+            sequence += 1;
+        };
+        feed(&begin(), &mut state);
+        for two in cuts.windows(2) {
+            feed(&run(&slots[two[0]..two[1]]), &mut state);
+        }
+        feed(&[end()], &mut state);
+
+        for (table, columns) in [
+            ("file_op", &["ts", "thread", "pos"][..]),
+            ("process", &["process", "pid", "start_ts", "end_ts", "status", "rank", "parent"]),
+            ("thread", &["thread", "tid", "start_ts", "end_ts"]),
+            ("file", &["file"]),
+        ] {
+            for name in columns {
+                let (mut one, mut other) = (column(&expected, table, name), column(&found, table, name));
+                one.sort_unstable();
+                other.sort_unstable();
+                prop_assert_eq!(one, other, "{}.{}", table, name);
+            }
+        }
+        for (table, name) in [("process", "exe"), ("process", "cmd"), ("thread", "name"), ("file", "path")] {
+            let (mut one, mut other) = (texts(&expected, table, name), texts(&found, table, name));
+            one.sort_unstable();
+            other.sort_unstable();
+            prop_assert_eq!(one, other, "{}.{}", table, name);
+        }
+        let cmd = texts(&expected, "process", "cmd");
+        prop_assert!(cmd.contains(&Some("program 'it'\\''s' plain".to_owned())), "{:?}", cmd);
+    }
+}
