@@ -2,11 +2,12 @@
 //!
 //! The programs are this test binary itself, run with a role in the environment.
 
+mod programs;
+
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
@@ -19,16 +20,13 @@ use iotrail_sdk::names::Refused;
 use iotrail_sdk::post::{self, Draft};
 use iotrail_sdk::request::{Buffer, Crumb, Disk, InCrumb, Name, Service, Symbol};
 use iotrail_sdk::{api, request};
+use iotrail_trail::Snapshot;
+use iotrail_trail::seal::Sealed;
 use iotrail_trail::seal::recover::{Recovered, recover};
-use iotrail_trail::seal::session::{Budget, Session, SessionFile};
-use iotrail_trail::seal::{Sealed, Sealer};
-use iotrail_trail::{Snapshot, TrailWriter};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
-const ROLE: &str = "IOTRAIL_TEST_ROLE";
-const TRAIL: &str = "IOTRAIL_TEST_TRAIL";
-const COUNTER: &str = "IOTRAIL_TEST_COUNTER";
-const NODE: &str = "test-node";
+use programs::{COUNTER, NODE, ROLE, TRAIL, record, run_as, session_of, start};
+
 /// Requests of each thread.
 const EACH: i64 = 1009;
 
@@ -41,12 +39,6 @@ static PEER: Name = Name::new("storage-1");
 const WIDE: &str = "wide\tTen columns.\na\tBIGINT\tns\tFirst.\nb\tVARCHAR\t\tText.\nc\tDOUBLE\t\tReal.\n\
                     d\tBIGINT\t\tx\ne\tBIGINT\t\tx\nf\tBIGINT\t\tx\ng\tVARCHAR\t\tx\nh\tBIGINT\t\tx\n\
                     i\tDOUBLE\t\tx\nj\tVARCHAR\t\tLast.";
-
-fn run_as(role: &str, set: &[(&str, &Path)]) -> Child {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "role", "--nocapture"]).env(ROLE, role).envs(set.iter().copied());
-    command.stdout(std::process::Stdio::null()).spawn().unwrap()
-}
 
 fn pread(pos: i64) {
     let draft = Draft { opcode: Call::Pread as u16, kind: 0, fd: 3, object: 7, pos, length: 512, aux: NONE };
@@ -163,22 +155,9 @@ fn role() {
                 counter.write_all_at(&(n + 1).to_le_bytes(), 0).unwrap();
             }
         }
-        "recorder" => {
-            let _sealer = start(Path::new(&std::env::var_os(TRAIL).unwrap())).1;
-            loop {
-                std::thread::sleep(Duration::from_secs(1));
-            }
-        }
+        "recorder" => record(),
         other => panic!("no role {other}"),
     }
-}
-
-fn start(trail: &Path) -> (PathBuf, Sealer) {
-    let budget = Budget::of(32 << 20);
-    let session = Session::create_on(NODE, budget.segments).unwrap();
-    let dir = session.dir().to_owned();
-    let writer = TrailWriter::create(trail, false).unwrap();
-    (dir, Sealer::start(writer, session, budget, &[]).unwrap())
 }
 
 fn recorded(roles: &[&str]) -> (tempfile::TempDir, PathBuf, Sealed) {
@@ -362,13 +341,7 @@ fn a_killed_recorder_and_program_lose_no_record_that_was_posted() {
     std::fs::write(&counter, [0; 8]).unwrap();
     let posted = || u64::from_le_bytes(std::fs::read(&counter).unwrap().try_into().unwrap());
     let mut recorder = run_as("recorder", &[(TRAIL, &trail)]);
-    let session = loop {
-        // Written when the recorder is ready for programs; it may be seen half-written.
-        if let Ok(Some(file)) = SessionFile::read(&trail) {
-            break file.session_dir;
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    };
+    let session = session_of(&trail);
     let mut program = run_as("endless", &[(SESSION_ENV, &session), (COUNTER, &counter)]);
     let mut wait = || {
         std::thread::sleep(Duration::from_millis(20));

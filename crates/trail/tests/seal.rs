@@ -3,9 +3,10 @@
 //!
 //! The programs are this test binary itself, run with a role in the environment.
 
+mod programs;
+
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::path::Path;
 use std::time::Duration;
 
 use iotrail_format::call::Call;
@@ -13,21 +14,12 @@ use iotrail_format::ids::FileId;
 use iotrail_format::segment::{NONE, ProcessState, SESSION_ENV, TextKind};
 use iotrail_sdk::post::Draft;
 use iotrail_sdk::{attach, post};
+use iotrail_trail::seal::Sealed;
 use iotrail_trail::seal::recover::{Recovered, recover};
-use iotrail_trail::seal::session::{Budget, Session, SessionFile};
-use iotrail_trail::seal::{Sealed, Sealer};
-use iotrail_trail::{Error, Snapshot, TrailWriter};
+use iotrail_trail::seal::session::SessionFile;
+use iotrail_trail::{Error, Snapshot};
 
-const ROLE: &str = "IOTRAIL_TEST_ROLE";
-const TRAIL: &str = "IOTRAIL_TEST_TRAIL";
-const COUNTER: &str = "IOTRAIL_TEST_COUNTER";
-const MEMORY: u64 = 32 << 20;
-
-fn run_as(role: &str, set: &[(&str, &Path)]) -> Child {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "role", "--nocapture"]).env(ROLE, role).envs(set.iter().copied());
-    command.stdout(std::process::Stdio::null()).spawn().unwrap()
-}
+use programs::{COUNTER, ROLE, TRAIL, record, run_as, session_of, start};
 
 fn pread(file: i64, pos: i64) {
     let draft =
@@ -71,22 +63,9 @@ fn role() {
                 counter.write_all_at(&(n + 1).to_le_bytes(), 0).unwrap();
             }
         }
-        "recorder" => {
-            let _sealer = start(Path::new(&std::env::var_os(TRAIL).unwrap())).1;
-            loop {
-                std::thread::sleep(Duration::from_secs(1));
-            }
-        }
+        "recorder" => record(),
         other => panic!("no role {other}"),
     }
-}
-
-fn start(trail: &Path) -> (PathBuf, Sealer) {
-    let budget = Budget::of(MEMORY);
-    let session = Session::create(budget.segments).unwrap();
-    let dir = session.dir().to_owned();
-    let writer = TrailWriter::create(trail, false).unwrap();
-    (dir, Sealer::start(writer, session, budget, &[("command".into(), Some("test".into()))]).unwrap())
 }
 
 /// Calls that the endless program has counted as returned.
@@ -139,13 +118,7 @@ fn a_killed_recorder_and_program_lose_no_call_that_returned() {
         let (trail, counter) = (folder.path().join("k.trail"), folder.path().join("counter"));
         std::fs::write(&counter, [0; 8]).unwrap();
         let mut recorder = run_as("recorder", &[(TRAIL, &trail)]);
-        let session = loop {
-            // Written when the recorder is ready for programs; it may be seen half-written.
-            if let Ok(Some(file)) = SessionFile::read(&trail) {
-                break file.session_dir;
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        };
+        let session = session_of(&trail);
         let mut program = run_as("endless", &[(SESSION_ENV, &session), (COUNTER, &counter)]);
         reaches(&counter, 200);
         std::thread::sleep(Duration::from_millis(millis));
