@@ -119,6 +119,12 @@ impl Producer {
         self.put(header + offset_of!(RingHeader, depth), depth as u64 + 1);
     }
 
+    /// Gives a live ring to another thread of the process; 0 to its announcements.
+    pub fn give(&self, ring: usize, tid: u32) {
+        let state = self.header(ring) + offset_of!(RingHeader, state);
+        self.put(state, RingState::Live as u64 | u64::from(tid) << 32);
+    }
+
     /// The thread of a ring ends.
     pub fn close(&self, ring: usize, end: u64) {
         let header = self.header(ring);

@@ -356,7 +356,9 @@ impl Process {
         for (index, local) in self.rings.iter_mut().enumerate() {
             let Some(ring) = segment.ring(index) else { continue };
             let reserved = ring.reserved();
-            if ring.state() == RingState::Live as u32 && local.checked == reserved {
+            // The announcements' ring is no thread's, and quiet until there is something new to name.
+            let of_thread = ring.tid() != 0;
+            if of_thread && ring.state() == RingState::Live as u32 && local.checked == reserved {
                 let task = format!("/proc/{}/task", self.pid);
                 // Where /proc doesn't show the process at all (hidepid), nothing is known.
                 if Path::new(&task).exists() && !Path::new(&format!("{task}/{}", ring.tid())).exists() {
@@ -538,6 +540,25 @@ mod tests {
         assert_eq!(running, [std::process::id()]);
         let ends = |event: &Event| matches!(event, Event::Thread { end_ticks: 99, .. });
         assert_eq!(pieces(&kept.0).filter(|(event, _)| ends(event)).count(), 1);
+    }
+
+    /// A quiet ring is its dead thread's, or else stays: a living thread's, and the announcements', which no thread has.
+    #[test]
+    fn only_rings_of_dead_threads_are_closed() {
+        let session = Session::create(1 << 20).unwrap();
+        let (own, announcements) = (std::process::id(), 0);
+        let producer = Producer::create(session.dir(), own, 7, 3, 16);
+        for (ring, tid) in [own, announcements, NOBODY].into_iter().enumerate() {
+            producer.give(ring, tid);
+        }
+        let mut drain = drain(session, 1000);
+        drain.pass(true).unwrap();
+        // quiet from one look to the next
+        (0..2).for_each(|_| drain.processes[0].close_rings_of_dead_threads());
+        let live = RingState::Live as u32;
+        let states: Vec<bool> = (0..3).map(|ring| producer.state(ring) == live).collect();
+        assert_eq!(states, [true, true, false]);
+        drain.finish_after_crash().unwrap().1.remove();
     }
 
     #[test]
