@@ -18,6 +18,7 @@ from iotrail.requests.verbs import (
     UntilOption,
     arrivals,
     demand,
+    explain,
     graph,
     path,
 )
@@ -180,7 +181,7 @@ def sql(
     )
 
 
-for _question in (path, graph, demand, arrivals):
+for _question in (path, graph, demand, explain, arrivals):
     app.command(rich_help_panel="Ask")(_question)
 
 

@@ -52,13 +52,18 @@ _TABLES = (
     FROM flow_walk WHERE depth = 0""",
 )
 
-# A crumb with several parents in one request is at one place.
+# A crumb with several parents in one request is at one place. From the parents down: a crumb that thousands were made
+# into has as many, of which a request is one.
 _LEVEL = """INSERT INTO flow_crumb
+    WITH below AS MATERIALIZED (
+        SELECT p.i, p.place, c.node, c.crumb
+        FROM flow_crumb AS p
+        JOIN crumb_parent AS c ON c.parent_node = p.node AND c.parent_crumb = p.crumb
+        WHERE p.depth = {depth} - 1
+    )
     SELECT w.i, w.node, w.crumb, w.depth, w.label, MIN(hash(p.place, w.label)), MIN_BY(p.place, hash(p.place, w.label))
-    FROM flow_walk AS w
-    JOIN crumb_parent AS c ON c.node = w.node AND c.crumb = w.crumb
-    JOIN flow_crumb AS p ON p.i = w.i AND p.node = c.parent_node AND p.crumb = c.parent_crumb AND p.depth = w.depth - 1
-    WHERE w.depth = {depth}
+    FROM below AS p
+    JOIN flow_walk AS w ON w.i = p.i AND w.node = p.node AND w.crumb = p.crumb AND w.depth = {depth}
     GROUP BY w.i, w.node, w.crumb, w.depth, w.label"""
 
 # A part's time is its ends less its beginnings, where none is missing.

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,16 +32,20 @@ def compare_flows(
     chosen: Chosen,
     chosen_b: Chosen | None = None,
     *,
+    only: Collection[tuple[str, str]] | None = None,
     min_effect: float = 0.05,
     false_discoveries: float = 0.001,
 ) -> FlowComparison:
-    """Compare the requests that `chosen` leaves of A with those that `chosen_b` (None: the same) leaves of B."""
+    """Compare the requests that `chosen` leaves of A with those that `chosen_b` (None: the same) leaves of B; `only`
+    those of these kinds: (component, op)."""
     chosen_b = chosen_b or chosen
     of_a, of_b = flow.kinds(a, chosen), flow.kinds(b, chosen_b)
     time_a = sum(row["time_ns"] for row in of_a.values())
     result = FlowComparison(str(a.path), str(b.path), min_effect, false_discoveries, time_a)
     compared = []
     for key in dict.fromkeys((*of_a, *of_b)):
+        if only is not None and key not in only:
+            continue
         kind = Kind(
             *key,
             *(of[key]["n"] if key in of else 0 for of in (of_a, of_b)),
@@ -158,28 +162,32 @@ def show(result: FlowComparison, most: int) -> None:
         console.print(table)
 
 
+def sure(difference: FlowDifference) -> str:
+    """How sure it is that a difference found is no noise."""
+    return next(word for bound, word in _SURE if (difference.q or 0.0) <= bound)
+
+
 def sentence(difference: FlowDifference) -> str:
     """A difference in words."""
-    sure = next(word for bound, word in _SURE if (difference.q or 0.0) <= bound)
     requests, each = f"{difference.subject} requests", signed(difference.each_ns)
     in_all = (
         "no reply waited for it" if not difference.awaited else f"{signed(difference.added_ns or 0)} in all"
     )
     match difference.metric:
         case "request":
-            return f"{difference.subject}: {each} on each of {counted(difference.times, 'request')}, {in_all}, {sure}"
+            return f"{difference.subject}: {each} on each of {counted(difference.times, 'request')}, {in_all}, {sure(difference)}"
         case "step":
-            return f"{difference.subject}: {difference.part}: {each} on each of {difference.times:,}, {in_all}, {sure}"
+            return f"{difference.subject}: {difference.part}: {each} on each of {difference.times:,}, {in_all}, {sure(difference)}"
         case "part":
             what = f"{difference.a:.3g} → {difference.b:.3g} a request"
             took = f", {duration(difference.each_ns)} each" if difference.each_ns else ""
             in_all = f", {in_all}" if difference.added_ns or not difference.awaited else ""
-            return f"{difference.subject}: {difference.part}: {what}{took}{in_all}, {sure}"
+            return f"{difference.subject}: {difference.part}: {what}{took}{in_all}, {sure(difference)}"
         case _:
             came = "new" if not difference.a else "gone" if not difference.b else effect(difference)
             return (
                 f"{difference.subject}: path {difference.part}: {came}, "
-                f"{difference.a:.1%} → {difference.b:.1%} of {requests}, {sure}"
+                f"{difference.a:.1%} → {difference.b:.1%} of {requests}, {sure(difference)}"
             )
 
 

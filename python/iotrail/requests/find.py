@@ -17,6 +17,8 @@ class Chosen:
     component: str | None = None
     start_ts: int | None = None
     end_ts: int | None = None
+    # not those that this leaves
+    but: "Chosen | None" = None
 
     @property
     def all(self) -> bool:
@@ -35,6 +37,8 @@ class Chosen:
             tests.append(f"ts >= {self.start_ts}")
         if self.end_ts is not None:
             tests.append(f"ts < {self.end_ts}")
+        if self.but is not None:
+            tests.append(f"({self.but.where}) IS NOT TRUE")
         return " AND ".join(tests) or "true"
 
 

@@ -217,3 +217,43 @@ def arrivals(
         as_json=json,
         force=force,
     )
+
+
+def explain(
+    trail: TrailPath,
+    client: Annotated[
+        str | None, typer.Option("--client", metavar="A", help="Who complains.", show_default=False)
+    ] = None,
+    op: OpOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    link: Annotated[
+        str | None,
+        typer.Option(
+            "--link",
+            metavar="10Gbit/s",
+            help="What each machine's network can carry, to say whether it was short.",
+            show_default=False,
+        ),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print all of it as JSON.")] = False,
+) -> None:
+    """Say why a client's requests were slow: a resource that was short, a step that takes longer than usual, or what it asks for.
+
+    Each sentence comes with what it rests on. Examples:
+
+      iotrail explain X.trail --client alice --from 14:00 --to 14:05
+      iotrail explain X.trail --client alice --link 10Gbit/s
+    """
+    from iotrail.requests.explain import command
+    from iotrail.trail import Trail
+
+    command.run(
+        Trail(trail),
+        client=client,
+        op=op,
+        since=since,
+        until=until,
+        link=link,
+        as_json=json,
+    )

@@ -1,0 +1,125 @@
+"""`iotrail explain`: collect, judge, print or draw."""
+
+import json
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from iotrail.requests import find, graph
+from iotrail.requests.explain import pattern, resources, usual, verdict
+from iotrail.requests.explain.pattern import Pattern
+from iotrail.requests.explain.resources import Resource, Window
+from iotrail.requests.explain.usual import Usual
+from iotrail.requests.explain.verdict import Verdict
+from iotrail.requests.find import Chosen
+from iotrail.requests.graph import Graph
+from iotrail.trail import Trail
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Requests of one kind of the client; times in ns, None without replies."""
+
+    kind: str
+    n: int
+    unfinished: int
+    mean_ns: float | None
+    p99_ns: float | None
+    time_ns: int
+    usual_ns: float | None
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """All that `iotrail explain` says."""
+
+    client: str
+    window: Window
+    asked: tuple[Asked, ...]
+    verdict: Verdict
+    resources: list[Resource]
+    usual: Usual
+    pattern: Pattern | None
+    graph: Graph
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: without what only drawings need."""
+        return {
+            "client": self.client,
+            "window": asdict(self.window) | {"every_ns": self.window.every_ns},
+            "verdict": asdict(self.verdict),
+            "requests": [asdict(each) for each in self.asked],
+            "resources": [
+                {name: value for name, value in asdict(each).items() if name != "series"}
+                for each in self.resources
+            ],
+            "compared_with": self.usual.whose,
+            "comparison": self.usual.comparison.as_dict() if self.usual.comparison else None,
+            "pattern": self.pattern
+            and {name: value for name, value in asdict(self.pattern).items() if name != "cells"},
+            "graph": asdict(self.graph),
+        }
+
+
+def explain(path: Path, chosen: Chosen, link_bytes_s: int = 0) -> Explanation:
+    """Why the client of `chosen` complains of these requests. `link_bytes_s`: what a machine's network can send."""
+    assert chosen.client is not None
+    # each narrows its trail in its own way
+    trail, of_client, of_time = Trail(path), Trail(path), Trail(path)
+    for each in (trail, of_client, of_time):
+        # DuckDB would draw it over stdout after two seconds
+        each.connection.execute("SET enable_progress_bar = false")
+    trail.set_params({"link_bytes_s": link_bytes_s})
+    window = _window(trail, chosen)
+    against = usual.compare(trail, chosen)
+    asked = _asked(trail, chosen, against)
+    used = resources.collect(trail, window)
+    steps = graph.collect(of_client, chosen)
+    accesses = pattern.collect(of_time, chosen)
+    said = verdict.judge(
+        chosen.client, {each.kind: each.time_ns for each in asked}, used, against, accesses, steps
+    )
+    return Explanation(chosen.client, window, asked, said, used, against, accesses, steps)
+
+
+def _window(trail: Trail, chosen: Chosen) -> Window:
+    """When the requests were served, on the clock of the machine that most of them arrived at."""
+    row = trail.rows_of(
+        f"""SELECT node, MIN(ts) AS start_ts, MAX(ts + COALESCE(dur, 0)) AS end_ts FROM request WHERE {chosen.where}
+        GROUP BY node ORDER BY COUNT(*) DESC, node"""
+    )[0]
+    start = row["start_ts"] if chosen.start_ts is None else chosen.start_ts
+    end = row["end_ts"] if chosen.end_ts is None else chosen.end_ts
+    return Window(row["node"], start, max(end, start + 1))
+
+
+def _asked(trail: Trail, chosen: Chosen, against: Usual) -> tuple[Asked, ...]:
+    rows = trail.rows_of(
+        f"""SELECT concat_ws(' ', component, op) AS kind, COUNT(*) AS n, COUNT(*) - COUNT(dur) AS unfinished,
+            AVG(dur) AS mean_ns, quantile_cont(dur, 0.99) AS p99_ns, CAST(COALESCE(SUM(dur), 0) AS BIGINT) AS time_ns
+        FROM request WHERE {chosen.where} GROUP BY ALL ORDER BY time_ns DESC, n DESC, kind"""
+    )
+    return tuple(Asked(**row, usual_ns=against.mean.get(row["kind"])) for row in rows)
+
+
+def run(
+    trail: Trail,
+    *,
+    client: str | None,
+    op: str | None,
+    since: str | None,
+    until: str | None,
+    link: str | None,
+    as_json: bool,
+) -> None:
+    """Explain, and print it."""
+    from iotrail.requests.explain import show
+
+    chosen = find.choose(trail, show.the_client(trail, client), op, None, since, until)
+    explanation = explain(trail.path, chosen, show.link_speed(link))
+    if as_json:
+        json.dump(explanation.as_dict(), sys.stdout, indent=1, ensure_ascii=False)
+        print()
+    else:
+        show.show(explanation)

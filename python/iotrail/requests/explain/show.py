@@ -1,0 +1,116 @@
+"""`iotrail explain` on a terminal, and what its options mean."""
+
+import re
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from iotrail.errors import IotrailError, UsageError
+from iotrail.requests import find
+from iotrail.requests.explain.command import Explanation
+from iotrail.requests.explain.verdict import Sentence
+from iotrail.trail import Trail
+from iotrail.units import duration, human
+
+# Lines of a table.
+MOST_ROWS = 12
+_LINK = re.compile(r"(\d+(?:\.\d+)?)\s*([kMGT]?)(bit|B)(?:/s|ps)?", re.IGNORECASE)
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+_TITLES = {"resources": "Resources", "latency": "Latency", "pattern": "Pattern", "time": "Time"}
+
+
+def the_client(trail: Trail, client: str | None) -> str:
+    """Whom it is about: who is named, or the only one there is."""
+    if client is not None:
+        return client
+    find.expect_requests(trail)
+    rows = trail.rows_of("SELECT DISTINCT client FROM request WHERE client IS NOT NULL ORDER BY client")
+    known = [row["client"] for row in rows]
+    if len(known) == 1:
+        return str(known[0])
+    if not known:
+        raise IotrailError(
+            "no request names its client",
+            "the component where requests enter says who asks: docs/requests.md",
+        )
+    raise UsageError("who complains?", f"--client {known[0]}; there are {', '.join(known[:10])}")
+
+
+def link_speed(text: str | None) -> int:
+    """What `--link` says, in bytes a second; 0 for none."""
+    if text is None:
+        return 0
+    found = _LINK.fullmatch(text.strip())
+    speed = float(found[1]) * 1000 ** _POWERS[found[2].lower()] if found else 0.0
+    if found is None or not speed:
+        raise UsageError(f"--link: expected a speed, found {text!r}", "10Gbit/s, 100Mbit/s or 1.25GB/s")
+    return round(speed / 8 if found[3].lower() == "bit" else speed)
+
+
+def show(found: Explanation) -> None:
+    """Print it: the verdict, its sentences, the figures."""
+    # names are data: brackets and colons in them are no markup
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, markup=False, emoji=False, width=100_000)
+    console.print(Text(found.verdict.text, style="bold"))
+    for said in found.verdict.sentences:
+        _sentence(console, said)
+    console.print()
+    table = _table("requests", "n", "mean", "usually", "p99", "in all")
+    for asked in found.asked[:MOST_ROWS]:
+        table.add_row(
+            asked.kind,
+            f"{asked.n:,}",
+            *("–" if ns is None else duration(ns) for ns in (asked.mean_ns, asked.usual_ns, asked.p99_ns)),
+            duration(asked.time_ns),
+        )
+    console.print(table)
+    console.print()
+    every = duration(found.window.every_ns)
+    table = _table("resource", "p50", "p90", "p99", "most", "over 90 %", "queue", "bytes/s", "used by")
+    for r in found.resources[:MOST_ROWS]:
+        users = ", ".join(f"{u.client or 'unattributed'} {u.share:.0%}" for u in r.users[:3])
+        table.add_row(
+            r.name,
+            *(
+                "–" if value is None else f"{value:.0%}"
+                for value in (r.p50, r.p90, r.p99, r.largest, r.short)
+            ),
+            f"{r.queue_depth:.2f}" if r.resource == "disk" else "",
+            human(r.bytes_per_s, "bytes") if r.bytes_per_s else "",
+            users,
+        )
+    console.print(table)
+    console.print(
+        Text(
+            f"in use in buckets of {every}; used by: of all that the machine's CPUs, disks or network did",
+            style="dim",
+        )
+    )
+    if len(found.resources) > MOST_ROWS:
+        console.print(Text(f"… and {len(found.resources) - MOST_ROWS} more: --json", style="dim"))
+
+
+def _sentence(console: Console, said: Sentence) -> None:
+    console.print()
+    style = "bold red" if said.cause else "bold"
+    console.print(
+        Text(f"{_TITLES[said.about]}: ", style="dim"),
+        Text(said.text, style=style),
+        Text(f"  ({said.certainty})", style="dim"),
+        sep="",
+    )
+    for line in said.evidence:
+        console.print(Text(f"  {line}", style="dim"))
+    if said.advice:
+        console.print(Text(f"  → {said.advice}", style="green"))
+
+
+def _table(first: str, *others: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    table.add_column(first, no_wrap=True)
+    for name in others:
+        table.add_column(name, justify="left" if name == "used by" else "right", no_wrap=True)
+    return table

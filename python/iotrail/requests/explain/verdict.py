@@ -1,0 +1,269 @@
+"""Why a client complains, in words: each sentence with what it rests on and how sure it is.
+
+The order is that of Stardust (SIGMETRICS 2006), section 6: first whether a resource was short, then whether requests
+were held up where they usually aren't, and only then what the client asks for.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from iotrail.diff.flow_command import sentence, sure
+from iotrail.requests.explain.pattern import Pattern
+from iotrail.requests.explain.resources import SHORT, Resource
+from iotrail.requests.explain.usual import Usual
+from iotrail.requests.graph import Edge, Graph
+from iotrail.units import counted, decimal, duration, size
+
+# A resource is to blame if it was short in this share of the time …
+LEAST_SHORT = 0.05
+# … and another client's part of its use is this: below, the client's own load is. A cache is advised if reads and
+# writes are this part of the time that is complained of …
+LEAST_PART = 0.5
+# What less of the time of requests is spent at explains no complaint.
+LEAST_WAITED = 0.1
+# … and it would absorb this share of them, of which this share is small.
+LEAST_ABSORBED = 0.5
+LEAST_SMALL = 0.5
+# What is slower explains a complaint if it adds this share of the time of the client's requests.
+LEAST_ADDED = 0.1
+# Slower steps that are told.
+MOST_SLOWER = 3
+
+MEASURED = "measured"
+# from what was measured, without proof that one makes the other
+INFERRED = "inferred"
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One thing that is said."""
+
+    # resources, latency, pattern or time
+    about: str
+    text: str
+    # what it rests on, each a line
+    evidence: tuple[str, ...]
+    # measured; sure, very likely or likely that it is no noise; inferred from measured things
+    certainty: str
+    # whether it explains the complaint
+    cause: bool = False
+    # what to do
+    advice: str | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What it comes to."""
+
+    text: str
+    sentences: tuple[Sentence, ...]
+
+
+def judge(
+    client: str,
+    times: Mapping[str, int],
+    resources: list[Resource],
+    usual: Usual,
+    pattern: Pattern | None,
+    graph: Graph,
+) -> Verdict:
+    """Say why `client` complains of requests that took these `times`, ns by kind; `graph` is of them."""
+    sentences = [
+        *_resources(client, resources, graph),
+        *_latency(client, usual, graph),
+        *_pattern(client, times, pattern),
+    ]
+    causes = [s for s in sentences if s.cause]
+    if not causes:
+        sentences.append(_time(client, graph))
+    text = causes[0].text if causes else "what was recorded doesn't explain the complaint"
+    if not any(s.about in ("resources", "latency") and s.cause for s in sentences):
+        # what it isn't comes first, as that is what people suspect
+        cleared = []
+        if not any((r.short or 0) >= LEAST_SHORT for r in resources):
+            cleared.append(
+                "nothing is saturated" if _known(resources) else "nothing is known to be saturated"
+            )
+        if usual.comparison is not None:
+            cleared.append("nothing is slower than usual")
+        text = "; ".join([*cleared, text])
+    return Verdict(text[0].upper() + text[1:], tuple(sentences))
+
+
+def _known(resources: list[Resource]) -> bool:
+    return any(r.resource == "cpu" and r.short is not None for r in resources) and any(
+        r.resource == "disk" for r in resources
+    )
+
+
+def _resources(client: str, resources: list[Resource], graph: Graph) -> list[Sentence]:
+    told = []
+    used = [r for r in resources if r.part(client) > 0]
+    short = [r for r in used if (r.short or 0) >= LEAST_SHORT]
+    kinds = dict.fromkeys(r.resource for r in short)
+    for kind in kinds:
+        of_kind = [r for r in short if r.resource == kind]
+        others = _largest(client, of_kind)
+        evidence = [
+            f"{r.name}: in use {r.p50:.0%} at the median, {r.p99:.0%} at the 99th percentile; at least {SHORT:.0%} "
+            f"in {r.short:.0%} of the time"
+            + (f", {r.queue_depth:.1f} requests there on average" if kind == "disk" else "")
+            for r in of_kind
+        ]
+        evidence += [
+            f"{kind} of {r.node} was used by "
+            + ", ".join(f"{u.client or 'unattributed'} {u.share:.0%}" for u in r.users[:4])
+            for r in of_kind
+        ]
+        names = ", ".join(r.name for r in of_kind)
+        waited = _waited(graph) if kind == "disk" else None
+        if waited is not None:
+            evidence.append(f"{client}'s requests spent {waited:.0%} of their time in the queues of disks")
+        matters = waited is None or waited >= LEAST_WAITED
+        certainty = MEASURED if waited is not None and matters else INFERRED
+        if others and others[1] >= LEAST_PART:
+            who, part = others
+            text = f"{names}: short, and used by {who} for {part:.0%}"
+            text += (
+                f", while {client}'s requests wait" if matters else f"; {client}'s requests hardly wait there"
+            )
+            advice = f"give {who} a limit or other {_plural(kind)}, or {client} some of its own"
+        else:
+            own = sum(r.part(client) for r in of_kind) / len(of_kind)
+            text = f"{names}: short, and {client} itself uses {own:.0%} of what is used"
+            advice = f"spread what {client} does over more {_plural(kind)}, or ask for less at a time"
+        told.append(Sentence("resources", text, tuple(evidence), certainty, matters, advice))
+    if not short:
+        known = [r for r in used if r.largest is not None]
+        evidence = [
+            f"{r.name}: {r.p50:.0%} at the median, {r.p99:.0%} at the 99th percentile, {r.largest:.0%} at most"
+            for r in sorted(known, key=lambda r: -(r.p99 or 0))[:6]
+        ]
+        unknown = sorted({r.resource for r in used if r.largest is None})
+        if not any(r.resource == "cpu" for r in resources):
+            unknown.append("cpu")
+        notes = [_unknown(kind) for kind in unknown]
+        told.append(
+            Sentence(
+                "resources",
+                f"no resource that {client}'s requests use was short",
+                (*evidence, *notes),
+                MEASURED,
+            )
+            if known
+            else Sentence("resources", "how busy resources were is not recorded", tuple(notes), MEASURED)
+        )
+    return told
+
+
+def _largest(client: str, resources: list[Resource]) -> tuple[str, float] | None:
+    """Which other client used most of them, and its mean part."""
+    parts: dict[str, float] = {}
+    for resource in resources:
+        for user in resource.users:
+            if user.client is not None and user.client != client:
+                parts[user.client] = parts.get(user.client, 0.0) + user.share / len(resources)
+    if not parts:
+        return None
+    who = max(parts, key=lambda name: (parts[name], name))
+    return who, parts[who]
+
+
+def _waited(graph: Graph) -> float:
+    """The share of the requests' time, along what replies waited for, that they were in queues of disks."""
+    return sum(graph.share(edge) for edge in graph.edges if edge.target.moment == "issued")
+
+
+def _plural(kind: str) -> str:
+    return {"cpu": "CPUs", "disk": "disks", "network": "networks"}[kind]
+
+
+def _unknown(kind: str) -> str:
+    return {
+        "cpu": "cpu: not known; iotrail record --kernel records it",
+        "network": "network: not known how much it can carry; --link says",
+    }.get(kind, f"{kind}: not known")
+
+
+def _latency(client: str, usual: Usual, graph: Graph) -> list[Sentence]:
+    if usual.comparison is None:
+        return [
+            Sentence(
+                "latency",
+                f"there is nothing to compare {client}'s requests with",
+                ("too few requests of the same kind at other times, and of other clients",),
+                MEASURED,
+            )
+        ]
+    against = f"against {usual.whose}, whose requests are of the same kinds"
+    slower = [d for d in usual.slower if (d.added_ns or 0) >= LEAST_ADDED * graph.total_ns]
+    if slower:
+        return [
+            Sentence("latency", sentence(d), (against,), sure(d), cause=True) for d in slower[:MOST_SLOWER]
+        ]
+    tests = len([d for d in usual.comparison.differences if d.p is not None])
+    means = [
+        f"{kind.name}: {duration(kind.mean_b)} on average, usually {duration(kind.mean_a)}"
+        for kind in usual.comparison.kinds
+        if kind.mean_a is not None and kind.mean_b is not None
+    ]
+    rest = [f"{sentence(d)}: less than {LEAST_ADDED:.0%} of the time" for d in usual.slower[:MOST_SLOWER]]
+    return [
+        Sentence(
+            "latency",
+            f"no step of {client}'s requests takes longer than usual",
+            (against, *means, *rest, f"{counted(tests, 'comparison')} of steps, parts and paths"),
+            MEASURED,
+        )
+    ]
+
+
+def _pattern(client: str, times: Mapping[str, int], pattern: Pattern | None) -> list[Sentence]:
+    if pattern is None or not pattern.n:
+        return []
+    low, middle, high = pattern.sizes
+    asked: tuple[str, ...] = (
+        f"{counted(pattern.reads, 'read')} and {counted(pattern.writes, 'write')} of {size(pattern.bytes)} in "
+        f"{counted(pattern.files, 'file')}; {size(low)} to {size(high)} each (1st to 99th percentile), {size(middle)} at "
+        f"the median",
+        f"{pattern.small / pattern.n:.0%} are shorter than a page of {size(pattern.page_bytes)}, "
+        f"{pattern.sequential / pattern.n:.0%} begin where the one before ended",
+        f"a cache of {client}'s own would send {counted(pattern.sent, 'request')} instead of {pattern.n:,}, if it wrote "
+        f"back every {duration(pattern.write_back_ns)}",
+    )
+    if pattern.shared:
+        asked += (
+            f"{pattern.shared:,} are to files that others use too: such a cache must be told of their writes",
+        )
+    complained = sum(times.get(kind, 0) for kind in pattern.kinds) >= LEAST_PART * sum(times.values())
+    if not complained or pattern.small < LEAST_SMALL * pattern.n or pattern.absorbed < LEAST_ABSORBED:
+        text = f"a cache of {client}'s own would absorb {pattern.absorbed:.0%} of its reads and writes"
+        return [Sentence("pattern", text, asked, MEASURED)]
+    sizes = f"{low}" if low == high else f"{low}–{high}"
+    return [
+        Sentence(
+            "pattern",
+            f"{client} sends {pattern.n:,} requests of {sizes} bytes that a client cache would absorb, all but {pattern.sent:,}",
+            asked,
+            INFERRED if pattern.shared else MEASURED,
+            cause=True,
+            advice="write through a cache on the client's machine (buffered I/O; NFS with client caching), or larger pieces",
+        )
+    ]
+
+
+def _time(client: str, graph: Graph) -> Sentence:
+    """Where the time goes, if nothing explains it."""
+    most: list[Edge] = sorted((e for e in graph.edges if e.critical), key=lambda e: -e.critical_ns)[:5]
+    return Sentence(
+        "time",
+        f"the time of {client}'s requests goes to "
+        + (", ".join(f"{e.source} → {e.target}" for e in most[:1]) or "nothing"),
+        tuple(
+            f"{e.source} → {e.target}: {graph.share(e):.0%}, {duration(e.critical_ns / e.critical)} each of "
+            f"{decimal(e.critical)}"
+            for e in most
+        ),
+        MEASURED,
+        advice="iotrail path X.trail --slowest 10 shows some",
+    )

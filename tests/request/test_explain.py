@@ -1,0 +1,300 @@
+"""`iotrail explain`: seeded complaints, each with what it must be blamed on, and what must not be."""
+
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iotrail.errors import UsageError
+from iotrail.requests.explain import command, resources
+from iotrail.requests.explain.command import Explanation
+from iotrail.requests.explain.show import link_speed
+from iotrail.requests.find import Chosen
+from iotrail.trail import Trail
+
+from .conftest import MakeTrail
+
+MS = 1_000_000
+SECOND = 1_000 * MS
+START = 1_700_000_000 * SECOND
+HALF = START + 4 * SECOND
+# s1's clock is an hour ahead of the head's.
+AHEAD = 3600 * SECOND
+
+
+class Store:
+    """A head and a storage node with one disk, which serves one request after the other. alice reads 4 KiB in
+    0.2 ms of head, 1 ms of disk and what she waits for it, fifty times a second for 8 s."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, list[dict[str, Any]]] = {
+            name: []
+            for name in ("service_op", "stitch", "disk_op", "network_transmit", "cpu_slice", "recording")
+        }
+        self.rows["recording"] = [{"node": node, "name": "cpus", "value": "1"} for node in ("head", "s1")]
+        self.crumb = 0
+        self.disk_free = 0
+        self.chance = random.Random(1)
+
+    def read(
+        self, client: str, ts: int, *, service: int = MS, slow: int = 0, op: str = "read", **about: int
+    ) -> None:
+        """A request that goes to the disk; call in order of time."""
+        here = ts + 100_000 + self.chance.randrange(10_000) + slow
+        queued = here + 50_000
+        issued = max(queued, self.disk_free)
+        done = self.disk_free = issued + service
+        back = done + 50_000
+        crumb, call, remote = (self.crumb + n for n in (1, 2, 3))
+        self.crumb += 3
+        about = {"file": 1, "pos": 4096 * self.chance.randrange(10**6), "length": 4096, **about}
+        head = {"node": "head", "thread": 1, "component": "head"}
+        there = {"node": "s1", "thread": 2, "component": "storage"}
+        rows = self.rows
+        rows["service_op"] += [
+            {
+                **head,
+                "crumb": crumb,
+                "ts": ts,
+                "dur": back + 50_000 - ts,
+                "op": op,
+                "client": client,
+                **about,
+            },
+            {**head, "crumb": call, "ts": here, "dur": back - here, "kind": "client", "op": op},
+            {
+                **there,
+                "crumb": remote,
+                "ts": AHEAD + here + 20_000,
+                "dur": back - 20_000 - here - 20_000,
+                "op": op,
+            },
+        ]
+        rows["stitch"] += [
+            {
+                "node": "head",
+                "thread": 1,
+                "crumb": call,
+                "ts": here,
+                "parent_node": "head",
+                "parent_crumb": crumb,
+                "kind": "split",
+            },
+            {
+                "node": "s1",
+                "thread": 2,
+                "crumb": remote,
+                "ts": AHEAD + here + 20_000,
+                "parent_node": "head",
+                "parent_crumb": call,
+                "kind": "rpc",
+            },
+        ]
+        rows["disk_op"].append(
+            {"node": "s1", "thread": 2, "crumb": remote, "ts": AHEAD + queued, "dur": done - queued, "kind": "program",
+             "op": "read", "pos": about["pos"], "length": about["length"], "issued": AHEAD + issued}
+        )  # fmt: skip
+        rows["cpu_slice"].append(
+            {"node": "head", "thread": 1, "crumb": crumb, "ts": ts, "dur": 100_000, "kind": "kernel"}
+        )
+
+    def hit(self, client: str, ts: int, op: str, **about: int) -> None:
+        """A request that the head serves alone, in 40 µs."""
+        self.crumb += 1
+        took = 40_000 + self.chance.randrange(4_000)
+        row = {"node": "head", "thread": 1, "crumb": self.crumb, "ts": ts, "component": "head"}
+        self.rows["service_op"].append({**row, "dur": took, "op": op, "client": client, **about})
+        self.rows["cpu_slice"].append({**row, "dur": 20_000, "kind": "kernel"})
+
+    def work(self, *requests: tuple[int, str, dict[str, Any]]) -> "Store":
+        """Requests to the disk in order of time."""
+        for ts, client, about in sorted(requests, key=lambda request: request[:2]):
+            self.read(client, ts, **about)
+        return self
+
+
+def every(
+    step: int, *, start: int = START, count: int, client: str, **about: Any
+) -> list[tuple[int, str, dict[str, Any]]]:
+    return [(start + n * step, client, about) for n in range(count)]
+
+
+def alice(**about: Any) -> list[tuple[int, str, dict[str, Any]]]:
+    return every(20 * MS, count=400, client="alice", **about)
+
+
+def explained(make: MakeTrail, store: Store, **chosen: Any) -> Explanation:
+    return command.explain(make(store.rows), Chosen(client="alice", **chosen))
+
+
+def causes(found: Explanation) -> list[str]:
+    return [said.about for said in found.verdict.sentences if said.cause]
+
+
+def test_a_neighbour_that_keeps_the_disk_busy_is_named(make: MakeTrail) -> None:
+    """bob comes in the second half and leaves the disk a twentieth of the time, in bursts of 19 ms."""
+    store = Store().work(
+        *alice(), *every(20 * MS, start=HALF + 10 * MS, count=200, client="bob", service=19 * MS)
+    )
+    found = explained(make, store, start_ts=HALF)
+    first = found.verdict.sentences[0]
+    assert (first.about, first.certainty) == ("resources", "measured")
+    assert first.text == "disk sda of s1: short, and used by bob for 95%, while alice's requests wait"
+    assert found.verdict.text == "D" + first.text[1:]
+    disk = next(r for r in found.resources if r.resource == "disk")
+    # its 1 ms and bob's 19 of each 20
+    assert disk.p50 == pytest.approx(1.0, abs=0.01)
+    assert disk.part("bob") == pytest.approx(0.95, abs=0.001)
+    # and the step that waits for it is the slower one, against alice before
+    slower = [d for d in found.usual.slower if d.metric == "step"]
+    assert slower[0].part == "disk sda read queued → disk sda read issued"
+    assert found.usual.whose == "alice at other times"
+    assert causes(found)[0] == "resources"
+
+
+def test_her_own_load_is_called_hers(make: MakeTrail) -> None:
+    store = Store().work(
+        *alice(service=18 * MS), *every(20 * MS, start=START + MS, count=400, client="bob", service=MS)
+    )
+    found = explained(make, store)
+    assert (
+        found.verdict.sentences[0].text == "disk sda of s1: short, and alice itself uses 95% of what is used"
+    )
+
+
+def test_a_slower_step_is_found_where_no_resource_is_short(make: MakeTrail) -> None:
+    """5 ms more in the head before it calls, in the second half."""
+    requests = [(ts, client, {**about, "slow": 5 * MS if ts >= HALF else 0}) for ts, client, about in alice()]
+    found = explained(make, Store().work(*requests), start_ts=HALF)
+    assert causes(found) == ["latency"]
+    [first] = [d for d in found.usual.slower if d.metric == "step"]
+    assert first.part == "head read arrival → head read call"
+    assert first.each_ns == pytest.approx(5 * MS, rel=0.01)
+    assert "sure" in found.verdict.text
+    assert found.verdict.sentences[0].text == "no resource that alice's requests use was short"
+
+
+def tiny(make: MakeTrail) -> Explanation:
+    """alice writes 60 bytes at a time, one after another; bob 8 KiB now and then, no faster."""
+    store = Store()
+    for n in range(4000):
+        store.hit("alice", START + n * 2 * MS, "write", file=1, pos=60 * n, length=60)
+    for n in range(400):
+        store.hit("bob", START + n * 20 * MS + MS, "write", file=2, pos=8192 * n, length=8192)
+    return explained(make, store)
+
+
+def test_tiny_requests_get_a_cache_once_all_else_is_cleared(make: MakeTrail) -> None:
+    found = tiny(make)
+    assert causes(found) == ["pattern"]
+    assert found.verdict.text == (
+        "Nothing is known to be saturated; nothing is slower than usual; alice sends 4,000 requests of 60 bytes that a "
+        "client cache would absorb, all but 2"
+    )
+    said = found.verdict.sentences[-1]
+    assert said.advice is not None and "cache" in said.advice
+    assert found.pattern is not None
+    # 4000 * 60 bytes are 59 pages, written back at 5 s and at the end
+    assert (found.pattern.sent, found.pattern.small, found.pattern.sequential) == (2, 4000, 3999)
+    assert sum(cell.n for cell in found.pattern.cells) == 4000
+
+
+def test_what_nothing_explains_is_said_so_with_where_the_time_goes(make: MakeTrail) -> None:
+    found = explained(make, Store().work(*alice()), start_ts=HALF)
+    assert causes(found) == []
+    assert found.verdict.text.endswith("what was recorded doesn't explain the complaint")
+    last = found.verdict.sentences[-1]
+    assert last.about == "time"
+    assert last.evidence[0].startswith("disk sda read issued → disk sda read done: ")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_quiet_times_are_never_blamed(make: MakeTrail, seed: int) -> None:
+    """Quiet stores of other chances: no cause, though a fourth of each is compared with the rest."""
+    store = Store()
+    store.chance.seed(seed)
+    found = explained(make, store.work(*alice()), start_ts=HALF, end_ts=HALF + 2 * SECOND)
+    assert causes(found) == []
+
+
+def test_utilization_of_a_machine_whose_clock_is_an_hour_ahead(make: MakeTrail) -> None:
+    """The window is the head's; what the disk did then is found under its own hour."""
+    store = Store().work(*alice(), *every(20 * MS, start=HALF, count=200, client="bob", service=9 * MS))
+    trail = Trail(make(store.rows))
+    shares = {}
+    for name, start in (("before", START), ("after", HALF)):
+        window = resources.Window("head", start, start + 4 * SECOND - MS)
+        [disk] = [r for r in resources.collect(trail, window) if r.resource == "disk"]
+        shares[name] = float(disk.series.mean())
+    assert shares["before"] == pytest.approx(1 / 20, abs=0.01)
+    assert shares["after"] == pytest.approx(10 / 20, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("text", "bytes_s"),
+    [(None, 0), ("10Gbit/s", 1_250_000_000), ("100 Mbit", 12_500_000), ("1.5GB/s", 1_500_000_000)],
+)
+def test_link_speeds(text: str | None, bytes_s: int) -> None:
+    assert link_speed(text) == bytes_s
+
+
+@pytest.mark.parametrize("text", ["fast", "10", "0Gbit/s", "-1Mbit/s"])
+def test_other_link_speeds_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="--link: expected a speed"):
+        link_speed(text)
+
+
+def asked(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "iotrail", "explain", *map(str, words)],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_the_command_prints_the_verdict_first_and_json_has_it_all(make: MakeTrail) -> None:
+    store = Store().work(
+        *alice(), *every(20 * MS, start=HALF + 10 * MS, count=200, client="bob", service=19 * MS)
+    )
+    trail = make(store.rows)
+    done = asked(trail, "--client", "alice", "--from", "+4s")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Disk sda of s1: short, and used by bob")
+    found = json.loads(asked(trail, "--client", "alice", "--from", "+4s", "--json").stdout)
+    assert found["verdict"]["sentences"][0]["cause"] is True
+    assert {"resources", "requests", "comparison", "pattern", "graph", "window"} <= found.keys()
+    assert found["requests"][0]["n"] == 200
+
+
+def test_who_complains_must_be_clear(make: MakeTrail) -> None:
+    trail = make(
+        Store()
+        .work(
+            *every(20 * MS, count=3, client="alice"), *every(20 * MS, start=START + MS, count=3, client="bob")
+        )
+        .rows
+    )
+    nobody = asked(trail)
+    assert nobody.returncode == 2
+    assert "who complains?" in nobody.stderr and "alice, bob" in nobody.stderr
+    other = asked(trail, "--client", "alicia")
+    assert other.returncode != 0 and "did you mean alice?" in other.stderr
+    late = asked(trail, "--client", "bob", "--from", "+5h")
+    assert late.returncode != 0 and "no request is of all of these" in late.stderr
+
+
+def test_a_trail_without_requests_is_refused(make: MakeTrail) -> None:
+    done = asked(make({"cpu_slice": [{"node": "n", "ts": 1, "dur": 1, "crumb": 0, "kind": "kernel"}]}))
+    assert done.returncode != 0
+    assert "no requests in this trail" in done.stderr
+
+
+def test_unnamed_clients_are_said(make: MakeTrail) -> None:
+    done = asked(make({"service_op": [{"node": "n", "ts": 1, "dur": 1, "crumb": 1}]}))
+    assert done.returncode != 0
+    assert "no request names its client" in done.stderr
