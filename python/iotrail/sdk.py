@@ -72,6 +72,7 @@ def _load() -> ctypes.CDLL:
         ("file", ctypes.c_int64, (text,)),
         ("crumb_new", crumb, ()),
         ("crumb_set", crumb, (crumb,)),
+        ("crumb_take", crumb, (crumb,)),
         ("stitch", None, (symbol, crumb, crumb, whole, ctypes.c_int64)),
         ("inject", whole, (crumb, crumb, text, text)),
         ("extract", crumb, (text, text)),
@@ -125,9 +126,11 @@ def fresh() -> int:
 
 
 @contextlib.contextmanager
-def within(crumb: int) -> Iterator[int]:
-    """Work for a breadcrumb, handed over from another thread or through a queue."""
-    token, before = _crumb.set(crumb), _lib.iotrail_crumb_set(crumb)
+def within(crumb: int, *, taken: bool = False) -> Iterator[int]:
+    """Work for a breadcrumb, handed over from another thread or through a queue. `taken`: in a loop that does nothing
+    but take such work, so that the CPU time since the work before, by which this was got, is for it too."""
+    begin = _lib.iotrail_crumb_take if taken else _lib.iotrail_crumb_set
+    token, before = _crumb.set(crumb), begin(crumb)
     try:
         yield crumb
     finally:

@@ -118,6 +118,39 @@ for client, seconds in (("short", 0.1), ("long", 0.3)) * 2:
 
 
 @needs_root
+def test_cpu_time_of_getting_work_is_for_the_work_that_was_taken(tmp_path: Path) -> None:
+    """A loop burns CPU before each request: it is the request's that took it, and nobody's that was only entered."""
+    program = tmp_path / "loop.py"
+    program.write_text("""
+import time
+from iotrail import sdk
+
+def burn(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+
+sdk.init()
+for taken in (True, False) * 5:
+    burn(0.04)
+    crumb = sdk.fresh()
+    with sdk.within(crumb, taken=taken), sdk.service("burner", "burn", "server", crumb, client="taken" if taken else "entered"):
+        burn(0.02)
+""")
+    for trail, last in recordings([sys.executable, str(program)], tmp_path):
+        rows = trail.rows_of("""
+            SELECT s.client, SUM(c.dur) / 1e9 AS cpu FROM cpu_slice AS c
+            JOIN service_op AS s ON s.node = c.node AND s.crumb = c.crumb
+            WHERE c.kind = 'kernel' GROUP BY ALL""")
+        cpu = {row["client"]: row["cpu"] for row in rows}
+        # the first one has the program's start besides
+        right = cpu.get("entered") == pytest.approx(0.1, rel=0.05) and cpu.get("taken", 0) >= 0.3 * 0.95
+        if right or last:
+            break
+    assert right, cpu
+
+
+@needs_root
 def test_where_the_kernel_may_not_be_recorded_it_is_said(tmp_path: Path) -> None:
     user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     trail = tmp_path / "t.trail"

@@ -45,6 +45,9 @@ iotrail_crumb_t iotrail_crumb_get(void);
 /* Sets that of the calling thread and returns the one before, to be set again afterwards. What the thread does
  * meanwhile, its calls and its CPU time, is for that one. Schedulers of fibers call it at each switch. */
 iotrail_crumb_t iotrail_crumb_set(iotrail_crumb_t crumb);
+/* As iotrail_crumb_set, for work that the thread took out of a queue or off a connection, in a loop that does nothing
+ * else: its CPU time since it finished the work before, by which it got this one, is for this one too. */
+iotrail_crumb_t iotrail_crumb_take(iotrail_crumb_t crumb);
 
 enum iotrail_stitch { IOTRAIL_RPC = 0, IOTRAIL_SPLIT = 1, IOTRAIL_COALESCE = 2 };
 /* `child`, here, works for `parent` on `node` (0: this node). */

@@ -76,6 +76,11 @@ pub extern "C" fn iotrail_crumb_set(crumb: i64) -> i64 {
 }
 
 #[unsafe(no_mangle)]
+pub extern "C" fn iotrail_crumb_take(crumb: i64) -> i64 {
+    api::take_crumb(crumb)
+}
+
+#[unsafe(no_mangle)]
 pub extern "C" fn iotrail_stitch(node: u32, parent: i64, child: i64, kind: c_int, weight: i64) {
     if !api::on(u16::from(STITCHED)) || parent == 0 || child == 0 {
         return;

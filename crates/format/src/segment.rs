@@ -291,8 +291,13 @@ pub const OP_UNSEEN: u16 = 0x4001;
 /// 0 when the parent goes on.
 pub const OP_VFORK: u16 = 0x4002;
 /// What the thread does from `start` on is for breadcrumb `object`, 0 for none; `pos` is the one it left.
-/// `kind` is 1 if the stretch of time is to be a row of `cpu_slice`.
+/// `kind` has [`CRUMB_SLICE`] if the stretch of time is to be a row of `cpu_slice`, and [`CRUMB_TAKEN`].
 pub const OP_CRUMB: u16 = 0x4003;
+/// See [`OP_CRUMB`].
+pub const CRUMB_SLICE: u8 = 1;
+/// The thread took this work out of a queue or off a connection: what the kernel saw of it since it left the breadcrumb
+/// before, on its way to this one, is for this one too.
+pub const CRUMB_TAKEN: u8 = 2;
 /// A slot that belongs to the record before it: seven more words.
 pub const OP_MORE: u16 = 0x4004;
 /// A request to a block device that the kernel saw, posted by the recorder: `start` CLOCK_MONOTONIC nanoseconds

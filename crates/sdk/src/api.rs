@@ -28,6 +28,8 @@ pub struct Api {
     pub crumb: extern "C" fn() -> i64,
     /// [`record::set_crumb`].
     pub set_crumb: extern "C" fn(crumb: i64) -> i64,
+    /// [`record::take_crumb`].
+    pub take_crumb: extern "C" fn(crumb: i64) -> i64,
     /// [`record::new_crumb`].
     pub new_crumb: extern "C" fn() -> i64,
     /// [`names::symbol`].
@@ -48,6 +50,7 @@ pub static LOCAL: Api = Api {
     post: local_post,
     crumb: local_crumb,
     set_crumb: local_set_crumb,
+    take_crumb: local_take_crumb,
     new_crumb: local_new_crumb,
     symbol: local_symbol,
     declare: local_declare,
@@ -68,6 +71,9 @@ extern "C" fn local_crumb() -> i64 {
 }
 extern "C" fn local_set_crumb(crumb: i64) -> i64 {
     record::set_crumb(crumb)
+}
+extern "C" fn local_take_crumb(crumb: i64) -> i64 {
+    record::take_crumb(crumb)
 }
 extern "C" fn local_new_crumb() -> i64 {
     record::new_crumb()
@@ -214,6 +220,15 @@ pub fn set_crumb(crumb: i64) -> i64 {
     match foreign() {
         None => record::set_crumb(crumb),
         Some(api) => (api.set_crumb)(crumb),
+    }
+}
+
+/// See [`record::take_crumb`].
+#[inline(always)]
+pub fn take_crumb(crumb: i64) -> i64 {
+    match foreign() {
+        None => record::take_crumb(crumb),
+        Some(api) => (api.take_crumb)(crumb),
     }
 }
 

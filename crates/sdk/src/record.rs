@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering::*;
 
 use iotrail_format::ids::{LEASE, crumb_of, hash63, next_lease};
 use iotrail_format::record::{CPU, FIRST_TYPE, WORDS};
-use iotrail_format::segment::{NONE, OP_CRUMB, OP_MORE, Slot};
+use iotrail_format::segment::{CRUMB_SLICE, CRUMB_TAKEN, NONE, OP_CRUMB, OP_MORE, Slot};
 
 use crate::attach::{self, ready, wants};
 use crate::clock::ticks;
@@ -107,14 +107,26 @@ pub fn crumb() -> i64 {
 /// now on, its calls and its time on the CPU, is for that one.
 #[inline]
 pub fn set_crumb(crumb: i64) -> i64 {
+    go_on_for(crumb, 0)
+}
+
+/// As [`set_crumb`], for work that the thread took out of a queue or off a connection: its time on the CPU since it
+/// left the breadcrumb before, by which it got here, is for this one too.
+#[inline]
+pub fn take_crumb(crumb: i64) -> i64 {
+    go_on_for(crumb, CRUMB_TAKEN)
+}
+
+#[inline(always)]
+fn go_on_for(crumb: i64, taken: u8) -> i64 {
     let pointer = thread::current();
     // SAFETY: the calling thread's own state.
     let before = unsafe { core::mem::replace(&mut (*pointer).crumb, crumb) };
     if before != crumb && !attach::off() {
-        let slice = u8::from(wants(usize::from(CPU)));
+        let slice = if wants(usize::from(CPU)) { CRUMB_SLICE } else { 0 };
         let draft = post::Draft {
             opcode: OP_CRUMB,
-            kind: slice,
+            kind: slice | taken,
             fd: -1,
             object: crumb,
             pos: before,

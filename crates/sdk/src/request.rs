@@ -153,6 +153,14 @@ impl Crumb {
         Entered { before: api::set_crumb(self.0), on_this_thread: PhantomData }
     }
 
+    /// As [`Self::enter`], for work that the thread took out of a queue or off a connection, in a loop that does nothing
+    /// else: its time on the CPU since it finished the work before, by which it got this one, is for this one too.
+    #[inline]
+    #[must_use = "the thread has it only as long as the guard lives"]
+    pub fn take(self) -> Entered {
+        Entered { before: api::take_crumb(self.0), on_this_thread: PhantomData }
+    }
+
     /// A part of this work on the same node.
     #[inline]
     #[must_use]

@@ -60,6 +60,7 @@ impl Fuse {
         reply: impl FnOnce(Result<T, fuser::Errno>) + Send + 'static,
     ) {
         let crumb = Crumb::fresh();
+        let _here = crumb.take();
         let mut service = Service::server(&HEAD, op, crumb).client(self.user(uid)).file(file_id(ino.0));
         if let Some((pos, length)) = at {
             service = service.at(pos, length);

@@ -25,7 +25,7 @@ impl Workers {
             let take = move || receiver.lock().recv();
             Builder::new().name(format!("worker-{number}")).spawn(move || {
                 while let Ok((crumb, work)) = take() {
-                    let _here = crumb.enter();
+                    let _here = crumb.take();
                     work();
                 }
             })

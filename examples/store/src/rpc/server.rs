@@ -63,7 +63,7 @@ fn connection<S: Serve>(service: &S, stream: TcpStream) -> std::io::Result<()> {
             }
         };
         let crumb = Crumb::serving(conn.node, crumb);
-        let _here = crumb.enter();
+        let _here = crumb.take();
         let op = call.op();
         let mut request = call.about(Service::server(S::COMPONENT, op, crumb));
         service.faults().delay(op.text());

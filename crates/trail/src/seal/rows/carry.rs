@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use iotrail_format::segment::{OP_CRUMB, OP_TEXT, OP_VFORK, RECORDER, TEXT_BYTES, TextKind};
+use iotrail_format::segment::{CRUMB_SLICE, OP_CRUMB, OP_TEXT, OP_VFORK, RECORDER, TEXT_BYTES, TextKind};
 
 use super::{Rows, Thread};
 use crate::seal::journal::Event;
@@ -87,7 +87,8 @@ impl Rows {
                     ]);
                 }
                 if thread.crumb != 0 {
-                    let word = u64::from(OP_CRUMB) | u64::from(thread.slices) << 16;
+                    let word =
+                        u64::from(OP_CRUMB) | u64::from(if thread.slices { CRUMB_SLICE } else { 0 }) << 16;
                     slots.push([word, thread.crumb_since, 0, thread.crumb as u64, 0, 0, 0, 0]);
                 }
                 push_run(&mut units, *id, *thread_id, tid, &slots);

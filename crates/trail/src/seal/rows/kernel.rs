@@ -78,11 +78,17 @@ impl Kernel {
 }
 
 impl Rows {
-    /// Notes that a thread works for a breadcrumb from `ticks` on.
-    pub(super) fn mark(&mut self, process: i64, thread: i64, ticks: u64, crumb: i64) {
+    /// Notes that a thread works for a breadcrumb from `ticks` on; if it took it, also since it last worked for one.
+    pub(super) fn mark(&mut self, process: i64, thread: i64, ticks: u64, crumb: i64, taken: bool) {
         if self.kernel.on {
             let ts = self.ts(ticks);
-            self.thread(process, thread).marks.push((ts, crumb));
+            let marks = &mut self.thread(process, thread).marks;
+            match marks.last_mut() {
+                Some((_, before)) if taken && *before == 0 => *before = crumb,
+                None if taken => marks.push((i64::MIN, crumb)),
+                _ => {}
+            }
+            marks.push((ts, crumb));
         }
     }
 

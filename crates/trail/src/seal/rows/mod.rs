@@ -23,7 +23,8 @@ use iotrail_format::ids::{ProcessId, ThreadId};
 use iotrail_format::record::FIRST_TYPE;
 use iotrail_format::schema::{CLOCK, PROCESS, RECORDING, Table, UNSEEN};
 use iotrail_format::segment::{
-    OP_CRUMB, OP_DISK, OP_SLICE, OP_TEXT, OP_UNSEEN, OP_VFORK, RECORDER, TEXT_BYTES, TextKind, UnseenKind,
+    CRUMB_SLICE, CRUMB_TAKEN, OP_CRUMB, OP_DISK, OP_SLICE, OP_TEXT, OP_UNSEEN, OP_VFORK, RECORDER,
+    TEXT_BYTES, TextKind, UnseenKind,
 };
 
 use self::kernel::Kernel;
@@ -351,8 +352,10 @@ impl Rows {
                 tid: run.tid,
             });
         }
-        (thread.crumb, thread.crumb_since, thread.slices) = (slot.object(), slot.start(), slot.kind() != 0);
-        self.mark(run.process, run.thread, slot.start(), slot.object());
+        (thread.crumb, thread.crumb_since, thread.slices) =
+            (slot.object(), slot.start(), slot.kind() & CRUMB_SLICE != 0);
+        let taken = slot.kind() & CRUMB_TAKEN != 0;
+        self.mark(run.process, run.thread, slot.start(), slot.object(), taken);
         slot.object()
     }
 
