@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Two users' complaints about a small distributed store, seeded here, and what `iotrail explain` says of them.
 
-complaint.py noisy     another user's reads keep the disks busy
-complaint.py tiny      requests of 48 to 92 bytes, one at a time
+complaint.py noisy [TRAIL]     another user's reads keep the disks busy
+complaint.py tiny [TRAIL]      requests of 48 to 92 bytes, one at a time
 
 README.md beside this file tells the stories.
 """
@@ -165,14 +165,14 @@ def record(name: str, trail: Path) -> str:
 def main() -> int:
     """Record a complaint and ask why."""
     os.chdir(ROOT)
-    if len(sys.argv) != 2 or sys.argv[1] not in COMPLAINTS:
-        print(f"usage: complaint.py {'|'.join(COMPLAINTS)}", file=sys.stderr)
+    if len(sys.argv) not in (2, 3) or sys.argv[1] not in COMPLAINTS:
+        print(f"usage: complaint.py {'|'.join(COMPLAINTS)} [TRAIL]", file=sys.stderr)
         return 2
     if os.geteuid() != 0 or not Path("/dev/fuse").exists():
         print("complaint: error: mounting the store needs root and /dev/fuse", file=sys.stderr)
         return 1
     name = sys.argv[1]
-    trail = Path("demo", f"complaint-{name}.trail")
+    trail = Path(sys.argv[2] if len(sys.argv) == 3 else f"demo/complaint-{name}.trail")
     half = record(name, trail)
     run([IOTRAIL, "explain", trail, *(half if word == "HALF" else word for word in COMPLAINTS[name][3])])
     return 0
