@@ -2,7 +2,7 @@
 -- On one machine, whose clock orders them, a child leaves from what came last before it: a point of the parent, or
 -- the reply of a sibling. Its reply is awaited by what comes next: a point of the parent, or a sibling that begins.
 -- Another machine's leaves from the parent's call and is awaited by its return. What ends after all of that was not
--- awaited.
+-- awaited; nor is what seems to begin before its parent.
 --
 -- @materialize
 -- @requires crumb_parent, crumb_span, point
@@ -30,27 +30,43 @@
 --     longer than its serving; null unknown
 -- @column back_ns BIGINT ns: time from the child's reply to what awaited it, across machines the rest
 WITH pair AS (
-    SELECT p.parent_node, p.parent_crumb, p.node, p.crumb, p.kind, c.first_ts, c.first_kind, c.reply_ts, c.reply_seq, c.reply_kind
+    SELECT
+        p.parent_node,
+        p.parent_crumb,
+        p.node,
+        p.crumb,
+        p.kind,
+        c.first_ts,
+        c.first_kind,
+        c.reply_ts,
+        c.reply_seq,
+        c.reply_kind,
+        s.first_ts AS parent_ts
     FROM crumb_parent AS p
     INNER JOIN crumb_span AS c ON c.node = p.node AND c.crumb = p.crumb
     -- of a parent without points nothing leaves
-    SEMI JOIN crumb_span AS s ON s.node = p.parent_node AND s.crumb = p.parent_crumb
+    INNER JOIN crumb_span AS s ON s.node = p.parent_node AND s.crumb = p.parent_crumb
 ),
 
 near AS (
     SELECT * FROM pair WHERE node = parent_node AND crumb <> parent_crumb
 ),
 
+-- what seems to begin before its parent, as after a step of the clock, has no place in the parent's order
+ordered AS (
+    SELECT * FROM near WHERE first_ts >= parent_ts
+),
+
 -- what happens at a parent: its points, and children that begin (2) and reply (0, or 3 if they took no time)
 happening AS (
     SELECT t.node, t.crumb, t.ts, 1 AS place, t.seq, CAST(NULL AS BIGINT) AS child, t.point_kind
     FROM point AS t
-    SEMI JOIN near AS p ON p.parent_node = t.node AND p.parent_crumb = t.crumb
+    SEMI JOIN ordered AS p ON p.parent_node = t.node AND p.parent_crumb = t.crumb
     UNION ALL
-    SELECT node, parent_crumb, first_ts, 2, NULL, crumb, first_kind FROM near
+    SELECT node, parent_crumb, first_ts, 2, NULL, crumb, first_kind FROM ordered
     UNION ALL
     SELECT node, parent_crumb, reply_ts, CASE WHEN reply_ts > first_ts THEN 0 ELSE 3 END, NULL, crumb, reply_kind
-    FROM near
+    FROM ordered
     WHERE reply_ts IS NOT NULL
 ),
 

@@ -280,3 +280,39 @@ def test_path_as_picture(store: Path, tmp_path: Path) -> None:
     titles = [t.text for t in ElementTree.parse(svg).getroot().iter(f"{SVG}text")]
     assert "1 request" in titles
     assert "sda read issued" in titles
+
+
+def test_a_clock_that_steps_back(make: MakeTrail) -> None:
+    """A part whose machine's clock was set back by an hour while it was at work: its steps count as no time, the
+    request's own time stays what it was, and what it used is billed as ever."""
+    hour = 3_600_000_000_000
+    trail = Trail(
+        make(
+            {
+                "service_op": [
+                    {"crumb": 1, "ts": 2 * hour, "dur": 1000, "client": "a"},
+                    {"crumb": 2, "ts": hour + 100, "dur": 500, "kind": "internal", "op": "flush"},
+                ],
+                "stitch": [{"crumb": 2, "ts": hour + 100, "parent_crumb": 1, "kind": "split"}],
+                "disk_op": [
+                    {
+                        "crumb": 2,
+                        "ts": hour + 200,
+                        "dur": 300,
+                        "op": "write",
+                        "length": 512,
+                        "kind": "program",
+                    }
+                ],
+            }
+        )
+    )
+    assert trail.rows_of("SELECT client, resource, time_ns FROM demand") == [
+        {"client": "a", "resource": "disk", "time_ns": 300}
+    ]
+    assert all(
+        row["p99_ns"] >= 0 for row in trail.rows_of("SELECT p99_ns FROM graph_edge WHERE p99_ns IS NOT NULL")
+    )
+    graph = collect(trail, Chosen())
+    assert (graph.requests, graph.total_ns) == (1, 1000)
+    assert sum(edge.critical_ns for edge in graph.edges) == 1000
