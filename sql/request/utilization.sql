@@ -1,6 +1,6 @@
 -- How busy each machine's resources were over time: one row a resource and time bucket in which it was used.
 -- Of CPUs by what the kernel recorded (`iotrail record --kernel`), of disks by the requests they had, of the network by
--- the bytes sent. `SELECT node, resource, place, MAX(share) FROM utilization GROUP BY ALL` says what ever was short.
+-- the bytes sent. `SELECT node, resource, place, MAX(share) FROM utilization GROUP BY ALL` says what ever was saturated.
 --
 -- @param every_ns BIGINT 0 ns: width of a time bucket; 0 takes the smallest of 1, 2, 5, 10 … ns that
 --     cuts the trail into at most 200. At most 1,000,000 buckets: a narrower width is widened tenfold until it fits

@@ -143,7 +143,7 @@ def test_a_neighbour_that_keeps_the_disk_busy_is_named(make: MakeTrail) -> None:
     found = explained(make, store, start_ts=HALF)
     first = found.verdict.sentences[0]
     assert (first.about, first.certainty) == ("resources", "measured")
-    assert first.text == "disk sda of s1: short, and used by bob for 95%, while alice's requests wait"
+    assert first.text == "disk sda of s1 was saturated, 95% of it by bob, while alice's requests waited"
     assert found.verdict.text == "D" + first.text[1:]
     disk = next(r for r in found.resources if r.resource == "disk")
     # its 1 ms and bob's 19 of each 20
@@ -161,12 +161,10 @@ def test_her_own_load_is_called_hers(make: MakeTrail) -> None:
         *alice(service=18 * MS), *every(20 * MS, start=START + MS, count=400, client="bob", service=MS)
     )
     found = explained(make, store)
-    assert (
-        found.verdict.sentences[0].text == "disk sda of s1: short, and alice itself uses 95% of what is used"
-    )
+    assert found.verdict.sentences[0].text == "disk sda of s1 was saturated, 95% of it by alice itself"
 
 
-def test_a_slower_step_is_found_where_no_resource_is_short(make: MakeTrail) -> None:
+def test_a_slower_step_is_found_where_no_resource_is_saturated(make: MakeTrail) -> None:
     """5 ms more in the head before it calls, in the second half."""
     requests = [(ts, client, {**about, "slow": 5 * MS if ts >= HALF else 0}) for ts, client, about in alice()]
     found = explained(make, Store().work(*requests), start_ts=HALF)
@@ -175,7 +173,7 @@ def test_a_slower_step_is_found_where_no_resource_is_short(make: MakeTrail) -> N
     assert first.part == "head read arrival → head read call"
     assert first.each_ns == pytest.approx(5 * MS, rel=0.01)
     assert "sure" in found.verdict.text
-    assert found.verdict.sentences[0].text == "no resource that alice's requests use was short"
+    assert found.verdict.sentences[0].text == "no resource that alice's requests use was saturated"
 
 
 def tiny(make: MakeTrail) -> Explanation:
@@ -264,7 +262,7 @@ def test_the_command_prints_the_verdict_first_and_json_has_it_all(make: MakeTrai
     trail = make(store.rows)
     done = asked(trail, "--client", "alice", "--from", "+4s")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("Disk sda of s1: short, and used by bob")
+    assert done.stdout.startswith("Disk sda of s1 was saturated, 95% of it by bob")
     found = json.loads(asked(trail, "--client", "alice", "--from", "+4s", "--json").stdout)
     assert found["verdict"]["sentences"][0]["cause"] is True
     assert {"resources", "requests", "comparison", "pattern", "graph", "window"} <= found.keys()

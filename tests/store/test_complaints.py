@@ -43,7 +43,10 @@ def test_the_noisy_neighbour_is_named_with_its_resource(tmp_path: Path) -> None:
     found = explained("noisy", tmp_path)
     first = causes(found)[0]
     assert first["about"] == "resources"
-    assert first["text"].startswith("disk of node-") and "used by games for" in first["text"]
+    assert (
+        first["text"].startswith("disk of node-")
+        and "% of it by games, while daemon's requests waited" in first["text"]
+    )
     assert found["verdict"]["text"].lower() == first["text"].lower()
     # and it is that queue in which requests take longer than before
     slower = [each["part"] for each in found["comparison"]["found"] if each["metric"] == "step"]

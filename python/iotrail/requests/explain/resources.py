@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from iotrail.trail import Trail
 
-# In use for this share of a time bucket, a resource is short there.
-SHORT = 0.9
+# In use for this share of a time bucket, a resource is saturated there.
+SATURATED = 0.9
 # Buckets that the window is cut into, about.
 BUCKETS = 100
 # Narrower ones would be narrower than a slow request.
@@ -58,8 +58,8 @@ class Resource:
     p90: float | None
     p99: float | None
     largest: float | None
-    # share of the buckets in which it was short
-    short: float | None
+    # share of the buckets in which it was saturated
+    saturated: float | None
     # requests of a disk, queued or in service, on average
     queue_depth: float
     bytes_per_s: float
@@ -80,7 +80,7 @@ class Resource:
 
 
 def collect(trail: Trail, window: Window) -> list[Resource]:
-    """All resources that did anything in the window, those that were short first."""
+    """All resources that did anything in the window, those that were saturated first."""
     every = window.every_ns
     trail.set_params({"every_ns": every})
     shifts = _shifts(trail, window.node)
@@ -112,7 +112,9 @@ def collect(trail: Trail, window: Window) -> list[Resource]:
                 key, {name: columns[name][rows] for name in columns}, count, every, used.get(key[:2], ())
             )
         )
-    return sorted(found, key=lambda r: (-(r.short or 0), -(r.p99 or 0), r.resource, r.node, r.place or ""))
+    return sorted(
+        found, key=lambda r: (-(r.saturated or 0), -(r.p99 or 0), r.resource, r.node, r.place or "")
+    )
 
 
 def _resource(
@@ -137,7 +139,7 @@ def _resource(
         p90,
         p99,
         largest,
-        short=float((series >= SHORT).mean()) if known else None,
+        saturated=float((series >= SATURATED).mean()) if known else None,
         queue_depth=float(np.asarray(rows["queued_ns"], dtype=float).sum() / (every * count)),
         bytes_per_s=float(np.asarray(rows["bytes"], dtype=float).sum() / (every * count) * 1e9),
         users=users,

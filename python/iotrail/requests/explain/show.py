@@ -76,7 +76,7 @@ def show(found: Explanation) -> None:
             r.name,
             *(
                 "–" if value is None else f"{value:.0%}"
-                for value in (r.p50, r.p90, r.p99, r.largest, r.short)
+                for value in (r.p50, r.p90, r.p99, r.largest, r.saturated)
             ),
             f"{r.queue_depth:.2f}" if r.resource == "disk" else "",
             human(r.bytes_per_s, "bytes") if r.bytes_per_s else "",

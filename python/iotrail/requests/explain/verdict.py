@@ -1,6 +1,6 @@
 """Why a client complains, in words: each sentence with what it rests on and how sure it is.
 
-The order is that of Stardust (SIGMETRICS 2006), section 6: first whether a resource was short, then whether requests
+The order is that of Stardust (SIGMETRICS 2006), section 6: first whether a resource was saturated, then whether requests
 were held up where they usually aren't, and only then what the client asks for.
 """
 
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from iotrail.diff.flow_command import sentence, sure
 from iotrail.requests.explain.pattern import Pattern
-from iotrail.requests.explain.resources import SHORT, Resource
+from iotrail.requests.explain.resources import SATURATED, Resource
 from iotrail.requests.explain.usual import Usual
 from iotrail.requests.graph import Edge, Graph
 from iotrail.units import counted, decimal, duration, size
 
-# A resource is to blame if it was short in this share of the time …
-LEAST_SHORT = 0.05
+# A resource is to blame if it was saturated in this share of the time …
+LEAST_SATURATED = 0.05
 # … and another client's part of its use is this: below, the client's own load is. A cache is advised if reads and
 # writes are this part of the time that is complained of …
 LEAST_PART = 0.5
@@ -80,7 +80,7 @@ def judge(
     if not any(s.about in ("resources", "latency") and s.cause for s in sentences):
         # what it isn't comes first, as that is what people suspect
         cleared = []
-        if not any((r.short or 0) >= LEAST_SHORT for r in resources):
+        if not any((r.saturated or 0) >= LEAST_SATURATED for r in resources):
             cleared.append(
                 "nothing is saturated" if _known(resources) else "nothing is known to be saturated"
             )
@@ -91,7 +91,7 @@ def judge(
 
 
 def _known(resources: list[Resource]) -> bool:
-    return any(r.resource == "cpu" and r.short is not None for r in resources) and any(
+    return any(r.resource == "cpu" and r.saturated is not None for r in resources) and any(
         r.resource == "disk" for r in resources
     )
 
@@ -99,14 +99,14 @@ def _known(resources: list[Resource]) -> bool:
 def _resources(client: str, resources: list[Resource], graph: Graph) -> list[Sentence]:
     told = []
     used = [r for r in resources if r.part(client) > 0]
-    short = [r for r in used if (r.short or 0) >= LEAST_SHORT]
-    kinds = dict.fromkeys(r.resource for r in short)
+    saturated = [r for r in used if (r.saturated or 0) >= LEAST_SATURATED]
+    kinds = dict.fromkeys(r.resource for r in saturated)
     for kind in kinds:
-        of_kind = [r for r in short if r.resource == kind]
+        of_kind = [r for r in saturated if r.resource == kind]
         others = _largest(client, of_kind)
         evidence = [
-            f"{r.name}: in use {r.p50:.0%} at the median, {r.p99:.0%} at the 99th percentile; at least {SHORT:.0%} "
-            f"in {r.short:.0%} of the time"
+            f"{r.name}: in use {r.p50:.0%} at the median, {r.p99:.0%} at the 99th percentile; at least {SATURATED:.0%} "
+            f"in {r.saturated:.0%} of the time"
             + (f", {r.queue_depth:.1f} requests there on average" if kind == "disk" else "")
             for r in of_kind
         ]
@@ -115,7 +115,7 @@ def _resources(client: str, resources: list[Resource], graph: Graph) -> list[Sen
             + ", ".join(f"{u.client or 'unattributed'} {u.share:.0%}" for u in r.users[:4])
             for r in of_kind
         ]
-        names = ", ".join(r.name for r in of_kind)
+        names = ", ".join(r.name for r in of_kind) + (" was" if len(of_kind) == 1 else " were")
         waited = _waited(graph) if kind == "disk" else None
         if waited is not None:
             evidence.append(f"{client}'s requests spent {waited:.0%} of their time in the queues of disks")
@@ -123,17 +123,19 @@ def _resources(client: str, resources: list[Resource], graph: Graph) -> list[Sen
         certainty = MEASURED if waited is not None and matters else INFERRED
         if others and others[1] >= LEAST_PART:
             who, part = others
-            text = f"{names}: short, and used by {who} for {part:.0%}"
+            text = f"{names} saturated, {part:.0%} of it by {who}"
             text += (
-                f", while {client}'s requests wait" if matters else f"; {client}'s requests hardly wait there"
+                f", while {client}'s requests waited"
+                if matters
+                else f"; {client}'s requests hardly waited there"
             )
             advice = f"give {who} a limit or other {_plural(kind)}, or {client} some of its own"
         else:
             own = sum(r.part(client) for r in of_kind) / len(of_kind)
-            text = f"{names}: short, and {client} itself uses {own:.0%} of what is used"
+            text = f"{names} saturated, {own:.0%} of it by {client} itself"
             advice = f"spread what {client} does over more {_plural(kind)}, or ask for less at a time"
         told.append(Sentence("resources", text, tuple(evidence), certainty, matters, advice))
-    if not short:
+    if not saturated:
         known = [r for r in used if r.largest is not None]
         evidence = [
             f"{r.name}: {r.p50:.0%} at the median, {r.p99:.0%} at the 99th percentile, {r.largest:.0%} at most"
@@ -146,7 +148,7 @@ def _resources(client: str, resources: list[Resource], graph: Graph) -> list[Sen
         told.append(
             Sentence(
                 "resources",
-                f"no resource that {client}'s requests use was short",
+                f"no resource that {client}'s requests use was saturated",
                 (*evidence, *notes),
                 MEASURED,
             )
