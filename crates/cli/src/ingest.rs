@@ -40,7 +40,7 @@ fn table(name: &str) -> Result<&'static Table, String> {
     })
 }
 
-fn stream(argument: &str) -> Result<(&'static Table, PathBuf), String> {
+pub(crate) fn stream(argument: &str) -> Result<(&'static Table, PathBuf), String> {
     let (name, path) = argument.split_once('=').ok_or("expected TABLE=PATH")?;
     Ok((table(name)?, path.into()))
 }
@@ -61,12 +61,21 @@ fn fill(writer: &mut TrailWriter, args: Args) -> Result<(), Failure> {
     if let Some(table) = args.table {
         read(writer, table, "stdin", std::io::stdin().lock())?;
     }
-    for (table, path) in args.streams {
+    read_files(writer, args.streams)?;
+    writer.publish()?;
+    Ok(())
+}
+
+/// Adds the rows of streams, each of its table.
+pub(crate) fn read_files(
+    writer: &mut TrailWriter,
+    streams: Vec<(&'static Table, PathBuf)>,
+) -> Result<(), Failure> {
+    for (table, path) in streams {
         let name = path.display().to_string();
         let file = File::open(&path).map_err(|e| Failure::new(format!("cannot open {name}: {e}")))?;
         read(writer, table, &name, BufReader::new(file))?;
     }
-    writer.publish()?;
     Ok(())
 }
 

@@ -1,14 +1,17 @@
-//! `iotrail trail`: look at trails, check, compact and merge them.
+//! `iotrail trail`: look at trails, check, compact, merge and prune them.
 
+use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use iotrail_trail::{Check, Info, Snapshot, check, compact, merge};
+use iotrail_format::schema::Table;
+use iotrail_trail::{Check, Info, Snapshot, TrailWriter, check, compact, merge};
 use serde_json::{Map, Value};
 
 use crate::failure::Failure;
+use crate::ingest;
 
 /// Arguments of `trail`.
 #[derive(clap::Args)]
@@ -60,6 +63,28 @@ enum Verb {
         /// Replace the trail if it exists
         #[arg(long)]
         force: bool,
+    },
+    /// Replace raw records of requests by rollups
+    #[command(disable_help_flag = true)]
+    Prune {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+        words: Vec<OsString>,
+    },
+    /// Let rows that were computed from files take their place, in one step: for `prune`
+    #[command(hide = true)]
+    Replace {
+        /// The trail
+        #[arg(value_name = "X.trail")]
+        trail: PathBuf,
+        /// A list of the files that go: paths in the trail, one a line
+        #[arg(long, value_name = "LIST")]
+        remove: PathBuf,
+        /// Keep them so long for readers that still use them; 0s deletes them now
+        #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
+        grace: Duration,
+        /// Arrow IPC streams of what comes, as TABLE=PATH
+        #[arg(value_name = "TABLE=PATH", value_parser = ingest::stream)]
+        streams: Vec<(&'static Table, PathBuf)>,
     },
 }
 
@@ -126,8 +151,33 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
             .map_err(Failure::stdout)?;
             warn_of_gaps(&trails)?;
         }
+        Verb::Prune { .. } => {
+            return Err(Failure::new("trail prune asks with SQL, which this program can't")
+                .hint("run it as `iotrail trail prune`, which comes with iotrail's Python package"));
+        }
+        Verb::Replace { trail, remove, grace, streams } => {
+            let snapshot = replace(&trail, &remove, grace, streams)?;
+            writeln!(out, "{snapshot}").map_err(Failure::stdout)?;
+        }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Takes files off the list and adds rows in one snapshot, whose number it returns.
+fn replace(
+    trail: &Path,
+    remove: &Path,
+    grace: Duration,
+    streams: Vec<(&'static Table, PathBuf)>,
+) -> Result<u64, Failure> {
+    let list = std::fs::read_to_string(remove)
+        .map_err(|error| Failure::new(format!("cannot read {}: {error}", remove.display())))?;
+    let mut writer = TrailWriter::open(trail)?.durable();
+    list.lines().for_each(|path| writer.remove(path));
+    ingest::read_files(&mut writer, streams)?;
+    let snapshot = writer.publish()?;
+    writer.sweep(grace)?;
+    Ok(snapshot)
 }
 
 /// Says where trails lie days apart: of one event, their clocks differ; of several, a report of all shows little.
@@ -187,7 +237,7 @@ fn print_info(out: &mut impl Write, info: &Info) -> io::Result<()> {
         }
         None => writeln!(out, "  operations none")?,
     }
-    writeln!(out, "\n  {:<12} {:>14} {:>7} {:>12} {:>11}", "table", "rows", "files", "size", "bytes/row")?;
+    writeln!(out, "\n  {:<16} {:>14} {:>7} {:>12} {:>11}", "table", "rows", "files", "size", "bytes/row")?;
     for table in &info.tables {
         let each = match table.rows {
             0 => String::new(),
@@ -196,7 +246,7 @@ fn print_info(out: &mut impl Write, info: &Info) -> io::Result<()> {
         let size = bytes(table.bytes);
         writeln!(
             out,
-            "  {:<12} {:>14} {:>7} {size:>12} {each:>11}",
+            "  {:<16} {:>14} {:>7} {size:>12} {each:>11}",
             table.name,
             count(table.rows),
             table.files
@@ -205,7 +255,26 @@ fn print_info(out: &mut impl Write, info: &Info) -> io::Result<()> {
     print_rows(out, "recorded", &info.recording, |row| (text(row, "name"), text(row, "value")))?;
     print_rows(out, "not seen", &info.unseen, |row| {
         (format!("{} {}", text(row, "amount"), text(row, "kind")), text(row, "detail"))
+    })?;
+    print_rows(out, "pruned", &info.pruned, |row| {
+        let what = format!("{} {}", text(row, "n"), text(row, "record"));
+        (what, format!("{}, every {}, kept {}", span(row), width(row), text(row, "kept")))
     })
+}
+
+/// From when to when pruned records were, of a row of `pruned`.
+fn span(row: &Map<String, Value>) -> String {
+    let number = |name| row.get(name).and_then(Value::as_i64).unwrap_or(0);
+    let at = |ns: i64| {
+        humantime::format_rfc3339_seconds(std::time::UNIX_EPOCH + Duration::from_nanos(ns.unsigned_abs()))
+    };
+    format!("{} to {} of {}", at(number("ts")), at(number("ts") + number("dur")), text(row, "node"))
+}
+
+/// Width of the rollups' stretches of time, of a row of `pruned`.
+fn width(row: &Map<String, Value>) -> humantime::FormattedDuration {
+    let every = row.get("every_ns").and_then(Value::as_u64).unwrap_or(0);
+    humantime::format_duration(Duration::from_nanos(every))
 }
 
 fn print_rows(

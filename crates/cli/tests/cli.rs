@@ -140,7 +140,17 @@ fn holds_sample_but(trail: &Path, empty: &[&str]) {
 #[test]
 fn the_trail_of_format_version_1_is_read() {
     // Made once by `ingest` from `sample`; never made again, so that old trails stay readable.
-    let later = ["service_op", "stitch", "buffer_op", "network_transmit", "disk_op", "cpu_slice"];
+    let later = [
+        "service_op",
+        "stitch",
+        "buffer_op",
+        "network_transmit",
+        "disk_op",
+        "cpu_slice",
+        "kernel_seen",
+        "pruned",
+    ];
+    let later = [&later[..], &iotrail_format::schema::ROLLUPS].concat();
     holds_sample_but(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/v1.trail"), &later);
 }
 
@@ -394,6 +404,33 @@ fn no_space() {
         .output()
         .expect("unshare runs");
     refused(&output, &["cannot write", "No space left on device", "free some space"]);
+}
+
+#[test]
+fn rows_take_the_place_of_files_in_one_step() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let trail = sample_trail(folder.path(), "a.trail");
+    let list = folder.path().join("list");
+    let stream = format!("file_op={}", path(&folder.path().join("file_op.arrows")));
+    let gone = data_file(&trail, "file_op");
+    let name = gone.strip_prefix(&trail).expect("in the trail");
+    fs::write(&list, format!("{}\n", path(name))).expect("a list");
+    let words = ["trail", "replace", path(&trail), "--remove", path(&list), "--grace", "0s"];
+    // What another writer adds meanwhile stays.
+    let meanwhile = folder.path().join("none");
+    fs::write(&meanwhile, "").expect("a list");
+    works(&["trail", "replace", path(&trail), "--remove", path(&meanwhile), &stream]);
+    let snapshot = works(&[&words[..], &[&stream]].concat());
+    assert_eq!(snapshot, "4\n");
+    assert!(!gone.exists());
+    let rows = |trail: &Path| iotrail_trail::Snapshot::newest(trail).expect("a trail").rows("file_op");
+    assert_eq!(rows(&trail), 2 * ROWS as u64);
+    // The file is gone by now: refused, and nothing is left behind.
+    fails(&[&words[..], &[&stream]].concat(), &["another process changed the trail", "run it again"]);
+    assert_eq!(rows(&trail), 2 * ROWS as u64);
+    assert!(check(&trail, false).expect("a check").orphans.is_empty());
+    fails(&["trail", "replace", path(&trail), "--remove", "none"], &["cannot read none"]);
+    fails(&["trail", "prune", path(&trail), "--help"], &["iotrail's Python package"]);
 }
 
 #[test]

@@ -232,6 +232,7 @@ table! {
     file BigInt "" null "File; null none.";
     pos BigInt "bytes" null "Offset in the file; null none.";
     length BigInt "bytes" null "Bytes; null none.";
+    pruned BigInt "" null "1 if the request it was for was pruned, so that rollups count it; null not.";
 }
 
 table! {
@@ -264,6 +265,7 @@ table! {
     merged BigInt "" some "1 if it joined a request queued before, with which it was issued; else 0.";
     pid BigInt "" null "Process that queued it; null unknown.";
     flags BigInt "" null "Sum of 1 somebody waits for it, 2 a file system's own structures, 4 only on the medium (FUA), 8 cache emptied first, 16 read ahead; null unknown.";
+    pruned BigInt "" null "1 if the request it was for was pruned, so that rollups count it; null not.";
 }
 
 table! {
@@ -279,6 +281,116 @@ table! {
     pid BigInt "" null "Process id of the system; null unknown.";
     tid BigInt "" null "Thread id of the system; null unknown.";
     state Text "" null "What it went on to: runnable, sleep, disk, ended; null unknown or still on the CPU.";
+}
+
+table! {
+    /// Pruned demand.
+    DEMAND_ROLLUP, "demand_rollup", "What pruned requests used of resources, summed.", order ["ts"],
+    ts BigInt "ns" some "Start of the stretch of time of use, since the epoch.";
+    dur BigInt "ns" some "Its length.";
+    node Text "" some "Machine (one boot of it).";
+    component Text "" null "Part of the system; null unknown.";
+    client Text "" null "Who it is billed to; null unattributed.";
+    resource Text "" some "cpu, cache, network or disk.";
+    place Text "" null "Cache, receiver or disk; null CPU.";
+    name Text "" null "Kind of access, or operation of the disk; null others.";
+    n BigInt "" some "Slices of CPU time, accesses to a cache, messages, requests to a disk.";
+    time_ns BigInt "ns" some "Time on the CPU, service time of the disk.";
+    bytes BigInt "bytes" some "Bytes touched in a cache, sent, read from or written to a disk.";
+    hits BigInt "" some "Reads that the cache held.";
+}
+
+table! {
+    /// Pruned servings.
+    SERVED_ROLLUP, "served_rollup", "What components served of pruned requests, summed.", order ["ts"],
+    ts BigInt "ns" some "Start of the stretch of time of arrival, since the epoch.";
+    dur BigInt "ns" some "Its length.";
+    node Text "" some "Machine (one boot of it).";
+    component Text "" some "Part of the system.";
+    op Text "" some "What was asked for.";
+    client Text "" null "User on whose behalf; null as that of the request it is part of.";
+    n BigInt "" some "Servings.";
+    errors BigInt "" some "Those that failed.";
+    unfinished BigInt "" some "Those without a reply.";
+    time_ns BigInt "ns" some "Time until the replies.";
+    bytes BigInt "bytes" some "Bytes they were about.";
+}
+
+table! {
+    /// Pruned requests.
+    REQUEST_ROLLUP, "request_rollup", "Pruned requests, counted by how long they took.", order ["ts"],
+    ts BigInt "ns" some "Start of the stretch of time of arrival, since the epoch.";
+    dur BigInt "ns" some "Its length.";
+    node Text "" some "Machine they arrived at (one boot of it).";
+    component Text "" some "Part of the system they arrived at.";
+    op Text "" some "What was asked for.";
+    client Text "" null "User on whose behalf; null none.";
+    status BigInt "" null "0 success, else an error number; null unfinished.";
+    least BigInt "ns" null "Smallest time until the reply of the histogram's bucket; null without a reply.";
+    n BigInt "" some "Requests.";
+    time_ns BigInt "ns" some "Time until the replies.";
+    length BigInt "bytes" some "Bytes they were about.";
+    path_ns BigInt "ns" some "Time from the first point to the reply: what critical steps are a share of.";
+}
+
+table! {
+    /// Steps of pruned requests.
+    STEP_ROLLUP, "step_rollup", "Steps of pruned requests, counted by how long they took.", order ["ts"],
+    ts BigInt "ns" some "Start of the stretch of time in which the first of the requests arrived, since the epoch.";
+    dur BigInt "ns" some "Its length.";
+    workload BigInt "" some "The requests it was a step of, see table workload; 0 none is known.";
+    from_record Text "" some "Table of the point it starts from.";
+    from_component Text "" some "Part of the system; disk for disks.";
+    from_kind Text "" some "Kind, as the record says.";
+    from_op Text "" null "Operation; null caches.";
+    from_place Text "" null "Cache or disk; null services.";
+    from_moment BigInt "" some "0 start, 1 end, 2 instant, 3 issued.";
+    to_record Text "" some "Table of the point it leads to.";
+    to_component Text "" some "Part of the system; disk for disks.";
+    to_kind Text "" some "Kind, as the record says.";
+    to_op Text "" null "Operation; null caches.";
+    to_place Text "" null "Cache or disk; null services.";
+    to_moment BigInt "" some "0 start, 1 end, 2 instant, 3 issued.";
+    kind Text "" some "within, the stitch it follows (rpc, split, coalesce), or back.";
+    across BigInt "" some "1 if it leads to another machine; else 0.";
+    least BigInt "ns" null "Smallest time of the histogram's bucket; null unknown.";
+    n BigInt "" some "How often it was taken.";
+    time_ns BigInt "ns" null "That time together; null unknown.";
+    max_ns BigInt "ns" null "The largest, exact; null unknown.";
+    critical BigInt "" some "How often a reply waited for it last.";
+    critical_ns BigInt "ns" some "The time it took then.";
+}
+
+table! {
+    /// Whose steps were pruned.
+    WORKLOAD, "workload", "Kinds of requests that pruned steps belong to: several of one number shared work.", order ["ts"],
+    ts BigInt "ns" some "Start of the stretch of time in which they arrived, since the epoch.";
+    dur BigInt "ns" some "Its length.";
+    workload BigInt "" some "Number of all kinds that shared it: a hash of them.";
+    component Text "" some "Part of the system they arrived at.";
+    op Text "" some "What was asked for.";
+    client Text "" null "User on whose behalf; null none.";
+}
+
+table! {
+    /// What pruning keeps in mind of the kernel's records.
+    KERNEL_SEEN, "kernel_seen", "Threads and disks of which the kernel's records were pruned: of them what programs posted doesn't count.", order ["node"],
+    node Text "" some "Machine (one boot of it).";
+    thread BigInt "" null "Thread; null a disk.";
+    dev Text "" null "Disk; null a thread.";
+}
+
+table! {
+    /// What was pruned.
+    PRUNED, "pruned", "Records that were replaced by rollups.", order ["ts"],
+    ts BigInt "ns" some "Start of the first of them, since the epoch.";
+    dur BigInt "ns" some "Time until the last had ended.";
+    node Text "" some "Machine (one boot of it).";
+    record Text "" some "Their table.";
+    every_ns BigInt "ns" some "Width of the rollups' stretches of time.";
+    kept Text "" some "Rollups that were kept, and tables that were kept whole.";
+    pruned_ts BigInt "ns" some "When that was last done, since the epoch.";
+    n BigInt "" some "Records.";
 }
 
 /// All tables.
@@ -297,7 +409,18 @@ pub const TABLES: &[Table] = &[
     CLOCK,
     RECORDING,
     UNSEEN,
+    DEMAND_ROLLUP,
+    SERVED_ROLLUP,
+    REQUEST_ROLLUP,
+    STEP_ROLLUP,
+    WORKLOAD,
+    KERNEL_SEEN,
+    PRUNED,
 ];
+
+/// Tables in which `ts` is the start of a stretch of time and not of an operation.
+pub const ROLLUPS: [&str; 5] =
+    ["demand_rollup", "served_rollup", "request_rollup", "step_rollup", "workload"];
 
 /// The table of a name.
 #[must_use]

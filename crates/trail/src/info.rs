@@ -5,7 +5,7 @@ use std::path::Path;
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{Int32Type, Int64Type};
 use arrow_array::{Array as _, RecordBatch};
-use iotrail_format::schema::{RECORDING, Table, UNSEEN};
+use iotrail_format::schema::{PRUNED, RECORDING, ROLLUPS, Table, UNSEEN};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -43,6 +43,8 @@ pub struct Info {
     pub recording: Vec<Map<String, Value>>,
     /// Rows of table `unseen`: what it doesn't hold.
     pub unseen: Vec<Map<String, Value>>,
+    /// Rows of table `pruned`: what rollups stand for.
+    pub pruned: Vec<Map<String, Value>>,
 }
 
 /// A table in short.
@@ -62,13 +64,15 @@ impl Info {
     /// Looks at a trail.
     ///
     /// # Errors
-    /// Those of [`Snapshot::newest`]; [`Error::BadFile`], [`Error::MissingFile`] for tables `recording`
-    /// and `unseen`, the only ones whose rows it reads.
+    /// Those of [`Snapshot::newest`]; [`Error::BadFile`], [`Error::MissingFile`] for tables `recording`,
+    /// `unseen` and `pruned`, the only ones whose rows it reads.
     pub fn of(trail: &Path) -> Result<Self, Error> {
         let snapshot = Snapshot::newest(trail)?;
         let known = snapshot.all_tables();
-        let times =
-            known.iter().filter(|table| time_column(table).is_some_and(|at| table.columns[at].name == "ts"));
+        let times = known.iter().filter(|table| {
+            let timed = time_column(table).is_some_and(|at| table.columns[at].name == "ts");
+            timed && !ROLLUPS.contains(&table.name)
+        });
         let files: Vec<_> = times.flat_map(|table| snapshot.files(table.name)).collect();
         let later = snapshot.tables.keys().map(String::as_str);
         let later = later.filter(|name| !known.iter().any(|table| table.name == *name));
@@ -92,6 +96,7 @@ impl Info {
             tables: tables.collect(),
             recording: rows(trail, &snapshot, &RECORDING)?,
             unseen: rows(trail, &snapshot, &UNSEEN)?,
+            pruned: rows(trail, &snapshot, &PRUNED)?,
         })
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{Int32Type, Int64Type};
-use iotrail_format::schema::{FILE, PROCESS, Table};
+use iotrail_format::schema::{FILE, PROCESS, Table, WORKLOAD};
 
 use crate::columns::position;
 use crate::compact::merge_files;
@@ -101,7 +101,10 @@ fn refuse_repeated(inputs: &[PathBuf], snapshots: &[Snapshot]) -> Result<(), Err
             let why = format!("it and {} both hold {what}: it would count twice", inputs[other].display());
             Err(Error::Merge { path: input.clone(), why })
         };
-        let large = snapshot.tables.iter().filter(|(name, _)| *name != FILE.name).flat_map(|(_, t)| &t.files);
+        // Names of files, and of what requests are, may well be the same in two recordings.
+        let large =
+            snapshot.tables.iter().filter(|(name, _)| ![FILE.name, WORKLOAD.name].contains(&name.as_str()));
+        let large = large.flat_map(|(_, table)| &table.files);
         for file in large {
             if let Some(other) =
                 files.insert((file.crc32, file.bytes, file.rows), at).filter(|other| *other != at)

@@ -1,17 +1,19 @@
 //! The only writer of trails: files of rows, then a snapshot that lists them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
+use iotrail_format::ids::hash63;
 use iotrail_format::schema::{TABLES, Table};
 
 use crate::columns::{conform, first_out_of_order};
 use crate::error::{Error, IoContext as _};
 use crate::file::{DataFile, Finished, Layout};
+use crate::seal::awaited;
 use crate::snapshot::{DeadFile, Snapshot, TableFiles, now_ns};
 
 /// How long a reader may keep to a snapshot that is no longer the newest, unless a caller says otherwise.
@@ -140,8 +142,8 @@ impl TrailWriter {
         self.nodes.extend(nodes.iter().cloned());
     }
 
-    /// Takes a live file off the list at the next publish.
-    pub(crate) fn remove(&mut self, path: &str) {
+    /// Takes a live file off the list at the next publish, which is refused if it isn't live any more.
+    pub fn remove(&mut self, path: &str) {
         self.removed.insert(path.to_owned());
     }
 
@@ -232,22 +234,27 @@ impl TrailWriter {
         }
     }
 
-    /// Deletes files that have been dead for `grace`, and snapshots that have been superseded as long.
+    /// Deletes files that have been dead for `grace`, and snapshots that have been superseded as long; during a
+    /// recording not those by which its recovery would tell what was published.
     /// Returns how many data files it deleted.
     ///
     /// # Errors
     /// [`Error::Io`]; what is left is tried again next time.
     pub fn sweep(&mut self, grace: Duration) -> Result<usize, Error> {
         self.newest = Snapshot::newest(&self.path)?;
-        if self.path.join("session.json").exists() {
-            // Recovery after a crash looks here for what was published: see `seal::recover`.
-            return Ok(0);
-        }
+        // Recovery after a crash looks here for what was published: see `seal::recover`.
+        let awaited = if self.path.join("session.json").exists() {
+            let Some(awaited) = awaited(&self.path) else { return Ok(0) };
+            awaited
+        } else {
+            HashSet::new()
+        };
         // A snapshot goes before the files that only it lists.
         self.drop_old_snapshots(grace);
         let limit = now_ns().saturating_sub(i64::try_from(grace.as_nanos()).unwrap_or(i64::MAX));
         let mut deleted = 0;
-        for dead in self.newest.dead.iter().filter(|dead| dead.since <= limit) {
+        let over = |dead: &&DeadFile| dead.since <= limit && !awaited.contains(&hash63(dead.path.as_bytes()));
+        for dead in self.newest.dead.iter().filter(over) {
             let path = self.path.join(&dead.path);
             match fs::remove_file(&path) {
                 Ok(()) => deleted += 1,

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, DictionaryArray, Int64Array, RecordBatch, StringArray};
-use iotrail_format::ids::{FileId, ThreadId};
+use iotrail_format::ids::{FileId, ThreadId, hash63};
 use iotrail_format::schema::{FILE, FILE_OP, PROCESS, SYNC_OP};
+use iotrail_trail::seal::session::SessionFile;
 use iotrail_trail::{
     Error, Ingest, Order, ROW_GROUP_ROWS, Snapshot, TrailReader, TrailWriter, check, compact, merge, sort,
 };
@@ -252,6 +253,52 @@ fn nothing_is_deleted_under_an_unfinished_recording() {
     assert_eq!(Snapshot::newest(&path).expect("a trail").dead.len(), 2);
     fs::remove_file(path.join("session.json")).expect("a session");
     assert_eq!(compact(&path, NOW).expect("compaction").deleted, 2);
+}
+
+#[test]
+fn a_recording_keeps_only_the_files_that_its_journals_name() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let path = trail(folder.path(), "a.trail", &[vec![plain(1, 1)], vec![plain(1, 2)], vec![plain(1, 3)]]);
+    let files: Vec<String> =
+        Snapshot::newest(&path).expect("a trail").all_files().map(|f| f.path.clone()).collect();
+    let session_dir = folder.path().join("session");
+    fs::create_dir(&session_dir).expect("a directory");
+    let named = |file: &str| {
+        // crates/trail/src/seal/journal.rs: magic, version, sequence, publishes, committed, file
+        let words = [u64::from_le_bytes(*b"IOTRJNL1"), 1, 7, 2, 9, hash63(file.as_bytes()) as u64];
+        let mut header: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        header.resize(4096, 0);
+        fs::write(session_dir.join("journal-0"), header).expect("a journal");
+    };
+    named(&files[1]);
+    let session = SessionFile {
+        session_dir: session_dir.clone(),
+        pid: 1,
+        start: 0,
+        boot_id: String::new(),
+        node: "n".into(),
+        publishes: 0,
+        file: 0,
+    };
+    session.write(&path).expect("a session");
+    assert_eq!(compact(&path, NOW).expect("compaction").deleted, 2);
+    assert!(path.join(&files[1]).exists());
+    // The journal's next turn names another file.
+    named("data/file_op/another.parquet");
+    assert_eq!(compact(&path, NOW).expect("compaction").deleted, 1);
+    assert_eq!(read(&path, Order::Thread).len(), 3);
+    // What can't be read may name any.
+    append_and_compact(&path);
+    fs::write(session_dir.join("journal-1"), "short").expect("a journal");
+    assert_eq!(compact(&path, NOW).expect("compaction").deleted, 0);
+}
+
+/// Makes dead files that are kept for readers.
+fn append_and_compact(path: &Path) {
+    let mut writer = TrailWriter::open(path).expect("a trail");
+    append(&mut writer, &[plain(1, 4)]);
+    writer.publish().expect("a snapshot");
+    compact(path, Duration::from_secs(60)).expect("compaction");
 }
 
 #[test]

@@ -361,6 +361,15 @@ impl Left {
         Ok(Self::parse(&bytes))
     }
 
+    /// The hash of the path of a data file of its rows, 0 if there is none, without reading the rest.
+    pub fn file_of(path: &Path) -> io::Result<i64> {
+        let mut header = [0; UNITS * 8];
+        io::Read::read_exact(&mut std::fs::File::open(path)?, &mut header)?;
+        let word = |at: usize| u64::from_le_bytes(header[at * 8..][..8].try_into().unwrap_or_default());
+        let ours = word(AT_MAGIC) == MAGIC && word(AT_VERSION) == VERSION;
+        Ok(if ours { word(AT_FILE) as i64 } else { 0 })
+    }
+
     /// The journal in `bytes`; a count beyond them is cut to what is there.
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Option<Self> {

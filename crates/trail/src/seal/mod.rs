@@ -39,7 +39,7 @@ use std::time::{Duration, Instant};
 use iotrail_format::ids::hash63;
 
 use self::drain::{Drain, Output, Stopped, Turn};
-use self::journal::{Carry, Journal};
+use self::journal::{Carry, JOURNAL_PREFIX, Journal, Left};
 use self::rows::{Rows, Totals};
 use self::session::{Budget, Session, SessionFile};
 use crate::error::{Error, IoContext as _};
@@ -337,6 +337,20 @@ fn sleep(wake: &AtomicU32, seen: u32, pause: Duration, stop: &AtomicBool) -> boo
         libc::syscall(libc::SYS_futex, wake.as_ptr(), libc::FUTEX_WAIT, seen, &raw const timeout);
     }
     wake.load(Ordering::Acquire) != seen
+}
+
+/// Hashes of the paths by which a recovery of a trail's recording will tell what was published; none if that can't
+/// be told.
+pub(crate) fn awaited(trail: &Path) -> Option<HashSet<i64>> {
+    let session = SessionFile::read(trail).ok()??;
+    let mut hashes = HashSet::from([session.file]);
+    for entry in std::fs::read_dir(&session.session_dir).ok()? {
+        let entry = entry.ok()?;
+        if entry.file_name().as_encoded_bytes().starts_with(JOURNAL_PREFIX.as_bytes()) {
+            hashes.insert(Left::file_of(&entry.path()).ok()?);
+        }
+    }
+    Some(hashes)
 }
 
 /// Whether snapshot `first` of a trail or a later one lists, or once listed, a file whose path hashes to

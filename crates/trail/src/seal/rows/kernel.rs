@@ -7,7 +7,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use arrow_array::ArrayRef;
+use arrow_array::{ArrayRef, new_null_array};
+use arrow_schema::DataType;
 use iotrail_format::ids::{ProcessId, ThreadId};
 use iotrail_format::schema::{CPU_SLICE, DISK_OP};
 use iotrail_format::segment::{NONE, OP_DISK};
@@ -239,6 +240,7 @@ impl Rows {
             ints(rows.iter().map(|row| i64::from(slot(row).kind() & MERGED != 0)).collect()),
             ints(rows.iter().map(|row| i64::from(slot(row).object() as u32)).collect()),
             ints(rows.iter().map(|row| slot(row).aux()).collect()),
+            new_null_array(&DataType::Int64, count),
         ];
         sink(&DISK_OP, together(&DISK_OP, columns)?)
     }
