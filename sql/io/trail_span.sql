@@ -2,7 +2,8 @@
 -- From the lives of its processes and threads, and the calls and requests in case those are missing.
 --
 -- @materialize
--- @requires file_op, sync_op, service_op, buffer_op, network_transmit, disk_op, cpu_slice, process, thread, clock
+-- @requires file_op, sync_op, service_op, buffer_op, network_transmit, disk_op, cpu_slice, process, thread, clock,
+--     pruned
 -- @column start_ts BIGINT ns: first moment; null in an empty trail
 -- @column end_ts BIGINT ns: last moment; null in an empty trail
 WITH edge AS (
@@ -19,6 +20,8 @@ WITH edge AS (
     SELECT MIN(ts), MAX(ts + COALESCE(dur, 0)) FROM disk_op
     UNION ALL
     SELECT MIN(ts), MAX(ts + COALESCE(dur, 0)) FROM cpu_slice
+    UNION ALL
+    SELECT MIN(ts), MAX(ts + dur) FROM pruned WHERE record <> 'stitch'
     UNION ALL
     SELECT MIN(start_ts), MAX(COALESCE(end_ts, start_ts)) FROM process
     UNION ALL

@@ -1,23 +1,23 @@
--- Accesses to buffer caches, one row each: hits and misses of every cache of every component.
+-- Accesses to buffer caches, one row each, or one for many that were pruned: hits and misses of every cache of every component.
 -- `iotrail sql X.trail cache_access --by component,cache --every 1s` is a cache's counters.
 --
--- @requires buffer_op
+-- @requires buffer_op, demand_rollup
 -- @order ts
 -- @dimension node, component, cache
 -- @measure n = sum(n); hits = sum(hits); misses = sum(misses);
 --     hit_share = CAST(sum(hits) AS DOUBLE) / NULLIF(sum(hits) + sum(misses), 0); writes = sum(writes);
 --     read_aheads = sum(read_aheads); flushes = sum(flushes); evictions = sum(evictions); bytes = sum(bytes)
--- @column ts BIGINT ns: when, on the clock of its node
+-- @column ts BIGINT ns: when, on the clock of its node; of what was pruned the start of the stretch it was in
 -- @column node VARCHAR: machine
 -- @column component VARCHAR: part of the system
 -- @column cache VARCHAR: which of its caches
--- @column n BIGINT ops: accesses: 1
--- @column hits BIGINT ops: 1 if a read that the cache held
--- @column misses BIGINT ops: 1 if a read that it didn't hold
--- @column writes BIGINT ops: 1 if a write
--- @column read_aheads BIGINT ops: 1 if read ahead
--- @column flushes BIGINT ops: 1 if written back
--- @column evictions BIGINT ops: 1 if evicted
+-- @column n BIGINT ops: accesses
+-- @column hits BIGINT ops: reads that the cache held
+-- @column misses BIGINT ops: reads that it didn't hold
+-- @column writes BIGINT ops: writes
+-- @column read_aheads BIGINT ops: those read ahead
+-- @column flushes BIGINT ops: those written back
+-- @column evictions BIGINT ops: evictions
 -- @column bytes BIGINT bytes: bytes accessed
 SELECT
     ts,
@@ -33,3 +33,20 @@ SELECT
     CAST(CASE WHEN kind = 'evict' THEN 1 ELSE 0 END AS BIGINT) AS evictions,
     COALESCE(length, 0) AS bytes
 FROM buffer_op
+WHERE pruned IS NULL
+UNION ALL
+SELECT
+    ts,
+    node,
+    component,
+    place,
+    n,
+    CASE WHEN name = 'read_hit' THEN n ELSE 0 END,
+    CASE WHEN name = 'read_miss' THEN n ELSE 0 END,
+    CASE WHEN name = 'write' THEN n ELSE 0 END,
+    CASE WHEN name = 'read_ahead' THEN n ELSE 0 END,
+    CASE WHEN name = 'flush' THEN n ELSE 0 END,
+    CASE WHEN name = 'evict' THEN n ELSE 0 END,
+    bytes
+FROM demand_rollup
+WHERE resource = 'cache'

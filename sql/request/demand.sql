@@ -3,11 +3,11 @@
 -- exactly. Work put off, like write-back, is billed to who asked for it, and what was made of several requests is
 -- billed to them by weight.
 --
--- @requires resource_use, share
+-- @requires resource_use, share, demand_rollup
 -- @order client, resource
 -- @dimension client, resource, node, component
 -- @measure n = sum(n); time_ns = sum(time_ns); bytes = sum(bytes); hits = sum(hits)
--- @column ts BIGINT ns: start of the use, on the clock of its node
+-- @column ts BIGINT ns: start of the use, on the clock of its node; of what was pruned that of the stretch it was in
 -- @column node VARCHAR: machine
 -- @column component VARCHAR: part of the system; null unknown
 -- @column client VARCHAR: who it is billed to; null unattributed: no breadcrumb, or a request for no client
@@ -19,6 +19,8 @@
 -- @column time_ns BIGINT ns: time on the CPU, service time of the disk
 -- @column bytes BIGINT bytes: bytes touched in a cache, sent, read from or written to a disk
 -- @column hits BIGINT ops: reads that the cache held
+-- @column place VARCHAR: cache, receiver or disk; null CPU
+-- @column name VARCHAR: kind of access, or operation of the disk; null others
 WITH owed AS (
     SELECT
         u.*,
@@ -44,5 +46,10 @@ SELECT
     (time_ns >> 30) * (hi - lo) + (((time_ns % 1073741824) * hi) >> 30) - (((time_ns % 1073741824) * lo) >> 30)
     AS time_ns,
     (bytes >> 30) * (hi - lo) + (((bytes % 1073741824) * hi) >> 30) - (((bytes % 1073741824) * lo) >> 30) AS bytes,
-    ((hits * hi) >> 30) - ((hits * lo) >> 30) AS hits
+    ((hits * hi) >> 30) - ((hits * lo) >> 30) AS hits,
+    place,
+    name
 FROM owed
+UNION ALL
+SELECT ts, node, component, client, NULL, NULL, resource, n, time_ns, bytes, hits, place, name
+FROM demand_rollup

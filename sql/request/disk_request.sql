@@ -1,7 +1,7 @@
 -- Requests to disks, one row each: how many, how long they were queued and served.
 -- Where kernel and program both posted a disk's I/O, the kernel's rows count.
 --
--- @requires disk_op
+-- @requires disk_op, kernel_seen
 -- @order ts
 -- @dimension node, dev, op
 -- @measure n = sum(n); queued_ns = sum(queued_ns); service_ns = sum(service_ns); bytes = sum(bytes)
@@ -15,10 +15,15 @@
 -- @column queued_ns BIGINT ns: time until the disk got it; 0 unknown
 -- @column service_ns BIGINT ns: time from then until it was completed; 0 if it never was, or was merged into another
 -- @column bytes BIGINT bytes: bytes read or written
+-- @column pruned BIGINT: 1 if rollups count it already; null not
 WITH kernel_disk AS (
-    SELECT DISTINCT node, dev
+    SELECT node, dev
     FROM disk_op
     WHERE kind = 'kernel'
+    UNION
+    SELECT node, dev
+    FROM kernel_seen
+    WHERE dev IS NOT NULL
 )
 
 SELECT
@@ -34,7 +39,8 @@ SELECT
         WHEN d.merged <> 0 OR d.dur IS NULL THEN 0
         ELSE GREATEST(d.ts + d.dur - COALESCE(d.issued, d.ts), 0)
     END AS service_ns,
-    COALESCE(d.length, 0) AS bytes
+    COALESCE(d.length, 0) AS bytes,
+    d.pruned
 FROM disk_op AS d
 LEFT JOIN kernel_disk AS k ON k.node = d.node AND k.dev = d.dev
 WHERE k.dev IS NULL OR d.kind = 'kernel'

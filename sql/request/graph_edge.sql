@@ -1,7 +1,7 @@
 -- The latency graph of all requests: one row a kind of step, how often it was taken and how long it took.
 -- A percentile is the lower bound of the histogram's bucket that holds it: at most 1/32 too low.
 --
--- @requires edge, point_kind
+-- @requires edge, point_kind, pruned_step
 -- @order n DESC
 -- @dimension from_component, to_component, kind, across
 -- @measure n = sum(n); time_ns = sum(time_ns)
@@ -22,38 +22,22 @@
 -- @column p50_ns BIGINT ns: its median; null unknown
 -- @column p99_ns BIGINT ns: its 99th percentile; null unknown
 -- @column max_ns BIGINT ns: its largest, exact; null unknown
-WITH placed AS (
+WITH histogram AS (
     SELECT
         from_kind,
         to_kind,
         kind,
         across,
-        latency,
-        -- log2 may round up just below a power of two: >> tells
-        CAST(FLOOR(LOG2(GREATEST(latency, 1))) AS INTEGER)
-        - CASE
-            WHEN GREATEST(latency, 1) >> CAST(FLOOR(LOG2(GREATEST(latency, 1))) AS INTEGER) = 0 THEN 1 ELSE 0
-        END AS octave
-    FROM edge
-),
-
-histogram AS (
-    SELECT
-        from_kind,
-        to_kind,
-        kind,
-        across,
-        -- the bucket's lower bound (crates/format/src/hist.rs): the 5 bits below the highest one stay; a step of
-        -- less than no time, of records that contradict each other, counts as 0
-        CASE
-            WHEN latency < 64 THEN GREATEST(latency, 0)
-            ELSE latency - latency % CAST(POWER(2, octave - 5) AS BIGINT)
-        END AS least,
+        least,
         COUNT(*) AS n,
         SUM(latency) AS time_ns,
         MAX(latency) AS max_ns
-    FROM placed
-    GROUP BY ALL
+    FROM edge
+    GROUP BY from_kind, to_kind, kind, across, least
+    UNION ALL
+    SELECT from_kind, to_kind, kind, across, least, n, time_ns, max_ns
+    FROM pruned_step
+    WHERE n > 0
 ),
 
 running AS (

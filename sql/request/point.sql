@@ -30,7 +30,7 @@ access AS (
     INNER JOIN point_kind AS k
         ON k.record = 'buffer_op' AND k.moment_number = 0
         AND k.component = b.component AND k.kind = b.kind AND k.place = b.cache
-    WHERE b.crumb <> 0
+    WHERE b.crumb <> 0 AND b.pruned IS NULL
 ),
 
 disk AS (
@@ -39,7 +39,7 @@ disk AS (
     INNER JOIN point_kind AS k
         ON k.record = 'disk_op' AND k.moment_number = 0
         AND k.kind = d.kind AND k.op = d.op AND k.place = d.dev
-    WHERE d.crumb <> 0
+    WHERE d.crumb <> 0 AND d.pruned IS NULL
 ),
 
 -- place: at one moment a serving begins first and ends last; of the others what ends comes before what begins;

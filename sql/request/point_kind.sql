@@ -2,7 +2,7 @@
 -- Messages and CPU time are no points: what they take is between the points around them.
 --
 -- @materialize
--- @requires service_op, buffer_op, disk_op
+-- @requires service_op, buffer_op, disk_op, step_rollup
 -- @order point_kind
 -- @dimension component, name, moment
 -- @measure n = count(*)
@@ -23,11 +23,17 @@ WITH seen AS (
     UNION ALL
     SELECT DISTINCT 'buffer_op', component, kind, CAST(NULL AS VARCHAR), cache
     FROM buffer_op
-    WHERE crumb <> 0
+    WHERE crumb <> 0 AND pruned IS NULL
     UNION ALL
     SELECT DISTINCT 'disk_op', 'disk', kind, op, dev
     FROM disk_op
-    WHERE crumb <> 0
+    WHERE crumb <> 0 AND pruned IS NULL
+    UNION ALL
+    SELECT DISTINCT from_record, from_component, from_kind, from_op, from_place
+    FROM step_rollup
+    UNION ALL
+    SELECT DISTINCT to_record, to_component, to_kind, to_op, to_place
+    FROM step_rollup
 ),
 
 numbered AS (
@@ -36,7 +42,7 @@ numbered AS (
         ROW_NUMBER() OVER (
             ORDER BY record NULLS LAST, component NULLS LAST, kind NULLS LAST, op NULLS LAST, place NULLS LAST
         ) AS i
-    FROM seen
+    FROM (SELECT DISTINCT * FROM seen) AS kind
 )
 
 SELECT

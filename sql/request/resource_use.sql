@@ -2,7 +2,7 @@
 -- Where kernel and program both posted the CPU time of a thread, the kernel's rows count: they leave out what the
 -- thread waited, and are cut where the program changed tasks. So do they where both posted a disk's I/O.
 --
--- @requires cpu_slice, buffer_op, network_transmit, disk_request, crumb_component
+-- @requires cpu_slice, buffer_op, network_transmit, disk_request, crumb_component, kernel_seen
 -- @dimension resource, node, component
 -- @measure n = sum(n); time_ns = sum(time_ns); bytes = sum(bytes); hits = sum(hits)
 -- @column ts BIGINT ns: start, on the clock of its node
@@ -15,21 +15,36 @@
 --     request; else 0
 -- @column bytes BIGINT bytes: bytes touched in a cache, sent, read from or written to a disk; else 0
 -- @column hits BIGINT ops: reads that the cache held
+-- @column place VARCHAR: cache, receiver or disk; null CPU
+-- @column name VARCHAR: kind of access, or operation of the disk; null others
 WITH kernel_thread AS (
-    SELECT DISTINCT node, thread
+    SELECT node, thread
     FROM cpu_slice
     WHERE kind = 'kernel'
+    UNION
+    SELECT node, thread
+    FROM kernel_seen
+    WHERE thread IS NOT NULL
 ),
 
 -- CPUs and disks belong to no component: it is that of the breadcrumb
 used AS (
-    SELECT c.ts, c.node, c.crumb, 'cpu' AS resource, COALESCE(c.dur, 0) AS time_ns, CAST(0 AS BIGINT) AS bytes
+    SELECT
+        c.ts,
+        c.node,
+        c.crumb,
+        'cpu' AS resource,
+        COALESCE(c.dur, 0) AS time_ns,
+        CAST(0 AS BIGINT) AS bytes,
+        CAST(NULL AS VARCHAR) AS place,
+        CAST(NULL AS VARCHAR) AS name
     FROM cpu_slice AS c
     LEFT JOIN kernel_thread AS k ON k.node = c.node AND k.thread = c.thread
     WHERE k.thread IS NULL OR c.kind = 'kernel'
     UNION ALL
-    SELECT ts, node, crumb, 'disk', service_ns, bytes
+    SELECT ts, node, crumb, 'disk', service_ns, bytes, dev, op
     FROM disk_request
+    WHERE pruned IS NULL
 )
 
 SELECT
@@ -41,7 +56,9 @@ SELECT
     CAST(1 AS BIGINT) AS n,
     u.time_ns,
     u.bytes,
-    CAST(0 AS BIGINT) AS hits
+    CAST(0 AS BIGINT) AS hits,
+    u.place,
+    u.name
 FROM used AS u
 LEFT JOIN crumb_component AS c ON c.node = u.node AND c.crumb = u.crumb
 UNION ALL
@@ -54,8 +71,11 @@ SELECT
     1,
     0,
     COALESCE(length, 0),
-    CASE WHEN kind = 'read_hit' THEN 1 ELSE 0 END
+    CASE WHEN kind = 'read_hit' THEN 1 ELSE 0 END,
+    cache,
+    kind
 FROM buffer_op
+WHERE pruned IS NULL
 UNION ALL
-SELECT ts, node, crumb, sender, 'network', 1, 0, length, 0
+SELECT ts, node, crumb, sender, 'network', 1, 0, length, 0, receiver, NULL
 FROM network_transmit

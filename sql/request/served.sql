@@ -1,19 +1,19 @@
--- What components served, one row a serving: how many a second, how long they took, how many failed.
+-- What components served, one row a serving, or one for many that were pruned: how many a second, how long they took, how many failed.
 -- `iotrail sql X.trail served --by component,op --every 1s` is a server's counters.
 --
--- @requires service_op
+-- @requires service_op, served_rollup
 -- @order ts
 -- @dimension node, component, op, client
 -- @measure n = sum(n); errors = sum(errors); unfinished = sum(unfinished); time_ns = sum(time_ns);
 --     mean_ns = sum(time_ns) / NULLIF(sum(n) - sum(unfinished), 0); bytes = sum(bytes)
--- @column ts BIGINT ns: arrival, on the clock of its node
+-- @column ts BIGINT ns: arrival, on the clock of its node; of what was pruned the start of the stretch it was in
 -- @column node VARCHAR: machine
 -- @column component VARCHAR: part of the system
 -- @column op VARCHAR: what was asked for
 -- @column client VARCHAR: user on whose behalf; null as that of the request it is part of
--- @column n BIGINT ops: servings: 1
--- @column errors BIGINT ops: 1 if it failed
--- @column unfinished BIGINT ops: 1 if there was no reply
+-- @column n BIGINT ops: servings
+-- @column errors BIGINT ops: those that failed
+-- @column unfinished BIGINT ops: those without a reply
 -- @column time_ns BIGINT ns: time until the reply; 0 without one
 -- @column bytes BIGINT bytes: bytes it was about
 SELECT
@@ -29,3 +29,6 @@ SELECT
     COALESCE(length, 0) AS bytes
 FROM service_op
 WHERE kind = 'server'
+UNION ALL
+SELECT ts, node, component, op, client, n, errors, unfinished, time_ns, bytes
+FROM served_rollup
