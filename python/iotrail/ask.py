@@ -17,6 +17,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from iotrail import modules as sql_modules
+from iotrail import pruned
 from iotrail import schema as trail_schema
 from iotrail.errors import IotrailError, ParameterError, QueryError, UsageError
 from iotrail.modules import Column, Module
@@ -85,12 +86,12 @@ def _guess(text: str) -> object:
     return text
 
 
-def nanoseconds(text: str) -> int:
-    """A time like 10ms, 1s or 5min."""
+def nanoseconds(text: str, option: str = "--every") -> int:
+    """A time like 10ms, 1s or 5min; `option` is named if it is none."""
     found = _EVERY.fullmatch(text.strip())
     ns = round(float(found[1]) * NANOSECONDS[found[2]]) if found else 0
     if ns <= 0:
-        raise UsageError(f"--every: expected a time, found {text!r}", "10ms, 1s, 5min")
+        raise UsageError(f"{option}: expected a time, found {text!r}", "10ms, 1s, 5min")
     return ns
 
 
@@ -116,6 +117,7 @@ def module_query(
     selected = []
     if every:
         ns = nanoseconds(every)
+        pruned.expect_width(trail, name, ns)
         if module.column("ts") is None:
             timed = ", ".join(m.name for m in trail.modules.values() if m.column("ts") and m.measures)
             raise UsageError(f"--every: module {name} has no column ts", f"these have: {timed}")
@@ -170,6 +172,7 @@ def run(
         own = parameters(trail, param, query)
         statements = split(trail, query)
     for statement in statements:
+        pruned.warn(trail, statement)
         show(trail, statement, own, limit, format)
 
 

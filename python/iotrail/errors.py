@@ -30,6 +30,10 @@ class TrailError(IotrailError):
     """A trail can't be opened: not there, not a trail, of a newer version."""
 
 
+class PrunedError(TrailError):
+    """A question needs records that were pruned."""
+
+
 class DamagedTrailError(TrailError):
     """A trail was opened, but part of it is missing or can't be read."""
 

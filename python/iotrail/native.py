@@ -14,14 +14,14 @@ from iotrail.errors import IotrailError, NativeError
 VERBS = {
     "record": "Run a program and record its I/O as a trail (--summary prints where the time went).",
     "replay": "Do what a trail recorded on other storage, and record that.",
-    "trail": "Look at trails, check, compact and merge them.",
+    "trail": "Look at trails, check, compact, merge and prune them.",
     "types": "Switch the record types of a running program on and off.",
     "ingest": "Make a trail from Arrow streams.",
     "schema": "Print the tables of a trail and the calls iotrail knows, as JSON.",
 }
 
 # Options of `record` that take the next word as their value.
-_WITH_VALUE = ("-o", "--output", "--memory", "--node", "--kernel-via", "--announce")
+_WITH_VALUE = ("-o", "--output", "--memory", "--node", "--kernel-via", "--announce", "--prune", "--python")
 
 _PACKAGED = Path(__file__).parent / "_native" / "iotrail-native"
 
@@ -90,9 +90,19 @@ def said(errors: BinaryIO) -> tuple[str, str | None]:
 
 def run(arguments: list[str]) -> NoReturn:
     """Run a native verb and end the process: exec the binary, or print after `record --summary` and `replay`."""
+    if arguments[:2] == ["trail", "prune"]:
+        # a recorder that ends doesn't wait for it: it leaves nothing behind then
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        from iotrail.requests import prune_verb
+
+        prune_verb.app(arguments[2:], prog_name="iotrail trail prune")
+        sys.exit(0)
     path = binary()
     check_version(path)
-    if wants_summary(arguments):
+    if has_option(arguments, "--prune"):
+        # the recorder runs `trail prune` as a child
+        arguments = [arguments[0], "--python", sys.executable, *arguments[1:]]
+    if has_option(arguments, "--summary"):
         _record_and_summarise(path, arguments)
     if arguments[0] == "replay":
         _replay_and_judge(path, arguments)
@@ -152,8 +162,8 @@ def _wait_for(path: Path, argv: list[str]) -> int:
     return 128 - status if status < 0 else status
 
 
-def wants_summary(arguments: list[str]) -> bool:
-    """Whether these are arguments of `record` with its own --summary: what follows `--` or the first word
+def has_option(arguments: list[str], option: str) -> bool:
+    """Whether these are arguments of `record` with this option of its own: what follows `--` or the first word
     that is neither an option nor the value of one belongs to the recorded program."""
     if arguments[0] != "record":
         return False
@@ -161,7 +171,7 @@ def wants_summary(arguments: list[str]) -> bool:
     for word in words:
         if word == "--" or not word.startswith("-"):
             return False
-        if word == "--summary":
+        if word == option or word.startswith(f"{option}="):
             return True
         if word in _WITH_VALUE:
             next(words, None)

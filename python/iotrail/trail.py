@@ -47,6 +47,10 @@ class DataFile:
     path: Path
     rows: int
     bytes: int
+    # Its path in the trail, as the snapshot says it.
+    name: str
+    # Latest `ts` or `start_ts`; None of tables without.
+    max_ts: int | None
 
 
 class Trail:
@@ -82,6 +86,10 @@ class Trail:
     def rows(self) -> Mapping[str, int]:
         """Rows of each table, as the snapshot says."""
         return {name: sum(file.rows for file in files) for name, files in self._files.items()}
+
+    def files(self, table: str) -> list[DataFile]:
+        """The files of a table."""
+        return self._files.get(table, [])
 
     def connect(self) -> duckdb.DuckDBPyConnection:
         """A connection of its own with all tables and modules as commented views."""
@@ -185,10 +193,19 @@ class Trail:
         # their columns have other types now
         self._made -= self.modules.keys()
 
-    def narrow(self, kept: str) -> None:
+    def narrow(self, kept: str, pruned: str = "false") -> None:
         """Leave of every table with breadcrumbs only the rows whose (node, crumb) is in the relation `kept`, for
-        the queries that follow: modules then say of a few requests what they say of all."""
+        the queries that follow: modules then say of a few requests what they say of all. Of pruned requests those
+        are left of which `pruned` is true, a condition on client, component, op and ts."""
         self._settled = True
+        if self.rows.get("pruned"):
+            self.let(
+                {
+                    "request_rollup": f"SELECT * FROM ({self.source('request_rollup')}) AS r WHERE {pruned}",
+                    "step_rollup": f"SELECT * FROM ({self.source('step_rollup')}) AS s WHERE workload IN "
+                    f"(SELECT workload FROM ({self.source('workload')}) AS w WHERE {pruned})",
+                }
+            )
         for table in self.tables.values():
             if {"node", "crumb"} <= {column.name for column in table.columns}:
                 rows = quoted(f"narrowed_{table.name}")
@@ -205,6 +222,14 @@ class Trail:
                 self._made.add(table.name)
         # what was computed from all rows is computed again
         self._made -= {name for name in self._made if name in self.modules and self.modules[name].materialize}
+
+    def let(self, relations: Mapping[str, str]) -> None:
+        """Let tables be the rows of these SELECTs, for the queries that follow."""
+        for name, select in relations.items():
+            with self.errors(select):
+                self.connection.execute(f"CREATE OR REPLACE VIEW {quoted(name)} AS {select}")
+            self._made.add(name)
+        self._made -= self.modules.keys()
 
     def errors(self, sql: str) -> "_Errors":
         """A context in which DuckDB's errors become iotrail's."""
@@ -270,17 +295,30 @@ class Trail:
                 for call in trail_schema.load().calls
             )
             return f"SELECT * FROM (VALUES {calls}) AS t(call, kind, meaning)"
-        files = self._files[table.name]
+        return self.scan(table.name, self._files[table.name], connection)
+
+    def scan(
+        self,
+        name: str,
+        files: Iterable[DataFile],
+        connection: duckdb.DuckDBPyConnection | None = None,
+        *,
+        filename: bool = False,
+    ) -> str:
+        """The SELECT that reads some files of a table; with `filename` it has a column that says of which."""
+        table, connection = self.tables[name], connection or self.connection
+        files = list(files)
         if not files:
             columns = [f"CAST(NULL AS {c.type}) AS {quoted(c.name)}" for c in table.columns]
+            columns += ["CAST(NULL AS VARCHAR) AS filename"] if filename else []
             return f"SELECT {', '.join(columns)} LIMIT 0"
         paths = ", ".join(_text(str(file.path.absolute())) for file in files)
         # by name: a file written by an older version may lack columns that another has
-        source = f"read_parquet([{paths}], union_by_name = true)"
+        source = f"read_parquet([{paths}], union_by_name = true{', filename = true' * filename})"
         describe = f"DESCRIBE SELECT * FROM {source}"
         with self.errors(describe):
             found = {row[0]: str(row[1]) for row in connection.execute(describe).fetchall()}
-        columns = []
+        columns = ["filename"] if filename else []
         for column in table.columns:
             if column.name not in found:
                 columns.append(f"CAST(NULL AS {column.type}) AS {quoted(column.name)}")
@@ -443,7 +481,9 @@ def _tables(path: Path, stored: Mapping[str, Any]) -> tuple[dict[str, Table], di
             added = tuple(column for column in described.columns if column.name not in known)
             described = Table(name, tables[name].meaning, tables[name].columns + added, described.order)
         tables[name] = described
-        files[name] = [DataFile(path / f["path"], f["rows"], f["bytes"]) for f in table["files"]]
+        files[name] = [
+            DataFile(path / f["path"], f["rows"], f["bytes"], f["path"], f["max_ts"]) for f in table["files"]
+        ]
     tables[CALL_TABLE.name] = CALL_TABLE
     return tables, files
 

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from iotrail import pruned
 from iotrail.diff import flow, flow_compare, gate
 from iotrail.diff.compare import signed
 from iotrail.diff.flow_compare import FlowComparison, FlowDifference, Kind
@@ -99,6 +100,8 @@ def run(
         trail.connection.execute("SET enable_progress_bar = false")
     spans = ((first, (since, until)), (second, against if any(against) else (since, until)))
     chosen = [find.choose(trail, client, op, component, *span) for trail, span in spans]
+    for (trail, _), left in zip(spans, chosen, strict=True):
+        pruned.expect_raw(trail, "request flows", left.where)
     result = compare_flows(
         first, second, *chosen, min_effect=smallest, false_discoveries=gate.percent(fdr, "--fdr")
     )

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from iotrail import pruned
 from iotrail.errors import IotrailError
 from iotrail.requests import arrivals_svg, arrivals_text, find, fit, queueing, walk
 from iotrail.requests.find import Chosen
@@ -112,6 +113,7 @@ def run(
         chosen = find.choose(trail, client, op, component, since, until)
     else:
         chosen = Chosen()
+    pruned.expect_raw(trail, "times between arrivals", chosen.where)
     points = collect(trail, chosen, (at,) if at else LEVELS)
     if not points:
         raise IotrailError(

@@ -6,7 +6,7 @@ give the module's own nulls and zeros.
 
 from collections.abc import Sequence
 
-from iotrail import ask
+from iotrail import ask, pruned
 from iotrail.errors import UsageError
 from iotrail.requests import find
 from iotrail.trail import Trail
@@ -22,7 +22,9 @@ def run(
     find.expect_requests(trail)
     if not by:
         raise UsageError("--by: expected one or more names", f"of {', '.join(_BY)}")
+    pruned.expect_kept(trail, "demand", "demand")
     start_ts, end_ts = find.times(trail, since, until)
+    pruned.expect_edges(trail, "demand_rollup", start_ts, end_ts)
     limits = ([] if start_ts is None else [f"ts >= {start_ts}"]) + (
         [] if end_ts is None else [f"ts < {end_ts}"]
     )

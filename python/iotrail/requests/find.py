@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from iotrail import pruned
 from iotrail.errors import IotrailError, TrailError, UnknownNameError, UsageError
 from iotrail.moments import moment
 from iotrail.requests.walk import Key, up
@@ -54,15 +55,20 @@ def choose(
     expect_requests(trail)
     for kind, value in (("client", client), ("op", op), ("component", component)):
         if value is not None:
-            rows = trail.rows_of(f"SELECT DISTINCT {kind} AS name FROM request WHERE {kind} IS NOT NULL")
+            rows = trail.rows_of(
+                f"SELECT DISTINCT {kind} AS name FROM request_count WHERE {kind} IS NOT NULL"
+            )
             known = sorted(row["name"] for row in rows)
             if value not in known:
+                pruned.expect_kept(trail, "graphs", "requests")
                 has = f"requests have {', '.join(known[:10])}" if known else f"no request has a {kind}"
                 raise unknown(kind, value, known, has)
     start_ts, end_ts = times(trail, since, until)
+    pruned.expect_edges(trail, "request_rollup", start_ts, end_ts)
     chosen = Chosen(client, op, component, start_ts, end_ts)
     # counted, not stopped at the first: DuckDB 2.0 was seen to wait for itself under a LIMIT over these joins
-    if not trail.rows_of(f"SELECT COUNT(*) AS n FROM request WHERE {chosen.where}")[0]["n"]:
+    if not trail.rows_of(f"SELECT COUNT(*) AS n FROM request_count WHERE {chosen.where}")[0]["n"]:
+        pruned.expect_kept(trail, "graphs", "requests")
         raise IotrailError("no request is of all of these", "leave out an option, or widen --from and --to")
     return chosen
 
@@ -81,7 +87,7 @@ def times(trail: Trail, since: str | None, until: str | None) -> tuple[int | Non
 
 def expect_requests(trail: Trail) -> None:
     """Refuse a trail in which nothing was posted about requests."""
-    if not trail.rows.get("service_op"):
+    if not any(trail.rows.get(table) for table in ("service_op", "pruned")):
         raise TrailError(
             f"{trail.path}: no requests in this trail: table service_op is empty",
             "requests are posted by the components that serve them: docs/requests.md says what they post",
@@ -115,6 +121,7 @@ def slowest(trail: Trail, chosen: Chosen, count: int) -> list[Key]:
         f"GROUP BY node, crumb ORDER BY MAX(dur) DESC, node, crumb LIMIT {count}"
     )
     if not rows:
+        pruned.expect_raw(trail, "paths", chosen.where)
         raise IotrailError("none of these requests has a reply", 'iotrail sql X.trail "FROM request"')
     return [(row["node"], row["crumb"]) for row in rows]
 
@@ -125,6 +132,8 @@ def _no_crumb(trail: Trail, crumb: int, node: str | None, nodes: list[str]) -> U
         return UnknownNameError("breadcrumb 0 stands for none", "--slowest 10 shows some requests")
     if nodes:
         return UnknownNameError(f"no breadcrumb {crumb}{where}", f"it is on {', '.join(nodes)}")
+    if trail.rows.get("pruned"):
+        return UnknownNameError(f"no breadcrumb {crumb}{where}", pruned.said(trail))
     near = trail.rows_of(
         "SELECT node, crumb FROM request ORDER BY abs(CAST(crumb AS HUGEINT) - $crumb), node LIMIT 3",
         {"crumb": crumb},

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from iotrail import pruned
 from iotrail.errors import IotrailError
 from iotrail.requests import critical, find, walk
 from iotrail.requests.dot import DotEdge, DotNode, write
@@ -71,13 +72,15 @@ class Graph:
 
 def collect(trail: Trail, chosen: Chosen) -> Graph:
     """The graph of these requests. Narrows the trail to them if they aren't all."""
+    pruned.expect_kept(trail, "graphs", "latency graphs")
     trail.number_nodes()
     counts = trail.rows_of(
-        f"SELECT COUNT(*) AS n, COUNT(*) FILTER (WHERE dur IS NULL) AS unfinished FROM request WHERE {chosen.where}"
+        "SELECT CAST(COALESCE(SUM(n), 0) AS BIGINT) AS n, CAST(COALESCE(SUM(unfinished), 0) AS BIGINT) AS unfinished "
+        f"FROM request_count WHERE {chosen.where}"
     )[0]
     if not chosen.all:
         walk.down(trail, f"SELECT node, crumb FROM request WHERE {chosen.where}")
-        walk.keep(trail)
+        walk.keep(trail, chosen.where)
     return _graph(trail, chosen.where, counts["n"], counts["unfinished"])
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from iotrail import pruned
 from iotrail.errors import UsageError
 from iotrail.requests import clocks, find, graph, path_text
 from iotrail.requests.path import Crumb, name, paths
@@ -61,7 +62,9 @@ def run(
             raise UsageError(f"--slowest: expected 1 or more, found {slowest}")
         if node is not None:
             raise UsageError("--node says which --crumb is meant")
-        roots = find.slowest(trail, find.choose(trail, client, op, component, since, until), slowest)
+        chosen = find.choose(trail, client, op, component, since, until)
+        roots = find.slowest(trail, chosen, slowest)
+        note = pruned.left_out(trail, chosen.where)
     shown = roots if as_json or slowest is not None else roots[:MOST_PATHS]
     found = paths(trail, shown)
     if dot is not None or svg is not None:

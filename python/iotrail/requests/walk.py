@@ -29,12 +29,17 @@ def down(trail: Trail, roots: str) -> int:
     `roots` is a SELECT of node and crumb. Columns: root_node, root_crumb, node, crumb, depth (0 the root). Returns
     how many rows it has.
     """
-    trail.prepare(f"{roots} stitch")
+    return down_from(trail, f"SELECT node AS root_node, crumb AS root_crumb, node, crumb FROM ({roots}) AS r")
+
+
+def down_from(trail: Trail, starts: str) -> int:
+    """As `down`, from any breadcrumbs, which `starts` gives with what stands for their root."""
+    trail.prepare(f"{starts} stitch")
     connection = trail.connection
-    with trail.errors(roots):
+    with trail.errors(starts):
         connection.execute(
-            "CREATE OR REPLACE TEMP TABLE frontier AS SELECT DISTINCT node AS root_node, crumb AS root_crumb, "
-            f"node, crumb, CAST(0 AS BIGINT) AS depth FROM ({roots}) AS r"
+            "CREATE OR REPLACE TEMP TABLE frontier AS SELECT DISTINCT root_node, root_crumb, "
+            f"node, crumb, CAST(0 AS BIGINT) AS depth FROM ({starts}) AS s"
         )
         connection.execute("CREATE OR REPLACE TEMP TABLE walk AS FROM frontier LIMIT 0")
         rows = 0
@@ -44,10 +49,10 @@ def down(trail: Trail, roots: str) -> int:
     return rows
 
 
-def keep(trail: Trail) -> None:
-    """Narrow the trail to the breadcrumbs of `walk`."""
+def keep(trail: Trail, pruned: str = "false") -> None:
+    """Narrow the trail to the breadcrumbs of `walk`, and to the pruned requests that `pruned` leaves."""
     trail.connection.execute("CREATE OR REPLACE TEMP TABLE walked AS SELECT DISTINCT node, crumb FROM walk")
-    trail.narrow("walked")
+    trail.narrow("walked", pruned)
 
 
 def up(trail: Trail, key: Key) -> tuple[list[Key], list[Key]]:
