@@ -7,6 +7,7 @@ mod failure;
 mod ingest;
 mod kernel;
 mod program;
+mod prune;
 mod record;
 mod replay;
 mod schema;

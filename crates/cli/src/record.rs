@@ -21,6 +21,7 @@ use iotrail_trail::{Snapshot, TrailWriter, compact};
 use crate::failure::Failure;
 use crate::kernel::{Kernel, Via};
 use crate::program;
+use crate::prune::{self, Outcome, Pruner, Rule};
 
 /// Name of the recorder's library, beside this binary.
 const LIBRARY: &str = "libiotrail_preload.so";
@@ -54,6 +55,12 @@ pub struct Args {
     /// Name of this machine in the trail [default: host name and boot]
     #[arg(long, value_name = "NODE", value_parser = node_name)]
     node: Option<String>,
+    /// Replace old records of requests by sums meanwhile, see `iotrail trail prune`
+    #[arg(long, value_name = "every=60s,keep=demand+graphs,older=10min", value_parser = prune::rule)]
+    prune: Option<Rule>,
+    /// The interpreter that has iotrail's package (for --prune)
+    #[arg(long, hide = true, value_name = "FILE")]
+    python: Option<PathBuf>,
     /// Write the trail's path to this file once it is whole (for the summary)
     #[arg(long, hide = true, value_name = "FILE")]
     announce: Option<PathBuf>,
@@ -84,7 +91,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         }
     };
     target.settle();
-    let Recording { mut child, sealer, kernel } = recording;
+    let Recording { mut child, sealer, kernel, pruner } = recording;
     let status = host
         .wait(&mut child)
         .map_err(|error| Failure::new(format!("cannot wait for {}: {error}", program.display())))?;
@@ -98,11 +105,13 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     if let Some(kernel) = kernel {
         kernel.finish();
     }
+    let pruned = pruner.map(Pruner::finish);
     let sealed = sealer.finish(&facts);
     if sealed.is_ok() {
         tidy(&target.path);
     }
     report(&target.path, sealed, took, &args);
+    report_pruned(pruned, &target.path);
     Ok(exit_code(status))
 }
 
@@ -224,6 +233,7 @@ struct Recording {
     child: Child,
     sealer: Sealer,
     kernel: Option<Kernel>,
+    pruner: Option<Pruner>,
 }
 
 fn start(
@@ -267,6 +277,18 @@ fn start(
             return Err(failure);
         }
     };
+    let start = |rule: &Rule| Pruner::start(rule.clone(), args.python.as_deref(), &target.path, host);
+    let pruner = match args.prune.as_ref().map(start).transpose() {
+        Ok(pruner) => pruner,
+        Err(failure) => {
+            drop(command);
+            if let Some(kernel) = kernel {
+                kernel.finish();
+            }
+            undo(Some(dir));
+            return Err(failure);
+        }
+    };
     let mut facts = facts(args);
     facts.extend(kernel.as_ref().map(|kernel| ("kernel_via".to_owned(), Some(kernel.via.to_owned()))));
     let sealer = Sealer::start(writer, session, budget, &facts).inspect_err(|_| undo(Some(dir.clone())))?;
@@ -274,11 +296,12 @@ fn start(
     // Its ends of the gate, without which the kernel's recorder would wait for a program that never came.
     drop(command);
     match spawned {
-        Ok(child) => Ok(Recording { child, sealer, kernel }),
+        Ok(child) => Ok(Recording { child, sealer, kernel, pruner }),
         Err(error) => {
             if let Some(kernel) = kernel {
                 kernel.finish();
             }
+            pruner.map(Pruner::finish);
             // Ends its threads; what they wrote goes.
             let _ = sealer.finish(&[]);
             undo(Some(dir));
@@ -348,6 +371,7 @@ const PASSED_ON: [i32; 6] =
     [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
 
 /// What the recorder changes of its own process, and gives back to the program.
+#[derive(Clone)]
 pub(crate) struct Host {
     mask: libc::sigset_t,
     awaited: libc::sigset_t,
@@ -516,6 +540,17 @@ fn report(path: &Path, sealed: Result<Sealed, iotrail_trail::Error>, took: Durat
         && let Err(error) = std::fs::write(file, path.as_os_str().as_encoded_bytes())
     {
         eprintln!("iotrail: warning: cannot write {}: {error}", file.display());
+    }
+}
+
+/// A line about what was pruned meanwhile, where that failed.
+fn report_pruned(pruned: Option<Outcome>, trail: &Path) {
+    if let Some(Outcome { runs, failed, why }) = pruned.filter(|outcome| outcome.failed != 0) {
+        eprintln!(
+            "iotrail: warning: --prune failed {failed} of {}, the last time: {why}",
+            count(runs, "time")
+        );
+        eprintln!("  hint: nothing is lost; iotrail trail prune {} does it now", trail.display());
     }
 }
 
