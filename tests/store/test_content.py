@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import Store
+from .cluster import Store
 from .programs.shared_records import RECORD, RECORDS, content
 
 PROGRAMS = Path(__file__).parent / "programs"

@@ -4,7 +4,7 @@ import os
 import re
 from pathlib import Path
 
-from .conftest import Store
+from .cluster import Store
 
 FILES = 24
 SMALL = ("--no-trace", "--head", "--cache=256K", "--node", "--cache=128K", "--node", "--size=64M")

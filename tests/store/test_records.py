@@ -1,10 +1,7 @@
 """The records say what happened: all requests, all of their paths, the bytes that the kernel counted."""
 
-import ctypes
 import os
 import pwd
-import socket
-import struct
 import subprocess
 from pathlib import Path
 
@@ -12,7 +9,7 @@ import pytest
 
 from iotrail.trail import Trail
 
-from .conftest import Store
+from .cluster import Store, bytes_sent, io_of
 
 CLIENT = Path(__file__).parent / "programs" / "client.c"
 NODES = ("node-1", "node-2", "node-3")
@@ -170,32 +167,6 @@ def test_a_killed_node_leaves_holes_only_there(client: Path, store: Store) -> No
     assert all(row["status"] != 0 for row in holes if row["receiver"] is None)
     (alive,) = trail.rows_of("SELECT COUNT(*) AS n FROM service_op WHERE node = 'node-2'")
     assert alive["n"] > 0
-
-
-def bytes_sent(pid: int) -> int:
-    """Bytes that the kernel sent, and got acknowledged, on the TCP connections that a process has open."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    pidfd_getfd = 438  # asm-generic/unistd.h
-    pidfd = os.pidfd_open(pid)
-    total = 0
-    for entry in os.scandir(f"/proc/{pid}/fd"):
-        if not os.readlink(entry.path).startswith("socket:"):
-            continue
-        fd = libc.syscall(pidfd_getfd, pidfd, int(entry.name), 0)
-        assert fd >= 0, os.strerror(ctypes.get_errno())
-        with socket.socket(fileno=fd) as connection:
-            if connection.type == socket.SOCK_STREAM and connection.family == socket.AF_INET:
-                info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
-                # tcpi_bytes_acked of struct tcp_info, linux/tcp.h; the connection's first byte counts the SYN
-                total += struct.unpack_from("<Q", info, 120)[0]
-    os.close(pidfd)
-    return total
-
-
-def io_of(pid: int) -> dict[str, int]:
-    """What the kernel says of a process's I/O."""
-    lines = Path(f"/proc/{pid}/io").read_text().splitlines()
-    return {name: int(value) for name, value in (line.split(": ") for line in lines)}
 
 
 def test_bytes_are_those_the_kernel_counted(store: Store) -> None:

@@ -2,7 +2,7 @@
 
 import subprocess
 
-from .conftest import EXAMPLE, Store
+from .cluster import EXAMPLE, Store
 from .test_records import merged
 
 BINARY = EXAMPLE.parent.parent / "target" / "release" / "store"
