@@ -1,13 +1,15 @@
 #!/bin/bash
 # Start a store on this machine, or those of its daemons that don't run.
 #
-#   up.sh [--nodes N] [--replicas R] [--trace|--kernel|--no-trace] [--head ARG] [--mds ARG] [--node ARG] DIR
+#   up.sh [--nodes N] [--replicas R] [--trace|--no-trace] [--record ARG]
+#         [--head ARG] [--mds ARG] [--node ARG] DIR
 #
 # One metadata service, N storage nodes and a head on loopback, mounted on DIR/mnt. With --trace (the default)
-# each runs under its own `iotrail record --node NAME`, as on a machine of its own; with --kernel, it also
-# records what the kernel sees of that daemon. --head, --mds and --node hand an argument to that daemon, such as --head --cache=1M. Options are kept in DIR/config, with the data: a
-# later `up.sh DIR` starts the same store. IOTRAIL and STORE name the programs, where they aren't in this
-# checkout. For each daemon, DIR has NAME.pid, NAME.log, NAME.trail (NAME-2.trail of its second run, …).
+# each runs under its own `iotrail record --node NAME`, as on a machine of its own. --record hands an argument
+# to that, such as --record --kernel; --head, --mds and --node hand one to that daemon, such as
+# --head --cache=1M. Options are kept in DIR/config, with the data: a later `up.sh DIR` starts the same store.
+# IOTRAIL and STORE name the programs, where they aren't in this checkout. For each daemon, DIR has NAME.pid,
+# NAME.log, NAME.trail (NAME-2.trail of its second run, …).
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$here/../..
@@ -19,14 +21,14 @@ die() {
     exit 1
 }
 
-nodes=3 replicas=2 trace=true kernel=() head_args=() mds_args=() node_args=() dir=
+nodes=3 replicas=2 trace=true record_args=() head_args=() mds_args=() node_args=() dir=
 while (($#)); do
     case $1 in
         --nodes) nodes=$2 && shift 2 ;;
         --replicas) replicas=$2 && shift 2 ;;
         --trace) trace=true && shift ;;
-        --kernel) trace=true kernel=(--kernel) && shift ;;
         --no-trace) trace=false && shift ;;
+        --record) record_args+=("$2") && shift 2 ;;
         --head) head_args+=("$2") && shift 2 ;;
         --mds) mds_args+=("$2") && shift 2 ;;
         --node) node_args+=("$2") && shift 2 ;;
@@ -65,7 +67,7 @@ while len(held) < int(sys.argv[1]):
 print(*(s.getsockname()[1] for s in held))
 EOF
     ))
-    declare -p nodes replicas trace kernel head_args mds_args node_args ports >"$dir/config"
+    declare -p nodes replicas trace record_args head_args mds_args node_args ports >"$dir/config"
 fi
 if $trace; then
     [[ -x $iotrail ]] || die "$iotrail is missing" "  hint: make, set IOTRAIL, or --no-trace"
@@ -79,7 +81,7 @@ start() {
     while [[ -e $trail ]]; do
         trail=$dir/$name-$((++number)).trail
     done
-    if $trace; then recorder=("$iotrail" record --node "$name" "${kernel[@]}" --memory 128M -o "$trail" --); fi
+    if $trace; then recorder=("$iotrail" record --node "$name" --memory 128M -o "$trail" "${record_args[@]}" --); fi
     if [[ -e $dir/$name.log ]]; then said=$(stat -c %s "$dir/$name.log"); fi
     # A session of its own: Ctrl-C at the terminal is not for the daemons.
     setsid "${recorder[@]}" "$store" "$@" </dev/null >>"$dir/$name.log" 2>&1 &
