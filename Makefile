@@ -34,7 +34,7 @@ PROBES_PACKAGES := clang=clang /usr/include/bpf/bpf_helpers.h=libbpf-dev
 POSTGRES := /usr/lib/postgresql/*/bin/initdb=postgresql /usr/lib/postgresql/*/bin/pgbench=postgresql
 TEST_PACKAGES := chromium=chromium dot=graphviz fio=fio mpicc=libopenmpi-dev mpirun=openmpi-bin strace=strace \
     sqlite3=sqlite3 redis-server=redis-server fusermount3=fuse3 losetup=mount setpriv=util-linux git=git make=make gcc=gcc dpkg-deb=dpkg tar=tar gzip=gzip $(POSTGRES)
-BENCH_PACKAGES := strace=strace fio=fio mpicc=libopenmpi-dev mpirun=openmpi-bin sqlite3=sqlite3 gcc=gcc tar=tar \
+BENCH_PACKAGES := strace=strace fio=fio mpicc=libopenmpi-dev mpirun=openmpi-bin sqlite3=sqlite3 gcc=gcc make=make tar=tar perf=linux-perf \
     lttng=lttng-tools /usr/include/lttng/tracepoint.h=liblttng-ust-dev
 
 .PHONY: all build native web help demo demo-store test test-rust test-python test-web bench lint format fuzz clean
@@ -85,7 +85,7 @@ test-python: build
 test-web: web
 	cd web && npm test --silent $(if $(NAME),-- -t '$(NAME)')
 
-## bench: print tables of cost and size beside other tools (NAME=call, post, load, trail, report, replay, diff, import or requests_query selects)
+## bench: print tables of cost and size beside other tools (NAME=call, post, load, trail, report, replay, diff, import, requests or requests_query selects)
 bench: build
 	@scripts/packages $(BENCH_PACKAGES)
 	$(BIN)/pip install -q -e '.[bench]'

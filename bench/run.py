@@ -1,7 +1,7 @@
 """`make bench`: run the benchmarks and print their tables.
 
     run.py [NAME…]     all, or some of: call, post, load, trail, report, replay, diff, import,
-                       requests_query
+                       requests, requests_query
 
 Figures of a busy machine mislead: the load average is printed first.
 """
@@ -12,7 +12,7 @@ import sys
 
 from measure import console
 
-# Name -> its module: `import` can't be one's name.
+# Name -> its module: `import` can't be one's name, and `requests` is that of a library.
 NAMES = {
     "call": "call",
     "post": "post",
@@ -22,6 +22,7 @@ NAMES = {
     "replay": "replay",
     "diff": "diff",
     "import": "importers",
+    "requests": "requests_store",
     "requests_query": "requests_query",
 }
 
