@@ -87,7 +87,7 @@ start() {
     setsid "${recorder[@]}" "$store" "$@" </dev/null >>"$dir/$name.log" 2>&1 &
     echo $! >"$dir/$name.pid"
     until tail -c "+$((said + 1))" "$dir/$name.log" 2>/dev/null | grep -q 'listening on'; do
-        running "$name" || die "$name ended early; the end of $dir/$name.log:" "$(tail -n 5 "$dir/$name.log")"
+        running "$name" || die "$name ended early; the end of $dir/$name.log:" "$(tail -n 20 "$dir/$name.log")"
         sleep 0.05
     done
     echo "$name: pid $(<"$dir/$name.pid"), 127.0.0.1:$port"
@@ -105,7 +105,7 @@ start mds "${ports[0]}" mds --dir "$dir/mds" --replicas "$replicas" "${names[@]}
 start head "${ports[1]}" head "$dir/mnt" --mds "127.0.0.1:${ports[0]}" "${peers[@]}" \
     --listen "127.0.0.1:${ports[1]}" "${head_args[@]}"
 until mountpoint -q "$dir/mnt"; do
-    running head || die "head ended early; the end of $dir/head.log:" "$(tail -n 5 "$dir/head.log")"
+    running head || die "head ended early; the end of $dir/head.log:" "$(tail -n 20 "$dir/head.log")"
     sleep 0.05
 done
 echo "mounted on $dir/mnt"
