@@ -200,3 +200,18 @@ def test_bytes_are_those_the_kernel_counted(store: Store) -> None:
         assert disk == pytest.approx({op: moved[op] for op in disk}, rel=0.01)
     ahead = trail.rows_of("SELECT DISTINCT component FROM buffer_op WHERE kind = 'read_ahead'")
     assert {row["component"] for row in ahead} == {"head", "node"}
+
+
+def test_recorders_take_arguments(store: Store) -> None:
+    store.up("--nodes", "1", "--replicas", "1", "--record", "--kernel")
+    names = ("head", "mds", "node-1")
+    pids = {name: store.pids(name)[-1] for name in names}
+    with open(store.mount / "file", "wb") as file:
+        file.write(b"x" * 5000)
+        file.flush()
+        os.fsync(file.fileno())
+    assert store.down().returncode == 0
+    rows = merged(store).rows_of("""
+        SELECT DISTINCT cpu_slice.node, thread.pid FROM cpu_slice JOIN thread USING (node, thread)
+        WHERE kind = 'kernel' AND crumb <> 0""")
+    assert {row["node"]: row["pid"] for row in rows} == pids
