@@ -239,19 +239,20 @@ def table_3(given: Sequence[Load], trails: Path) -> dict[str, Any]:
         seen[load.name] = interleave(
             MODES, ROUNDS, lambda mode, load=load: measured(load, mode, kept(trails, load, mode), *options)
         )
-    of = f"median of {ROUNDS} (least–most); off, what store and library post, all with the kernel's records"
-    shape = table(f"Table 3, performance: {of}; lost: %, within a round", [
-        "workload", "off", *(f"{mode.name}{more}" for mode in MODES[1:] for more in ("", ", lost")), "paper lost",
+    shape = table(f"Table 3, performance, median of {ROUNDS}; lost within a round, % (least–most)", [
+        "workload", "off", *(f"{mode.name}{more}" for mode in MODES[1:] for more in ("", ", lost")), "paper, lost",
     ])  # fmt: skip
     for load in given:
         rounds = seen[load.name]
-        row = [f"{load.name}, {load.unit}", spread(rounds[OFF.name], "performance")]
+        row = [f"{load.name}, {load.unit}", middle(rounds[OFF.name], "performance")]
         for mode in MODES[1:]:
-            row.append(spread(rounds[mode.name], "performance"))
+            row.append(middle(rounds[mode.name], "performance"))
             row.append(lost(load, rounds[OFF.name], rounds[mode.name]).text(".1f"))
         shape.add_row(*row, f"{load.paper:.1f}")
     console.print(shape)
-    shape = table(f"Table 3, latency of an operation as its user sees it, ms: {of}; P: Mann-Whitney against off", [
+    console.print("[dim]posted: what store and preloaded library post; all: with the kernel's records[/]")
+    shape = table(f"Table 3, latency of an operation as its user sees it, ms, median of {ROUNDS} (least–most); "
+                  "P: Mann-Whitney against off", [
         "workload", "off", *(f"{mode.name}{more}" for mode in MODES[1:] for more in ("", ", P")),
     ])  # fmt: skip
     for load in given:
@@ -301,10 +302,21 @@ def kept(trails: Path, load: Load, mode: Mode) -> Path:
     return trails / f"{load.name}-{mode.name}.trail"
 
 
+def digits(value: float) -> str:
+    """The form in which a figure has three digits."""
+    return ",.0f" if value >= 100 else ".1f" if value >= 10 else ".3g"
+
+
+def middle(rounds: Sequence[Figures], figure: str) -> str:
+    """The median of a figure of some runs."""
+    value = statistics.median(r[figure] for r in rounds)
+    return f"{value:{digits(value)}}"
+
+
 def spread(rounds: Sequence[Figures], figure: str, unit: float = 1) -> str:
-    """A figure of some runs, to three digits."""
+    """A figure of some runs, with its smallest and largest."""
     found = Spread.of([r[figure] / unit for r in rounds])
-    return found.text(",.0f" if found.median >= 100 else ".1f" if found.median >= 10 else ".3g")
+    return found.text(digits(found.median))
 
 
 # Arrivals a second, up to where this machine's cores are busy; seconds of each.
