@@ -267,7 +267,7 @@ def table_3(given: Sequence[Load], trails: Path) -> dict[str, Any]:
     console.print(shape)
     shape = table("Table 3, what recording takes: medians; CPU of a request, µs; recorders, % of the machine's CPU", [
         "workload", "recorded", "requests", "daemons, off", "recorded", "recorders", "%", "rows/s", "trail MB/s",
-        "bytes/request", "lost",
+        "bytes/request", "dropped",
     ])  # fmt: skip
     for load in given:
         off = seen[load.name][OFF.name]
