@@ -2,8 +2,8 @@
 (SIGMETRICS 2006, section 5) on examples/store.
 
 Table 3 (five workloads, tracing off and on), figure 5 (latency against load), figure 6 (sources of records), figure 8
-(records against replication), table 4 (what a path costs), and demand beside what the kernel counted. Users,
-daemons and recorders share this machine's cores and disk.
+(records against replication), table 4 (what a path costs), demand beside what the kernel counted, and figure 10
+(bytes kept of pruned trails). Users, daemons and recorders share this machine's cores and disk.
 
 As in the paper there is one storage node but for figure 8 and the demand, which have three.
 """
@@ -558,6 +558,70 @@ def table_4(given: Sequence[Load], trails: Path) -> dict[str, Any]:
     return found
 
 
+# Widths of the stretches that pruned records are summed over, in seconds: workloads here last seconds.
+WIDTHS = (0.1, 0.3, 1)
+# What is kept beside sums in the figure, and what in the table beneath it.
+WITH_RECORDS = "demand,graphs,buffer,disk"
+
+
+def request_bytes(trail: Path) -> int:
+    """Bytes of all but the programs' own calls, which pruning leaves as they are."""
+    command = [sys.executable, "-m", "iotrail", "trail", "info", "--json", trail]
+    tables = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["tables"]
+    return sum(table["bytes"] for table in tables if table["name"] not in ("file_op", "sync_op"))
+
+
+def figure_10(given: Sequence[Load], trails: Path) -> dict[str, Any]:
+    """Bytes kept of a trail, against the width of the stretches that pruned records are summed over."""
+    found: dict[str, Any] = {}
+    shape = table("Figure 10: MB of a trail without the programs' own calls (% of the raw ones)", [
+        "workload", "raw", *(f"T = {width} s" for width in WIDTHS), "demand only, 1 s", "graphs only, 1 s",
+    ])  # fmt: skip
+    asked = [*((width, WITH_RECORDS) for width in WIDTHS), (1, "demand"), (1, "graphs")]
+    with scratch() as folder:
+        copy = folder / "copy.trail"
+        for load in given:
+            trail = kept(trails, load, ALL)
+            raw = request_bytes(trail)
+            left = []
+            for width, keeping in asked:
+                shutil.copytree(trail, copy)
+                every = f"{width * 1000:.0f}ms"
+                told(
+                    [
+                        sys.executable,
+                        "-m",
+                        "iotrail",
+                        "trail",
+                        "prune",
+                        copy,
+                        "--every",
+                        every,
+                        "--keep",
+                        keeping,
+                    ]
+                )
+                left.append(request_bytes(copy))
+                shutil.rmtree(copy)
+            found[load.name] = {"raw": raw, **dict(zip(map(str, asked), left, strict=True))}
+            shape.add_row(
+                load.name, f"{raw / 1e6:.2f}", *(f"{size / 1e6:.2f} ({size / raw:.0%})" for size in left)
+            )
+    console.print(shape)
+    points = {
+        name: [(width, sizes[str((width, WITH_RECORDS))] / 1e6) for width in WIDTHS]
+        for name, sizes in found.items()
+    }
+    pictures.lines(
+        "requests-figure-10",
+        ["Bytes kept: sums of demand and latency graphs, all records of buffer caches and disks"],
+        pictures.Axis("T, seconds", WIDTHS[0], WIDTHS[-1], log=True),
+        [pictures.Axis("MB", 0, max(size for of in points.values() for _, size in of) * 1.05)],
+        [{name: [(width, size, size, size) for width, size in of] for name, of in points.items()}],
+    )
+    return found
+
+
 def settled(store: Store) -> None:
     """Wait until nothing moves: what is dirty was written back."""
     before = None
@@ -708,6 +772,7 @@ def bench() -> None:
                 "figure 8": figure_8(given),
                 "table 4": table_4(given, folder),
                 "demand": demand(client),
+                "figure 10": figure_10(given, folder),
             }
     finally:
         signal.signal(signal.SIGTERM, before)
