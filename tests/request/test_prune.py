@@ -173,7 +173,7 @@ def test_story(store: Path, tmp_path: Path) -> None:
     assert all(len(text.splitlines()) > 5 for text in before)
     result = CliRunner().invoke(prune_verb.app, [str(path), "--every", "60s"])
     assert result.exit_code == 0, result.output
-    assert "service_op" in result.output and "from 54 rows" in result.output
+    assert "service_op" in result.output and "from 55 rows" in result.output
     assert left(path) == {}
     assert said() == before
     assert "nothing to prune" in CliRunner().invoke(prune_verb.app, [str(path), "--every", "60s"]).output

@@ -4,6 +4,6 @@ use iotrail_sdk::api::{Api, LOCAL};
 
 /// The functions of this library's recorder, under the name [`iotrail_sdk::api::EXPORTED`].
 #[unsafe(no_mangle)]
-pub extern "C" fn iotrail_api_1() -> *const Api {
+pub extern "C" fn iotrail_api_2() -> *const Api {
     &raw const LOCAL
 }

@@ -14,7 +14,7 @@ use crate::record::{self, Record};
 use crate::{attach, sys};
 
 /// Name under which a preloaded recorder exports a function that returns its [`Api`].
-pub const EXPORTED: &core::ffi::CStr = c"iotrail_api_1";
+pub const EXPORTED: &core::ffi::CStr = c"iotrail_api_2";
 
 /// The functions of a recorder. Its layout is part of [`EXPORTED`]'s version.
 #[repr(C)]

@@ -133,6 +133,6 @@ def _show(path: Path, done: Done, dry_run: bool) -> None:
     console.print(
         Text(
             f"{path} {verb} {had.rows:,} rows, {human(had.bytes, 'bytes')}, to {has.rows:,} rows, "
-            f"{human(has.bytes, 'bytes')}: {saved:.1%} less"
+            f"{human(has.bytes, 'bytes')}: {abs(saved):.1%} {'less' if saved >= 0 else 'more'}"
         )
     )
