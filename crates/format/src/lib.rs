@@ -2,7 +2,8 @@
 //!
 //! This crate holds the record types ([`schema`]), the calls a recorder knows ([`call`]), the ids
 //! ([`ids`]), the byte layout of a segment in shared memory ([`segment`]) and the log-linear
-//! histogram ([`hist`]), and how records of requests stand in a slot ([`record`]). It does no I/O, allocates nothing that a recorder inside somebody else's
+//! histogram ([`hist`]), how records of requests stand in a slot ([`record`]), and what system calls do
+//! ([`syscall`]). It does no I/O, allocates nothing that a recorder inside somebody else's
 //! program would need, and depends on no other crate, so that every part may depend on it.
 //!
 //! Units are the same everywhere: time is integer nanoseconds, size is bytes.
@@ -10,9 +11,11 @@
 pub mod call;
 pub mod hist;
 pub mod ids;
+pub mod path;
 pub mod record;
 pub mod schema;
 pub mod segment;
+pub mod syscall;
 
 /// Version of the trail on disk (its snapshots and tables). A reader refuses a larger one.
 pub const TRAIL_VERSION: u32 = 1;

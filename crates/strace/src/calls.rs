@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use iotrail_format::call::{Call, WaitKind};
+use iotrail_format::syscall::{Kind, OpenForm};
 use memchr::{memchr, memmem};
 
 use crate::Reader;
@@ -13,7 +14,6 @@ use crate::arguments::{
 use crate::constants::{errno, fcntl_command, mmap_flags, open_flags, whence};
 use crate::rows::{FileOp, SyncOp};
 use crate::state::{CloneFlags, Open, Program, is_terminal, kind_of};
-use crate::table::{Kind, OpenForm};
 
 /// A call as printed, in one line or two.
 #[derive(Clone, Copy, Debug)]

@@ -2,7 +2,7 @@
 //! (strace(1), 6.x), in one file or several (-ff).
 //!
 //! Bytes go into a [`Reader`], Arrow batches come out. A line is taken apart ([`lines`]), gets its time
-//! ([`times`]), and a call in it goes to the handler ([`calls`]) that [`table`] names for it. Handlers follow
+//! ([`times`]), and a call in it goes to the handler ([`calls`]) that [`iotrail_format::syscall`] names for it. Handlers follow
 //! what needs to be followed ([`state`]): which path a descriptor stands for (through open, dup, pipe, socket,
 //! fork, exec, close), where in the file it is (through read, write, lseek), and which threads make a
 //! process. With -y the path strace prints wins over what was followed.
@@ -20,12 +20,12 @@ mod constants;
 mod lines;
 mod rows;
 mod state;
-mod table;
 mod times;
 
 use std::collections::HashMap;
 
 use iotrail_format::schema::{FILE, PROCESS, THREAD, UNSEEN};
+use iotrail_format::syscall::{Kind, kind};
 use iotrail_trail::arrays::{Value, batch, lossy};
 use memchr::{memchr_iter, memrchr};
 use serde::Serialize;
@@ -35,7 +35,6 @@ use crate::calls::{Syscall, clone_flags, outcome};
 use crate::lines::{Event, Line, Returned};
 use crate::rows::Rows;
 use crate::state::{Cloning, Ended, Pending, State};
-use crate::table::{Kind, kind};
 use crate::times::{Clock, duration};
 
 pub use crate::rows::Batch;

@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use iotrail_format::call::WaitKind;
 use iotrail_format::ids::{FileId, hash63};
+use iotrail_format::path::absolute;
 use iotrail_trail::arrays::lossy;
 
 use crate::arguments::{Directory, Fd, unescape};
@@ -379,11 +380,7 @@ impl State {
     /// The id of an escaped path. A relative one is as given where its directory isn't known.
     pub(crate) fn path(&mut self, directory: &[u8], path: &[u8]) -> i64 {
         let path = unescape(path);
-        let whole = if path.starts_with(b"/") || !directory.starts_with(b"/") {
-            normal(&path)
-        } else {
-            normal(&[directory, b"/", &path].concat())
-        };
+        let whole = absolute(directory, &path);
         let FileId(id) = FileId::of_path(&whole);
         self.files.entry(id).or_insert_with(|| whole.into());
         id
@@ -438,53 +435,9 @@ pub(crate) fn is_terminal(path: &[u8]) -> bool {
     path.starts_with(b"/dev/pts/") || path.starts_with(b"/dev/tty")
 }
 
-/// A path without `.`, `..` and empty parts, by its letters alone, as a recorder has it. An empty one stays empty.
-fn normal(path: &[u8]) -> Vec<u8> {
-    let mut whole: Vec<u8> = Vec::with_capacity(path.len());
-    let root = path.starts_with(b"/");
-    let mut kept: Vec<&[u8]> = Vec::new();
-    for part in path.split(|byte| *byte == b'/') {
-        match part {
-            b"" | b"." => {}
-            b".." if kept.last().is_some_and(|last| *last != b"..") => {
-                kept.pop();
-            }
-            b".." if root => {}
-            _ => kept.push(part),
-        }
-    }
-    for part in kept {
-        if root || !whole.is_empty() {
-            whole.push(b'/');
-        }
-        whole.extend_from_slice(part);
-    }
-    if whole.is_empty() && !path.is_empty() {
-        whole.push(if root { b'/' } else { b'.' });
-    }
-    whole
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn paths_are_normal() {
-        for (path, expected) in [
-            ("/a/./b//c/", "/a/b/c"),
-            ("//a", "/a"),
-            ("/../..", "/"),
-            ("/a/../../b", "/b"),
-            ("a/../..", ".."),
-            ("../../a", "../../a"),
-            ("./", "."),
-            ("", ""),
-            ("/", "/"),
-        ] {
-            assert_eq!(normal(path.as_bytes()), expected.as_bytes(), "{path}");
-        }
-    }
 
     #[test]
     fn ids_are_those_of_all_importers() {

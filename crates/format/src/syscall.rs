@@ -1,22 +1,30 @@
-//! What each system call is: one line a call, with what its handler needs to know of it.
+//! What each system call is: one line a call, with what whoever makes rows of system calls needs to know of it.
 
-use iotrail_format::call::{Call, WaitKind};
+use crate::call::{Call, WaitKind};
 
 /// What handles a call, and its parameters. Arguments are counted from 0.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// Reads and writes: at a given position or at the file's, into one buffer or several.
     Transfer {
+        /// What it is in a trail.
         call: Call,
+        /// Whether at a given position.
         positioned: bool,
+        /// Whether into several buffers.
         vector: bool,
     },
     /// Opens a path: in a directory, flags in a struct, or neither.
     Open(OpenForm),
+    /// Closes a descriptor.
     Close,
+    /// Closes a range of descriptors.
     CloseRange,
+    /// Makes a second descriptor of one.
     Dup,
+    /// fcntl, whose command says what it does.
     Fcntl,
+    /// Sets the position.
     Lseek,
     /// Begins with a path.
     Path(Call),
@@ -24,7 +32,9 @@ pub(crate) enum Kind {
     TwoPaths(Call),
     /// Begins with a directory and a path; whether the path may be null.
     At {
+        /// What it is in a trail.
         call: Call,
+        /// Whether the path may be null.
         null: bool,
     },
     /// Begins with two pairs of a directory and a path.
@@ -33,37 +43,57 @@ pub(crate) enum Kind {
     SymlinkAt,
     /// Begins with a descriptor; which arguments are position and length.
     Descriptor {
+        /// What it is in a trail.
         call: Call,
+        /// The argument that is a position.
         pos: Option<usize>,
+        /// The argument that is a length.
         length: Option<usize>,
     },
+    /// Maps a file, or memory.
     Mmap,
     /// Moves bytes between descriptors; which arguments are source, destination and length.
     Copy {
+        /// What it is in a trail.
         call: Call,
+        /// The argument that is read from.
         source: usize,
+        /// The argument that is written to.
         target: usize,
+        /// The argument that is a length.
         length: usize,
     },
     /// Without arguments.
     Sync,
     /// Makes descriptors of what isn't a file: one, or two that are connected.
     Make {
+        /// What one waits for in them.
         kind: WaitKind,
+        /// Whether there are two.
         pair: bool,
     },
     /// Waits; whether for the descriptor it begins with, and which argument is a length.
     Wait {
+        /// What it is in a trail.
         call: Call,
+        /// What it waits for.
         kind: WaitKind,
+        /// Whether it begins with a descriptor.
         descriptor: bool,
+        /// The argument that is a length.
         length: Option<usize>,
     },
+    /// Waits for a connection and makes a descriptor of it.
     Accept,
+    /// futex, whose operation says whether it waits.
     Futex,
+    /// Sleeps.
     Sleep,
+    /// Waits for a child.
     WaitForChild,
+    /// Makes a process or a thread.
     Clone,
+    /// Runs a program.
     Exec,
     /// Does what can't be seen.
     Ring,
@@ -71,15 +101,20 @@ pub(crate) enum Kind {
 
 /// How a path is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OpenForm {
+pub enum OpenForm {
+    /// Path, flags.
     Open,
+    /// A path.
     Creat,
+    /// Directory, path, flags.
     At,
+    /// Directory, path, a struct with the flags.
     At2,
 }
 
 /// What handles the call of this name; none if it is no I/O.
-pub(crate) fn kind(name: &[u8]) -> Option<Kind> {
+#[must_use]
+pub fn kind(name: &[u8]) -> Option<Kind> {
     use Kind::{At, Descriptor, Path, TwoAt, TwoPaths};
     let transfer = |call, positioned, vector| Kind::Transfer { call, positioned, vector };
     let fd = |call| Descriptor { call, pos: None, length: None };
