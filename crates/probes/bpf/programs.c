@@ -10,9 +10,11 @@
 #include "records.h"
 #include "shared.h"
 #include "targets.c"
+#include "opened.c"
 #include "disk.c"
 #include "sched.c"
 #include "syscall.c"
+#include "process.c"
 #include "uring.c"
 
 // The kernel lends bpf_probe_read_kernel and BTF tracepoints to programs under the GPL only.

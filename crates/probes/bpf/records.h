@@ -3,7 +3,7 @@
 // padding. Times are CLOCK_MONOTONIC ns, 0 for what did not happen.
 #pragma once
 
-enum kind { DISK_OP = 1, CPU_SLICE, SYSCALL, SYSCALL_PATH, URING_OP };
+enum kind { DISK_OP = 1, CPU_SLICE, SYSCALL, SYSCALL_PATH, URING_OP, PROCESS, PROCESS_TEXT };
 
 // Flags of a disk_op, whatever the kernel's own numbers are.
 enum { FLAG_SYNC = 1, FLAG_META = 2, FLAG_FUA = 4, FLAG_PREFLUSH = 8, FLAG_AHEAD = 16 };
@@ -37,6 +37,17 @@ struct cpu_slice {
 	__u32 preempted;
 };
 
+// What a descriptor stood for. All 0: nothing.
+struct opened {
+	__u64 file; // address of the open file description: two of one file differ
+	__u64 inode;
+	__u32 dev;  // kernel's dev_t of the file system
+	__u32 what; // enum what
+};
+
+// What is behind a descriptor, in the low bits, and its flags.
+enum what { A_FILE, A_PIPE, A_SOCKET, A_TERMINAL, AN_EVENT, APPENDS = 0x100 };
+
 struct syscall {
 	__u32 kind;
 	__u32 nr;
@@ -46,6 +57,12 @@ struct syscall {
 	__u32 tid;
 	__u64 args[6];
 	__s64 ret;
+	__s64 before; // position of the first descriptor's file at start and end; -1: not asked for
+	__s64 after;
+	__s64 told; // bytes of a vector, flags of openat2; -1: not known
+	__u32 foreign; // the program's own code made it, no library
+	__u32 reserved;
+	struct opened opened[2]; // the descriptors among the arguments, or the one made
 };
 
 #define PATH_MAX 4096
@@ -72,4 +89,23 @@ struct uring_op {
 	__s32 result;
 	__u32 tgid;
 	__u32 tid;
+	struct opened opened; // once completed
+};
+
+// What became of a process. Its texts come before it.
+struct process {
+	__u32 kind;
+	__u32 what; // enum process_event
+	__u64 time;
+	__u32 tgid;
+	__u32 tid;
+	__u32 parent; // FORKED: who forked
+	__s32 status; // ENDED: as wait(2) gives it
+};
+
+enum process_event {
+	FORKED = 1,
+	EXECUTED, // texts: its file, its arguments
+	HAS_RECORDER, // a recorder in it has begun to record its calls
+	ENDED,
 };

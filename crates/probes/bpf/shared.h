@@ -39,7 +39,14 @@ struct {
 	__type(value, __u64);
 } losses SEC(".maps");
 
-// Processes (tgid) recorded where a scope is TARGETS.
+// How a process makes its calls, where a scope is TARGETS.
+enum recorded {
+	BY_NOBODY = 1,
+	LOADING, // the recorder's library was opened
+	BY_ITSELF, // and the library records its calls: only those are sent that it leaves out, or that name files
+};
+
+// Processes (tgid) recorded where a scope is TARGETS; values are enum recorded.
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1 << 16);

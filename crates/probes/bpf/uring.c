@@ -13,6 +13,7 @@ struct io_cmd_data {
 } KERNEL;
 
 struct io_kiocb {
+	struct file *file; // set by the time it completes; none for operations without
 	struct io_cmd_data cmd;
 	__u8 opcode;
 	__u64 flags;
@@ -129,6 +130,7 @@ int BPF_PROG(io_uring_complete, void *ring_context, void *req)
 		return 0;
 	op->completed = bpf_ktime_get_ns();
 	op->result = BPF_CORE_READ((struct io_kiocb *)req, cqe.res);
+	look_at(BPF_CORE_READ((struct io_kiocb *)req, file), &op->opened);
 	send(op, sizeof(*op));
 	bpf_map_delete_elem(&submitted, &key);
 	return 0;

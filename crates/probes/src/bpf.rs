@@ -9,10 +9,10 @@ use aya::maps::{Array, HashMap, MapData, PerCpuArray, RingBuf};
 use aya::programs::BtfTracePoint;
 use aya::{Btf, Ebpf, EbpfLoader, include_bytes_aligned};
 
-use crate::calls::{CALLS, form};
+use crate::calls::CALLS;
 use crate::decode::Decoder;
 use crate::events::{CpuSlice, Event, Left};
-use crate::{Dropped, Options, Scope, now};
+use crate::{Dropped, Options, Scope, Watch, now};
 
 static PROGRAMS: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/programs.o"));
 
@@ -31,8 +31,18 @@ const DISK: &[&str] = &[
     "block_bio_queue",
 ];
 const SCHED: &[&str] = &["sched_switch"];
-const SYSCALL: &[&str] =
-    &["sched_process_exit", "sys_exit", "sys_enter", "io_uring_complete", "io_uring_submit_req"];
+const SYSCALL: &[&str] = &[
+    "sched_process_exit",
+    "sched_process_exec",
+    "sys_exit",
+    "sys_enter",
+    "io_uring_complete",
+    "io_uring_submit_req",
+];
+/// Room for a path of [`Watch`](crate::Watch) in bpf/syscall.c, with its closing 0.
+const LONGEST: usize = 256;
+/// enum recorded of bpf/shared.h: no recorder is known in it.
+const BY_NOBODY: u8 = 1;
 
 // enum loss of bpf/shared.h
 const FULL: u32 = 0;
@@ -45,8 +55,8 @@ const WAKEUP_PART: u32 = 4;
 /// sent when they end (bpf/records.h).
 struct InFlight {
     bios: HashMap<MapData, u64, [u8; 96]>,
-    calls: HashMap<MapData, u64, [u8; 96]>,
-    submitted: HashMap<MapData, u64, [u8; 64]>,
+    calls: HashMap<MapData, u64, [u8; 176]>,
+    submitted: HashMap<MapData, u64, [u8; 88]>,
     /// For each CPU since when (u64) it runs which process and thread (u32).
     running: PerCpuArray<MapData, [u8; 16]>,
 }
@@ -84,8 +94,8 @@ impl Bpf {
             running: PerCpuArray::try_from(take("running")?)?,
         };
         let mut calls: Array<_, u32> = Array::try_from(take("calls")?)?;
-        for &(nr, paths) in CALLS {
-            calls.set(u32::try_from(nr)?, form(paths), 0)?;
+        for call in CALLS {
+            calls.set(call.key(), call.form(), 0)?;
         }
         let mut attached: Vec<&str> = Vec::new();
         let scopes = [options.disk, options.sched, options.syscall];
@@ -108,7 +118,7 @@ impl Bpf {
     }
 
     pub fn add_target(&mut self, pid: u32) -> io::Result<()> {
-        self.targets.insert(pid, 1, 0).map_err(io::Error::other)
+        self.targets.insert(pid, BY_NOBODY, 0).map_err(io::Error::other)
     }
 
     pub fn poll(&mut self, timeout: Duration, sink: &mut dyn FnMut(Event)) -> io::Result<()> {
@@ -182,6 +192,14 @@ fn load(options: &Options, btf: &Btf) -> Result<Ebpf, Box<dyn Error + Send + Syn
     let ring_bytes = options.buffer_bytes.clamp(4096, 1 << 30).next_power_of_two();
     let (disk, sched, syscall) = (options.disk as u32, options.sched as u32, options.syscall as u32);
     let (recorder, wakeup_bytes) = (std::process::id(), u64::from(ring_bytes / WAKEUP_PART));
+    let path = |of: fn(&Watch) -> &Vec<u8>| {
+        let mut path = [0; LONGEST];
+        if let Some(bytes) = options.watch.as_ref().map(of).filter(|bytes| bytes.len() < LONGEST) {
+            path[..bytes.len()].copy_from_slice(bytes);
+        }
+        path
+    };
+    let (library, segment) = (path(|watch| &watch.library), path(|watch| &watch.segment));
     let mut loader = EbpfLoader::new();
     loader
         .btf(Some(btf))
@@ -190,6 +208,8 @@ fn load(options: &Options, btf: &Btf) -> Result<Ebpf, Box<dyn Error + Send + Syn
         .override_global("syscall_scope", &syscall, true)
         .override_global("recorder", &recorder, true)
         .override_global("wakeup_bytes", &wakeup_bytes, true)
+        .override_global("library", &library, true)
+        .override_global("segment", &segment, true)
         .map_max_entries("ring", ring_bytes);
     // What a source that is off would keep costs memory too.
     for (scope, maps) in [(options.disk, &["bios", "parts"]), (options.syscall, &["inside", "submitted"])] {

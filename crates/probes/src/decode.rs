@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::events::{CpuSlice, Dev, DiskOp, Event, Flags, Left, Op, Syscall, UringOp, text};
+use crate::events::{
+    Change, CpuSlice, Dev, DiskOp, Event, Flags, Left, Op, Opened, Process, Syscall, UringOp, What, text,
+};
 
 // enum kind
 const DISK_OP: u32 = 1;
@@ -10,6 +12,8 @@ const CPU_SLICE: u32 = 2;
 const SYSCALL: u32 = 3;
 const SYSCALL_PATH: u32 = 4;
 const URING_OP: u32 = 5;
+const PROCESS: u32 = 6;
+const PROCESS_TEXT: u32 = 7;
 
 /// Threads of which paths are kept until their call comes. More only if many calls were dropped.
 const MOST_WAITING: usize = 1 << 14;
@@ -37,7 +41,8 @@ impl Decoder {
             CPU_SLICE => cpu_slice(fields).map(Event::CpuSlice),
             SYSCALL => syscall(fields).map(|call| Event::Syscall(self.with_paths(call))),
             URING_OP => uring_op(fields).map(Event::UringOp),
-            SYSCALL_PATH => {
+            PROCESS => self.process(fields).map(Event::Process),
+            SYSCALL_PATH | PROCESS_TEXT => {
                 self.keep_path(fields);
                 None
             }
@@ -58,13 +63,31 @@ impl Decoder {
         Some(())
     }
 
+    /// What was kept for what a thread began then.
+    fn kept(&mut self, tid: u32, start: u64) -> [Option<Vec<u8>>; 2] {
+        self.paths.remove(&tid).filter(|kept| kept.start == start).map(|kept| kept.paths).unwrap_or_default()
+    }
+
     fn with_paths(&mut self, mut call: Syscall) -> Syscall {
-        if let Some(Paths { start, paths: [first, second] }) = self.paths.remove(&call.tid)
-            && start == call.start
-        {
-            (call.path, call.path2) = (first, second);
-        }
+        [call.path, call.path2] = self.kept(call.tid, call.start);
         call
+    }
+
+    fn process(&mut self, mut fields: Fields) -> Option<Process> {
+        let (what, time, pid, tid) = (fields.u32()?, fields.u64()?, fields.u32()?, fields.u32()?);
+        let (parent, status) = (fields.u32()?, fields.u32()? as i32);
+        // enum process_event
+        let change = match what {
+            1 => Change::Forked { parent },
+            2 => {
+                let [file, arguments] = self.kept(tid, time);
+                Change::Executed { file, arguments }
+            }
+            3 => Change::HasRecorder,
+            4 => Change::Ended { status },
+            _ => return None,
+        };
+        Some(Process { time, pid, change })
     }
 }
 
@@ -144,7 +167,31 @@ fn syscall(mut fields: Fields) -> Option<Syscall> {
     for arg in &mut args {
         *arg = fields.u64()?;
     }
-    Some(Syscall { start, end, pid, tid, nr, args, ret: fields.u64()? as i64, path: None, path2: None })
+    let ret = fields.u64()? as i64;
+    let (before, after, told) = (fields.u64()? as i64, fields.u64()? as i64, fields.u64()? as i64);
+    let (foreign, _) = (fields.u32()? != 0, fields.u32()?);
+    let opened = [opened(&mut fields)?, opened(&mut fields)?];
+    let moved = u64::try_from(before).ok().zip(u64::try_from(after).ok());
+    let told = u64::try_from(told).ok();
+    let (path, path2) = (None, None);
+    Some(Syscall { start, end, pid, tid, nr, args, ret, path, path2, opened, moved, told, foreign })
+}
+
+/// None inside: nothing.
+fn opened(fields: &mut Fields) -> Option<Option<Opened>> {
+    let (id, inode, dev, what) = (fields.u64()?, fields.u64()?, fields.u32()?, fields.u32()?);
+    const APPENDS: u32 = 0x100;
+    let append = what & APPENDS != 0;
+    let dev = Dev::from_kernel(dev);
+    // enum what
+    let what = match what & 0xff {
+        1 => What::Pipe,
+        2 => What::Socket,
+        3 => What::Terminal,
+        4 => What::Event,
+        _ => What::File,
+    };
+    Some((id != 0).then_some(Opened { id, inode, dev, what, append }))
 }
 
 fn uring_op(mut fields: Fields) -> Option<UringOp> {
@@ -154,7 +201,8 @@ fn uring_op(mut fields: Fields) -> Option<UringOp> {
     let (fd, result, pid, tid) = (fields.u32()? as i32, fields.u32()? as i32, fields.u32()?, fields.u32()?);
     let (pos, length) = (u64::try_from(pos).ok(), u64::try_from(length).ok());
     let fd = (fd >= 0).then_some(fd);
-    Some(UringOp { submitted, completed, opcode, fd, pos, length, result, user_data, pid, tid })
+    let opened = opened(&mut fields)?;
+    Some(UringOp { submitted, completed, opcode, fd, pos, length, result, user_data, pid, tid, opened })
 }
 
 /// 0 stands for what did not happen.
@@ -173,9 +221,12 @@ mod tests {
     const FROM: &str = "040000000000000066a8d0a14d0e000039500000395000002f746d702f70742e696d67";
     const TO: &str = "040000000100000066a8d0a14d0e000039500000395000002f746d702f7074322e696d67";
     const RENAME: &str = "030000003c01000066a8d0a14d0e0000a378d1a14d0e000039500000395000009cffffff00000000620a2aabff7f0000\
-        9cffffff000000006e0a2aabff7f0000010000000000000000000000000000000000000000000000";
+        9cffffff000000006e0a2aabff7f0000010000000000000000000000000000000000000000000000\
+        ffffffffffffffffffffffffffffffffffffffffffffffff0000000000000000\
+        000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000";
     const RING: &str = "0500000016000000dd3cb78e4e0e00004cc1d48f4e0e0000c0f03b1cfd5500000000000000000000001000000000000007000000\
-        00100000d4500000d4500000";
+        00100000d4500000d4500000\
+        80cd0c07819cffff0c000000000000000000000700000000";
 
     fn bytes(hex: &str) -> Vec<u8> {
         (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
@@ -236,7 +287,44 @@ mod tests {
         assert_eq!((call.nr, call.pid, call.tid, call.ret), (316, 20537, 20537, 0));
         assert_eq!((call.start, call.end), (15_726_590_077_030, Some(15_726_590_130_339)));
         assert_eq!(call.args, [0xffff_ff9c, 0x7fff_ab2a_0a62, 0xffff_ff9c, 0x7fff_ab2a_0a6e, 1, 0]);
+        assert_eq!((call.opened, call.moved, call.told, call.foreign), ([None, None], None, None, false));
         assert!(decoder.paths.is_empty());
+    }
+
+    #[test]
+    fn a_read_with_what_it_read() {
+        // As the rename's, but for what is said of its first descriptor.
+        let moved = "0d000000000000001e00000000000000ffffffffffffffff0100000000000000";
+        let opened = "80cd0c07819cffff0c000000000000000200100003010000";
+        let start = RENAME.len() - 2 * (48 + 32);
+        let read = format!("{}{moved}{opened}{}", &RENAME[..start], "0".repeat(48));
+        let Some(Event::Syscall(call)) = decode(&read) else { panic!() };
+        assert_eq!((call.moved, call.foreign, call.opened[1]), (Some((13, 30)), true, None));
+        let dev = Dev { major: 1, minor: 2 };
+        let (what, append) = (What::Terminal, true);
+        let opened = Opened { id: 0xffff_9c81_070c_cd80, inode: 12, dev, what, append };
+        assert_eq!(call.opened[0], Some(opened));
+    }
+
+    #[test]
+    fn a_process_with_its_texts() {
+        let mut decoder = Decoder::default();
+        let head = "66a8d0a14d0e00003950000039500000";
+        decoder.decode(&bytes(&format!("0700000000000000{head}2f62696e2f6d76")));
+        decoder.decode(&bytes(&format!("0700000001000000{head}6d760061620000")));
+        let record = |what: &str, rest: &str| bytes(&format!("06000000{what}{head}{rest}"));
+        let change = |decoder: &mut Decoder, what, rest| match decoder.decode(&record(what, rest)) {
+            Some(Event::Process(Process { time: 15_726_590_077_030, pid: 20537, change })) => change,
+            other => panic!("{other:?}"),
+        };
+        let (file, arguments) = (Some(b"/bin/mv".to_vec()), Some(b"mv\0ab\0\0".to_vec()));
+        assert_eq!(
+            change(&mut decoder, "02000000", "0000000000000000"),
+            Change::Executed { file, arguments }
+        );
+        assert_eq!(change(&mut decoder, "01000000", "0700000000000000"), Change::Forked { parent: 7 });
+        assert_eq!(change(&mut decoder, "03000000", "0000000000000000"), Change::HasRecorder);
+        assert_eq!(change(&mut decoder, "04000000", "0000000000030000"), Change::Ended { status: 768 });
     }
 
     #[test]
@@ -273,6 +361,13 @@ mod tests {
             user_data: 0x55fd_1c3b_f0c0,
             pid: 20692,
             tid: 20692,
+            opened: Some(Opened {
+                id: 0xffff_9c81_070c_cd80,
+                inode: 12,
+                dev: Dev { major: 0x70, minor: 0 },
+                what: What::File,
+                append: false,
+            }),
         };
         assert_eq!(decode(RING), Some(Event::UringOp(wanted)));
     }

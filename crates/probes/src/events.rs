@@ -10,6 +10,7 @@ pub enum Event {
     CpuSlice(CpuSlice),
     Syscall(Syscall),
     UringOp(UringOp),
+    Process(Process),
 }
 
 /// An I/O as it was queued on a block device (a bio of the kernel's), whatever became of it on its way: cut
@@ -126,6 +127,68 @@ pub struct Syscall {
     pub path: Option<Vec<u8>>,
     /// The second (rename, link).
     pub path2: Option<Vec<u8>>,
+    /// What the descriptors among its arguments stood for when it began; where it made one, that comes last.
+    pub opened: [Option<Opened>; 2],
+    /// The position of the first one's file when it began and when it returned. None: not a call that moves it.
+    pub moved: Option<(u64, u64)>,
+    /// Bytes of the vector of buffers among its arguments, or openat2's flags. None: neither, or not known.
+    pub told: Option<u64>,
+    /// The recorder in its process doesn't see it: the program's own code made it, past the C library.
+    pub foreign: bool,
+}
+
+/// What a descriptor stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct Opened {
+    /// Which open file description, while it is open: those of one file differ, descriptors made by dup and fork
+    /// share one.
+    pub id: u64,
+    /// The inode, and the kernel's number of its file system's device.
+    pub inode: u64,
+    pub dev: Dev,
+    pub what: What,
+    /// Whether writes go to the end.
+    pub append: bool,
+}
+
+/// What is behind a descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub enum What {
+    /// Anything with a path that is none of the others.
+    File,
+    Pipe,
+    Socket,
+    Terminal,
+    /// eventfd, epoll, timerfd, an io_uring and the like.
+    Event,
+}
+
+/// What became of a process whose calls are recorded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Process {
+    pub time: u64,
+    pub pid: u32,
+    pub change: Change,
+}
+
+/// How a process changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub enum Change {
+    Forked {
+        parent: u32,
+    },
+    Executed {
+        /// The file, as given; of a script its interpreter. None: unreadable.
+        file: Option<Vec<u8>>,
+        /// Its arguments, each ended by a 0, at most 4,096 bytes.
+        arguments: Option<Vec<u8>>,
+    },
+    /// From now on a recorder in it records its calls ([`Watch`](crate::Watch)).
+    HasRecorder,
+    /// Its last thread ended; as wait(2) gives it.
+    Ended {
+        status: i32,
+    },
 }
 
 /// A request on an io_uring.
@@ -148,6 +211,8 @@ pub struct UringOp {
     /// Who submitted it.
     pub pid: u32,
     pub tid: u32,
+    /// What its descriptor or registered file stands for. None: not completed, or an operation without.
+    pub opened: Option<Opened>,
 }
 
 /// A name in a field of fixed size: what is before its first 0.

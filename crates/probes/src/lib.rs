@@ -23,7 +23,7 @@
 
 #[cfg(ebpf)]
 mod bpf;
-#[cfg(ebpf)]
+#[cfg_attr(not(ebpf), allow(dead_code))]
 mod calls;
 #[cfg(ebpf)]
 mod decode;
@@ -34,8 +34,11 @@ mod tracefs;
 use std::io;
 use std::time::Duration;
 
+pub use crate::calls::name;
 pub use crate::error::Refused;
-pub use crate::events::{CpuSlice, Dev, DiskOp, Event, Flags, Left, Op, Syscall, UringOp};
+pub use crate::events::{
+    Change, CpuSlice, Dev, DiskOp, Event, Flags, Left, Op, Opened, Process, Syscall, UringOp, What,
+};
 
 #[cfg(ebpf)]
 use crate::bpf::Bpf;
@@ -72,8 +75,11 @@ pub struct Options {
     pub disk: Scope,
     /// [`CpuSlice`]s.
     pub sched: Scope,
-    /// [`Syscall`]s and [`UringOp`]s.
+    /// [`Syscall`]s and [`UringOp`]s; of targets also [`Process`]es.
     pub syscall: Scope,
+    /// How a process that records its own calls is known. Its calls are then left out, but for those that its
+    /// recorder doesn't see, and those that give names to files.
+    pub watch: Option<Watch>,
     /// Bytes for events on their way to the recorder, over all CPUs; rounded up to what the kernel takes.
     pub buffer_bytes: u32,
     /// None: eBPF, or tracefs where eBPF is refused.
@@ -86,10 +92,20 @@ impl Default for Options {
             disk: Scope::Off,
             sched: Scope::Off,
             syscall: Scope::Off,
+            watch: None,
             buffer_bytes: 8 << 20,
             backend: None,
         }
     }
+}
+
+/// What a recorder in a process opens, in this order, when it begins.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    /// Its library, as the loader is told to open it. Longer than 255 bytes, it is not known.
+    pub library: Vec<u8>,
+    /// How the path of what it writes to begins.
+    pub segment: Vec<u8>,
 }
 
 /// Events that were lost.

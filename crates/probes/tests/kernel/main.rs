@@ -11,7 +11,9 @@ mod syscall;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use iotrail_probes::{Backend, CpuSlice, DiskOp, Event, HAS_EBPF, Options, Probes, Syscall, UringOp};
+use iotrail_probes::{
+    Backend, CpuSlice, DiskOp, Event, HAS_EBPF, Options, Probes, Process, Syscall, UringOp,
+};
 
 use children::Child;
 
@@ -58,6 +60,10 @@ impl Recorded {
 
     fn uring_ops(&self) -> Vec<&UringOp> {
         self.all(|event| if let Event::UringOp(op) = event { Some(op) } else { None })
+    }
+
+    fn changes(&self) -> Vec<&Process> {
+        self.all(|event| if let Event::Process(process) = event { Some(process) } else { None })
     }
 
     fn all<'a, T>(&'a self, pick: impl Fn(&'a Event) -> Option<&'a T>) -> Vec<&'a T> {

@@ -2,11 +2,14 @@
 
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use iotrail_probes::{Backend, Event, Options, Probes, Scope, Syscall};
+use iotrail_probes::{Backend, Change, Event, Options, Probes, Scope, Syscall, What};
 use tempfile::TempDir;
 
 use crate::children::Child;
@@ -57,6 +60,24 @@ fn calls_of_a_static_program() {
     assert!(calls.iter().all(|call| call.end.is_some_and(|end| call.start <= end)));
     let positions = calls[begin + 1..begin + 102].iter().map(|call| call.args[3]);
     assert!(positions.eq((0..101).map(|n| n * 13)));
+
+    // What openat made is what all the others but those on paths were given.
+    let file = calls[begin].opened[1].unwrap();
+    let inode = std::fs::metadata(folder.path()).unwrap().ino();
+    assert!(file.what == What::File && !file.append && file.inode != inode);
+    let of = |nr: i64| calls[begin..].iter().filter(move |call| i64::from(call.nr) == nr);
+    let used = [libc::SYS_pwrite64, libc::SYS_lseek, libc::SYS_read, libc::SYS_writev, libc::SYS_close];
+    assert!(used.into_iter().flat_map(of).all(|call| call.opened == [Some(file), None]));
+    let of = |nr: i64| of(nr).next().unwrap();
+    assert_eq!(of(libc::SYS_read).moved, Some((5, 22)));
+    assert_eq!((of(libc::SYS_writev).moved, of(libc::SYS_writev).told), (Some((22, 39)), Some(17)));
+
+    let changes: Vec<_> = recorded.changes().into_iter().map(|process| process.change.clone()).collect();
+    let text = |path: &Path| Some(path.as_os_str().as_bytes().to_vec());
+    let mut arguments = [program.as_path(), folder.path()].map(|path| text(path).unwrap()).join(&0);
+    arguments.push(0);
+    let executed = Change::Executed { file: text(&program), arguments: Some(arguments) };
+    assert_eq!(changes, [executed, Change::Ended { status: 0 }]);
 }
 
 #[test]
@@ -105,5 +126,6 @@ fn requests_on_a_ring() {
         assert_eq!((op.pos, op.length, op.result), (Some(access.pos), Some(length), access.length as i32));
         assert!(op.completed.is_some_and(|completed| op.submitted <= completed), "{op:?}");
         assert_eq!((op.pid, op.tid), (recorded.pid, recorded.pid));
+        assert_eq!(op.opened.map(|opened| opened.inode), Some(file.metadata().unwrap().ino()));
     }
 }
