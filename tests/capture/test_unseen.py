@@ -14,6 +14,7 @@ def test_static_program(build, record, work):
     run = record([build("life.c", "static"), work, "status", "3"])
     assert run.status not in (0, 3)
     assert run.stderr.startswith("iotrail: error:") and "static" in run.stderr
+    assert "--kernel" in run.stderr
     assert not run.notes and not run.path.exists()
 
 

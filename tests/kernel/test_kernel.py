@@ -1,6 +1,5 @@
 """`iotrail record --kernel`: each request to a disk, once, with whose it was; each stretch on a CPU."""
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -8,14 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from iotrail.trail import Trail
+from .recording import IOTRAIL, needs_root, recordings
 
-IOTRAIL = [sys.executable, "-m", "iotrail"]
 REQUESTS = 1009  # a prime, so that no factor of it looks right
-# On virtual machines the kernel was seen to leave out events while another recorder began or ended.
-TRIES = 5
-
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="recording the kernel needs root")
 
 
 @pytest.fixture
@@ -28,17 +22,6 @@ def loop(tmp_path: Path) -> Iterator[tuple[str, str]]:
     device = made.stdout.strip()
     yield device, Path(device).name
     subprocess.run(["losetup", "-d", device], check=True)
-
-
-def recordings(command: list[str], tmp_path: Path, *options: str) -> Iterator[tuple[Trail, bool]]:
-    """Trails of a program under --kernel, and whether this is the last word: the kernel left nothing out, or did
-    so in each of several recordings."""
-    for attempt in range(TRIES):
-        path = tmp_path / f"{attempt}.trail"
-        subprocess.run([*IOTRAIL, "record", "--kernel", *options, "-o", path, "--", *command], check=True)
-        trail = Trail(path)
-        left_out = trail.rows_of("SELECT 1 FROM unseen WHERE kind = 'kernel_dropped'")
-        yield trail, not left_out or attempt == TRIES - 1
 
 
 def fio(device: str, engine: str, rw: str) -> list[str]:

@@ -3,7 +3,8 @@
 //! The recorder is a shared library that the dynamic loader puts into the program (LD_PRELOAD,
 //! ld.so(8)). A static program has no loader, a program that gains privileges has one that ignores
 //! LD_PRELOAD (AT_SECURE), one of another architecture can't load the library: such a program would
-//! run and leave an empty trail, so it is refused with the reason.
+//! run and leave an empty trail, so it is refused with the reason. Where the kernel is recorded too it sees the
+//! calls of the first two.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::{self, File};
@@ -43,17 +44,40 @@ fn refuse(status: u8, message: String, hint: Option<&str>) -> Refused {
     }
 }
 
-/// Finds the program as execvp(3) does and looks whether it can be recorded.
-pub fn find(name: &OsStr) -> Result<PathBuf, Refused> {
+/// A program that can be recorded.
+#[derive(Debug)]
+pub struct Found {
+    /// Its file.
+    pub path: PathBuf,
+    /// Why only the kernel sees its calls, if so: a sentence's beginning.
+    pub bare: Option<String>,
+}
+
+/// Finds the program as execvp(3) does and looks whether it can be recorded; `kernel`: whether the kernel is too.
+pub fn find(name: &OsStr, kernel: bool) -> Result<Found, Refused> {
     let path = locate(name)?;
     let mut file = path.clone();
     for _ in 0..MOST_INTERPRETERS {
         match check(&file, &path)? {
-            Some(interpreter) => file = interpreter,
-            None => return Ok(path),
+            Checked::Interpreted(interpreter) => file = interpreter,
+            Checked::Recordable => return Ok(Found { path, bare: None }),
+            Checked::Bare { why, .. } if kernel => return Ok(Found { path, bare: Some(why) }),
+            Checked::Bare { why, so, hint } => return Err(refuse(1, format!("{why}, {so}"), Some(hint))),
         }
     }
-    Ok(path)
+    Ok(Found { path, bare: None })
+}
+
+/// What one file turned out to be.
+enum Checked {
+    Recordable,
+    Interpreted(PathBuf),
+    /// No recorder can be in it: why, what follows, and what can be done.
+    Bare {
+        why: String,
+        so: &'static str,
+        hint: &'static str,
+    },
 }
 
 fn locate(name: &OsStr) -> Result<PathBuf, Refused> {
@@ -121,8 +145,8 @@ fn plain(error: &std::io::Error) -> String {
     text.split(" (os error").next().unwrap_or(&text).to_lowercase()
 }
 
-/// Looks at one file: the interpreter it names, or none if it can be recorded.
-fn check(path: &Path, program: &Path) -> Result<Option<PathBuf>, Refused> {
+/// Looks at one file.
+fn check(path: &Path, program: &Path) -> Result<Checked, Refused> {
     let shown = path.display();
     let through = if path == program {
         format!("{shown}")
@@ -130,7 +154,7 @@ fn check(path: &Path, program: &Path) -> Result<Option<PathBuf>, Refused> {
         format!("{} is run by {shown}, which", program.display())
     };
     // A program that may be run and not read (mode 0711) can still be recorded: try it.
-    let Ok(mut file) = File::open(path) else { return Ok(None) };
+    let Ok(mut file) = File::open(path) else { return Ok(Checked::Recordable) };
     let mut first = [0; FIRST_LINE];
     let length = file.read(&mut first).unwrap_or(0);
     if let Some(line) = first[..length].strip_prefix(b"#!") {
@@ -138,7 +162,7 @@ fn check(path: &Path, program: &Path) -> Result<Option<PathBuf>, Refused> {
         let name = line.split(|byte| byte.is_ascii_whitespace()).next().unwrap_or(line);
         let interpreter = PathBuf::from(OsString::from_vec(name.to_vec()));
         return match executable(&interpreter) {
-            Ok(()) => Ok(Some(interpreter)),
+            Ok(()) => Ok(Checked::Interpreted(interpreter)),
             Err(_) => Err(refuse(
                 126,
                 format!("{shown} asks for the interpreter {}, which can't be run", interpreter.display()),
@@ -148,7 +172,7 @@ fn check(path: &Path, program: &Path) -> Result<Option<PathBuf>, Refused> {
     }
     if !first.starts_with(b"\x7fELF") {
         // execvp gives it to /bin/sh.
-        return Ok(None);
+        return Ok(Checked::Recordable);
     }
     if first[4] != elf::ELFCLASS64 || u16::from_le_bytes([first[18], first[19]]) != elf::EM_X86_64 {
         let what = if first[4] == elf::ELFCLASS32 { "a 32-bit program" } else { "of another architecture" };
@@ -163,20 +187,21 @@ fn check(path: &Path, program: &Path) -> Result<Option<PathBuf>, Refused> {
             ));
         }
     } else if !is_loader(path) {
-        return Err(refuse(
-            1,
-            format!("{through} is statically linked, so no recorder can be loaded into it"),
-            Some("link it dynamically (without -static) to record it"),
-        ));
+        return Ok(Checked::Bare {
+            why: format!("{through} is statically linked"),
+            so: "so no recorder can be loaded into it",
+            hint: "record its calls where they reach the kernel (as root: iotrail record --kernel), or link it \
+                   dynamically (without -static)",
+        });
     }
-    match privileges(path, &file) {
-        None => Ok(None),
-        Some(what) => Err(refuse(
-            1,
-            format!("{through} {what}, so the system loads no recorder into it"),
-            Some("run iotrail record as the user it would become, or record a copy without that mark"),
-        )),
-    }
+    Ok(match privileges(path, &file) {
+        None => Checked::Recordable,
+        Some(what) => Checked::Bare {
+            why: format!("{through} {what}"),
+            so: "so the system loads no recorder into it",
+            hint: "run iotrail record as the user it would become, or record a copy without that mark",
+        },
+    })
 }
 
 /// The program's dynamic loader; none if it is static or damaged.
@@ -236,13 +261,13 @@ mod tests {
     }
 
     fn status(path: &Path) -> u8 {
-        find(path.as_os_str()).unwrap_err().status
+        find(path.as_os_str(), false).unwrap_err().status
     }
 
     #[test]
     fn programs_that_cannot_be_recorded_are_refused_with_the_shells_status() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(find(OsStr::new("no-such-program-anywhere")).unwrap_err().status, 127);
+        assert_eq!(find(OsStr::new("no-such-program-anywhere"), false).unwrap_err().status, 127);
         assert_eq!(status(&dir.path().join("absent")), 127);
         assert_eq!(status(dir.path()), 126);
         assert_eq!(status(&script(dir.path(), "plain", b"text", 0o644)), 126);
@@ -264,6 +289,9 @@ mod tests {
         }
         let fixed = script(dir.path(), "static", &fixed, 0o755);
         assert_eq!(status(&fixed), 1);
+        let seen = find(fixed.as_os_str(), true).unwrap().bare.unwrap();
+        assert_eq!(seen, format!("{} is statically linked", fixed.display()));
+        assert!(find(dir.path().join("arm").as_os_str(), true).is_err(), "the kernel's calls are of x86-64");
         let wrapper = format!("#! {} -x\n", fixed.display());
         assert_eq!(status(&script(dir.path(), "wrapper", wrapper.as_bytes(), 0o755)), 1);
     }
@@ -271,11 +299,11 @@ mod tests {
     #[test]
     fn programs_and_scripts_are_found() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(find(OsStr::new("ls")).unwrap().is_absolute());
+        assert!(find(OsStr::new("ls"), false).unwrap().path.is_absolute());
         for (name, text) in
             [("a", "#!/bin/sh\n"), ("b", "#! /usr/bin/env sh\n"), ("c", "echo no first line\n")]
         {
-            assert!(find(script(dir.path(), name, text.as_bytes(), 0o755).as_os_str()).is_ok());
+            assert!(find(script(dir.path(), name, text.as_bytes(), 0o755).as_os_str(), false).is_ok());
         }
     }
 }

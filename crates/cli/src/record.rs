@@ -20,7 +20,7 @@ use iotrail_trail::{Snapshot, TrailWriter, compact};
 
 use crate::failure::Failure;
 use crate::kernel::{Kernel, Via};
-use crate::program;
+use crate::program::{self, Found};
 use crate::prune::{self, Outcome, Pruner, Rule};
 
 /// Name of the recorder's library, beside this binary.
@@ -46,7 +46,8 @@ pub struct Args {
     /// Memory that recording may use, whatever its length
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size)]
     memory: u64,
-    /// Record the kernel's side too: disk I/O of the machine, when the program's threads ran
+    /// Record the kernel's side too: disk I/O of the machine, when the program's threads ran, calls that pass no
+    /// recorder in the program (statically linked programs, Go, io_uring)
     #[arg(long)]
     kernel: bool,
     /// How the kernel is asked
@@ -71,7 +72,7 @@ pub struct Args {
 
 /// Runs the program and records it.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
-    let program = match program::find(&args.command[0]) {
+    let program = match program::find(&args.command[0], args.kernel) {
         Ok(program) => program,
         Err(refused) => {
             eprint!("{}", refused.failure);
@@ -81,7 +82,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let library = library()?;
     let budget = Budget::of(args.memory);
     let host = Host::prepare();
-    let target = Target::claim(&args, &program)?;
+    let target = Target::claim(&args, &program.path)?;
     let began = Instant::now();
     let recording = match start(&args, &program, &library, budget, &target, &host) {
         Ok(recording) => recording,
@@ -94,7 +95,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let Recording { mut child, sealer, kernel, pruner } = recording;
     let status = host
         .wait(&mut child)
-        .map_err(|error| Failure::new(format!("cannot wait for {}: {error}", program.display())))?;
+        .map_err(|error| Failure::new(format!("cannot wait for {}: {error}", program.path.display())))?;
     let took = began.elapsed();
     let facts = [
         ("end".to_owned(), Some(humantime::format_rfc3339_nanos(std::time::SystemTime::now()).to_string())),
@@ -238,12 +239,13 @@ struct Recording {
 
 fn start(
     args: &Args,
-    program: &Path,
+    found: &Found,
     library: &Path,
     budget: Budget,
     target: &Target,
     host: &Host,
 ) -> Result<Recording, Failure> {
+    let program = &found.path;
     let writer = TrailWriter::create(&target.path, false)?;
     let undo = |session: Option<PathBuf>| {
         // The trail was made here and holds nothing yet.
@@ -256,18 +258,29 @@ fn start(
         eprintln!("iotrail: warning: {why}; recording will disturb the program more than it should");
     }
     let dir = session.dir().to_owned();
+    let preloaded = preloaded(library, &dir).inspect_err(|_| undo(Some(dir.clone())))?;
     let mut command = Command::new(program);
     command
         .arg0(&args.command[0])
         .args(&args.command[1..])
-        .env("LD_PRELOAD", preload(library, &dir).inspect_err(|_| undo(Some(dir.clone())))?)
+        .env("LD_PRELOAD", with_others(&preloaded))
         .env(SESSION_ENV, &dir);
     host.restore_in(&mut command);
-    let kernel = match args.kernel.then(|| Kernel::start(args.kernel_via, &dir)).transpose() {
+    let kernel = match args
+        .kernel
+        .then(|| Kernel::start(args.kernel_via, &dir, &preloaded, found))
+        .transpose()
+    {
         Ok(None) => None,
         Ok(Some((kernel, gate))) => {
             if let Some(why) = &kernel.fallback {
                 eprintln!("iotrail: the kernel is recorded through tracefs: eBPF: {why}");
+            }
+            if let Some(why) = found.bare.as_ref().filter(|_| !kernel.sees_calls) {
+                eprintln!(
+                    "iotrail: warning: {why}: its calls are not recorded, as tracefs doesn't show them and no \
+                     recorder can be in it; its disk I/O and CPU time are"
+                );
             }
             gate.guard(&mut command);
             Some(kernel)
@@ -310,23 +323,26 @@ fn start(
     }
 }
 
-/// LD_PRELOAD for the program: ours first, then what was there. The loader splits it at colons and
-/// spaces, so that a library whose path has one is reached through a link in the session.
-fn preload(library: &Path, session: &Path) -> Result<OsString, Failure> {
-    let odd = library.as_os_str().as_encoded_bytes().iter().any(|byte| matches!(byte, b':' | b' '));
-    let mut value = if odd {
-        let link = session.join(LIBRARY);
-        std::os::unix::fs::symlink(library, &link)
-            .map_err(|error| Failure::new(format!("cannot link {}: {error}", link.display())))?;
-        link.into_os_string()
-    } else {
-        library.as_os_str().to_owned()
-    };
+/// The library as the program's loader is told of it. The loader splits LD_PRELOAD at colons and spaces, so that a
+/// library whose path has one is reached through a link in the session.
+fn preloaded(library: &Path, session: &Path) -> Result<OsString, Failure> {
+    if !library.as_os_str().as_encoded_bytes().iter().any(|byte| matches!(byte, b':' | b' ')) {
+        return Ok(library.as_os_str().to_owned());
+    }
+    let link = session.join(LIBRARY);
+    std::os::unix::fs::symlink(library, &link)
+        .map_err(|error| Failure::new(format!("cannot link {}: {error}", link.display())))?;
+    Ok(link.into_os_string())
+}
+
+/// LD_PRELOAD for the program: ours first, then what was there.
+fn with_others(preloaded: &OsStr) -> OsString {
+    let mut value = preloaded.to_owned();
     if let Some(other) = std::env::var_os("LD_PRELOAD").filter(|other| !other.is_empty()) {
         value.push(":");
         value.push(other);
     }
-    Ok(value)
+    value
 }
 
 /// How the trail was made, as far as it is known at the start.

@@ -308,10 +308,48 @@ pub const OP_DISK: u16 = 0x4005;
 /// A thread's time on a CPU that the kernel saw, posted by the recorder: `start`, `dur` as [`OP_DISK`]; `fd` tid;
 /// `object` pid; `pos` CPU. `kind` is what it went on to (0 runnable, 1 sleep, 2 disk, 3 ended, 4 it goes on).
 pub const OP_SLICE: u16 = 0x4006;
+/// A call that the kernel saw where no recorder is, posted by the recorder in two slots, as records with more words
+/// than fit ([`crate::record`]). `kind`, `fd` as of any call; `start`, `dur` as [`OP_DISK`]; `object` pid, above it
+/// tid; then `object`, `pos`, `length`, `result` of the call, and in the second slot its `aux`, the call with its
+/// errno above as 16 bits each, and the id of the program image; 0 where a recorder is in it that missed the call.
+pub const OP_CALL: u16 = 0x7000;
+/// What the kernel saw of a program image that no recorder is in, posted by the recorder: `kind` is an [`ImageNote`],
+/// `fd` the pid, `start` CLOCK_MONOTONIC nanoseconds, `object` the image's id.
+pub const OP_IMAGE: u16 = 0x7001;
 /// [`SegmentHeader::parent`] of the recorder's own segment: no process of the recording.
 pub const RECORDER: i64 = -1;
 /// Bytes of text a slot of [`OP_TEXT`] carries.
 pub const TEXT_BYTES: usize = 48;
+
+/// What an [`OP_IMAGE`] says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ImageNote {
+    /// The recorder sees all calls from now on, io_uring's too; of no image.
+    Watching = 0,
+    /// It began: `pos` is the parent's pid, `length` its image, 0 if a recorder is in it. Texts of kind
+    /// [`TextKind::Exe`], [`TextKind::Command`] and [`TextKind::Cwd`] have the image's id for key.
+    Begun = 1,
+    /// Its thread `fd` was seen from `start` for `dur`.
+    Thread = 2,
+    /// It ended at `start`: `pos` is how (0 still running, 1 exit, 2 exec, 3 killed), `length` its exit status or
+    /// [`NONE`].
+    Ended = 3,
+}
+
+impl ImageNote {
+    /// The note of a number in a segment.
+    #[must_use]
+    pub const fn from_number(number: u8) -> Option<Self> {
+        match number {
+            0 => Some(Self::Watching),
+            1 => Some(Self::Begun),
+            2 => Some(Self::Thread),
+            3 => Some(Self::Ended),
+            _ => None,
+        }
+    }
+}
 
 /// What a text says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -319,7 +357,7 @@ pub const TEXT_BYTES: usize = 48;
 pub enum TextKind {
     /// An absolute path; the key is its [`crate::ids::FileId`].
     Path = 1,
-    /// The program's executable.
+    /// The program's executable. The key of this and the next two is 0, or the id of an image ([`OP_IMAGE`]).
     Exe = 2,
     /// Its command line, arguments separated by NUL.
     Command = 3,

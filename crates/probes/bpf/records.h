@@ -77,9 +77,11 @@ struct syscall_path {
 	char path[PATH_MAX]; // only what is used is sent, without the closing 0
 };
 
+#define DATA_ONLY 0x100 // an fsync that is an fdatasync
+
 struct uring_op {
 	__u32 kind;
-	__u32 opcode;
+	__u32 opcode; // and DATA_ONLY
 	__u64 submitted;
 	__u64 completed;
 	__u64 user_data;
@@ -106,6 +108,7 @@ struct process {
 enum process_event {
 	FORKED = 1,
 	EXECUTED, // texts: its file, its arguments
-	HAS_RECORDER, // a recorder in it has begun to record its calls
+	LOADS_RECORDER, // it opened the recorder's library
+	HAS_RECORDER,	// and the library has begun to record its calls
 	ENDED,
 };

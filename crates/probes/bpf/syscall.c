@@ -222,8 +222,10 @@ static __always_inline void note_recorder(struct inside *in)
 	__u8 *recorded = bpf_map_lookup_elem(&targets, &tgid);
 	if (!recorded)
 		return;
-	if (in->opens == OPENS_LIBRARY && *recorded == BY_NOBODY)
+	if (in->opens == OPENS_LIBRARY && *recorded == BY_NOBODY) {
 		*recorded = LOADING;
+		send_process(LOADS_RECORDER, in->call.end, tgid, in->call.tid, 0, 0);
+	}
 	if (in->opens == OPENS_SEGMENT && *recorded == LOADING) {
 		*recorded = BY_ITSELF;
 		send_process(HAS_RECORDER, in->call.end, tgid, in->call.tid, 0, 0);

@@ -33,6 +33,7 @@ struct io_rw {
 struct io_sync {
 	long long len;
 	long long off;
+	int flags;
 } KERNEL;
 
 struct iov_iter {
@@ -57,6 +58,8 @@ enum {
 	OP_READ = 22,
 	OP_WRITE = 23,
 };
+
+#define FSYNC_DATASYNC 1
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -85,6 +88,9 @@ static __always_inline void read_range(struct io_kiocb *req, struct uring_op *op
 			op->length = BPF_CORE_READ((struct io_async_rw *)later, iter.count);
 		break;
 	case OP_FSYNC:
+		if (BPF_CORE_READ((struct io_sync *)cmd, flags) & FSYNC_DATASYNC)
+			op->opcode |= DATA_ONLY;
+		// fallthrough
 	case OP_SYNC_FILE_RANGE:
 	case OP_FALLOCATE:
 		op->pos = BPF_CORE_READ((struct io_sync *)cmd, off);

@@ -83,8 +83,9 @@ impl Decoder {
                 let [file, arguments] = self.kept(tid, time);
                 Change::Executed { file, arguments }
             }
-            3 => Change::HasRecorder,
-            4 => Change::Ended { status },
+            3 => Change::LoadsRecorder,
+            4 => Change::HasRecorder,
+            5 => Change::Ended { status },
             _ => return None,
         };
         Some(Process { time, pid, change })
@@ -195,14 +196,29 @@ fn opened(fields: &mut Fields) -> Option<Option<Opened>> {
 }
 
 fn uring_op(mut fields: Fields) -> Option<UringOp> {
-    let opcode = fields.u32()? as u8;
+    const DATA_ONLY: u32 = 0x100;
+    let opcode = fields.u32()?;
+    let (opcode, data_only) = (opcode as u8, opcode & DATA_ONLY != 0);
     let (submitted, completed, user_data) = (fields.u64()?, time(fields.u64()?), fields.u64()?);
     let (pos, length) = (fields.u64()? as i64, fields.u64()? as i64);
     let (fd, result, pid, tid) = (fields.u32()? as i32, fields.u32()? as i32, fields.u32()?, fields.u32()?);
     let (pos, length) = (u64::try_from(pos).ok(), u64::try_from(length).ok());
     let fd = (fd >= 0).then_some(fd);
     let opened = opened(&mut fields)?;
-    Some(UringOp { submitted, completed, opcode, fd, pos, length, result, user_data, pid, tid, opened })
+    Some(UringOp {
+        submitted,
+        completed,
+        opcode,
+        data_only,
+        fd,
+        pos,
+        length,
+        result,
+        user_data,
+        pid,
+        tid,
+        opened,
+    })
 }
 
 /// 0 stands for what did not happen.
@@ -323,8 +339,9 @@ mod tests {
             Change::Executed { file, arguments }
         );
         assert_eq!(change(&mut decoder, "01000000", "0700000000000000"), Change::Forked { parent: 7 });
-        assert_eq!(change(&mut decoder, "03000000", "0000000000000000"), Change::HasRecorder);
-        assert_eq!(change(&mut decoder, "04000000", "0000000000030000"), Change::Ended { status: 768 });
+        assert_eq!(change(&mut decoder, "03000000", "0000000000000000"), Change::LoadsRecorder);
+        assert_eq!(change(&mut decoder, "04000000", "0000000000000000"), Change::HasRecorder);
+        assert_eq!(change(&mut decoder, "05000000", "0000000000030000"), Change::Ended { status: 768 });
     }
 
     #[test]
@@ -354,6 +371,7 @@ mod tests {
             submitted: 15_730_564_611_293,
             completed: Some(15_730_583_322_956),
             opcode: 22,
+            data_only: false,
             fd: Some(7),
             pos: Some(0),
             length: Some(4096),

@@ -183,7 +183,9 @@ pub enum Change {
         /// Its arguments, each ended by a 0, at most 4,096 bytes.
         arguments: Option<Vec<u8>>,
     },
-    /// From now on a recorder in it records its calls ([`Watch`](crate::Watch)).
+    /// It opened the library of a recorder ([`Watch`](crate::Watch)).
+    LoadsRecorder,
+    /// And from now on that records its calls.
     HasRecorder,
     /// Its last thread ended; as wait(2) gives it.
     Ended {
@@ -199,6 +201,8 @@ pub struct UringOp {
     pub completed: Option<u64>,
     /// IORING_OP_*.
     pub opcode: u8,
+    /// An fsync that is an fdatasync.
+    pub data_only: bool,
     /// None: no file, or a registered one.
     pub fd: Option<i32>,
     /// None: the file's own position, or an operation without.

@@ -241,7 +241,7 @@ fn close_trail(
 ) -> Result<u64, Error> {
     let mut sink = |table, batch| trail.append(table, &batch);
     rows.finish(u64::MAX, &mut sink)?;
-    sealed.totals.kernel = rows.totals().kernel;
+    sealed.totals = Totals { lost: sealed.totals.lost, ..rows.totals() };
     let facts: Vec<Fact> = facts.iter().cloned().chain(rows.mounts()).collect();
     rows.write_facts(&facts, &mut sink)?;
     let mono = clock::clock_ns(libc::CLOCK_MONOTONIC);

@@ -94,13 +94,14 @@ impl Rows {
                 push_run(&mut units, *id, *thread_id, tid, &slots);
             }
         }
+        self.carry_images(&mut units);
         push_run(&mut units, 0, 0, 0, self.kernel.waiting());
         units
     }
 }
 
 /// A text as the slots that a program would post.
-fn text_units(kind: TextKind, key: u64, bytes: &[u8]) -> Vec<Unit> {
+pub(super) fn text_units(kind: TextKind, key: u64, bytes: &[u8]) -> Vec<Unit> {
     let bytes = &bytes[..bytes.len().min(usize::from(u16::MAX))];
     let part = |(index, chunk): (usize, &[u8])| {
         let mut unit = [0; 8];

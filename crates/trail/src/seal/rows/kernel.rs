@@ -1,18 +1,19 @@
-//! What the kernel saw: disk I/O and time on CPUs, given to the threads and breadcrumbs they were for.
+//! What the kernel saw: disk I/O and time on CPUs, and with [`super::images`] calls, given to the threads and breadcrumbs they were for.
 //!
 //! The recorder posts it into a segment of its own ([`iotrail_format::segment::OP_DISK`],
 //! [`iotrail_format::segment::OP_SLICE`]), with pid and tid. What a thread worked for at a time, its ring
 //! says ([`iotrail_format::segment::OP_CRUMB`]); both come through different rings, so kernel slots wait for the next
 //! journal, by when all that was posted before them has come.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use arrow_array::{ArrayRef, new_null_array};
 use arrow_schema::DataType;
 use iotrail_format::ids::{ProcessId, ThreadId};
 use iotrail_format::schema::{CPU_SLICE, DISK_OP};
-use iotrail_format::segment::{NONE, OP_DISK};
+use iotrail_format::segment::{NONE, OP_CALL, OP_DISK};
 
+use super::images::Image;
 use super::records::{named_or_null, numbers, together};
 use super::slot::Fields;
 use super::{Process, Rows, Sink, Small, Thread};
@@ -35,13 +36,17 @@ const OP_MASK: u8 = 0x0f;
 pub(super) struct Kernel {
     /// Whether the kernel is being recorded: nothing here costs anything otherwise.
     pub(super) on: bool,
+    /// Whether it sees calls of programs that no recorder is in, and io_uring's.
+    pub(super) watching: bool,
     /// Slots that wait for the next journal.
     waiting: Vec<Unit>,
+    /// Programs that no recorder is in, by id.
+    pub(super) images: BTreeMap<i64, Image>,
     /// Processes that ended, until what was waiting for them is written.
     departed: Vec<Departed>,
     /// Threads that no recorder is in: by pid and tid, with names. Those that have a row.
     strangers: HashMap<(u32, u32), Vec<u8>>,
-    written: HashSet<(u32, u32)>,
+    written: HashSet<i64>,
     devices: HashMap<u32, String>,
 }
 
@@ -55,15 +60,21 @@ struct Departed {
 }
 
 /// Whose a slot is.
-struct Whose<'a> {
-    thread: i64,
-    marks: &'a [(i64, i64)],
+pub(super) struct Whose<'a> {
+    pub(super) thread: i64,
+    pub(super) marks: &'a [(i64, i64)],
+    /// The image, if no recorder is in it.
+    pub(super) image: Option<i64>,
 }
 
 impl Kernel {
     /// A thread's name, from the recorder.
     pub(super) fn name(&mut self, key: u64, name: Vec<u8>) {
         self.strangers.insert((key as u32, (key >> 32) as u32), name);
+    }
+
+    pub(super) fn stranger_name(&self, pid: u32, tid: u32) -> Option<String> {
+        self.strangers.get(&(pid, tid)).map(|name| crate::arrays::lossy(name))
     }
 
     /// Keeps what a process's kernel slots need that are still to come.
@@ -93,32 +104,62 @@ impl Rows {
         }
     }
 
-    /// Whose work of thread `tid` of `pid` at `ts` was.
-    fn whose(&self, pid: u32, tid: u32, ts: i64) -> Option<Whose<'_>> {
+    /// The process with a recorder in it that was `pid` at `ts`, and when it began.
+    fn recorded_at(&self, pid: u32, ts: i64) -> Option<(i64, i64)> {
         let living = self.processes.iter().filter(|(_, process)| process.pid == pid && process.found);
         let living = living.map(|(id, process)| (self.ts(process.start_ticks), *id));
         let departed = self.kernel.departed.iter().filter(|process| process.pid == pid);
         let all = living.chain(departed.map(|process| (process.start, process.id)));
         // The image that ran then; before the first, the first, which was not seen from its very start.
-        let (_, id) =
-            all.max_by_key(|(start, _)| (*start <= ts, if *start <= ts { *start } else { -*start }))?;
-        let of = |threads: &mut dyn Iterator<Item = (&i64, &'_ Thread)>| {
-            threads.filter(|(_, thread)| thread.tid == tid).map(|(id, _)| *id).last()
-        };
+        all.max_by_key(|(start, _)| (*start <= ts, if *start <= ts { *start } else { -*start }))
+            .map(|(start, id)| (id, start))
+    }
+
+    /// Which program image was `pid` at `ts`: with a recorder in it, or without.
+    pub(super) fn process_at(&self, pid: u32, ts: i64) -> Option<i64> {
+        match (self.recorded_at(pid, ts), self.image_at(pid, ts)) {
+            (Some((_, began)), Some((image, start))) if began < start || began > ts => Some(image),
+            (Some((id, _)), _) => Some(id),
+            (None, image) => image.map(|(id, _)| id).or_else(|| self.first_image(pid)),
+        }
+    }
+
+    /// When a process with a recorder in it began.
+    pub(super) fn process_start(&self, id: i64) -> Option<i64> {
+        let living = self.processes.get(&id).map(|process| self.ts(process.start_ticks));
         let departed = self.kernel.departed.iter().find(|process| process.id == id);
-        let thread = match (self.processes.get(&id), departed) {
-            (Some(process), _) => of(&mut process.threads.iter()),
-            (None, Some(process)) => of(&mut process.threads.iter().map(|(id, thread)| (id, thread))),
-            (None, None) => None,
-        }?;
-        let marks = match (self.processes.get(&id), departed) {
-            (Some(process), _) => process.threads.get(&thread).map(|thread| &thread.marks),
-            (None, Some(process)) => {
-                process.threads.iter().find(|(id, _)| *id == thread).map(|(_, t)| &t.marks)
+        living.or(departed.map(|process| process.start))
+    }
+
+    /// Thread `tid` of a process with a recorder in it.
+    pub(super) fn whose_of(&self, process: i64, tid: u32) -> Option<Whose<'_>> {
+        let departed = || self.kernel.departed.iter().find(|departed| departed.id == process);
+        let (thread, of) = match self.processes.get(&process) {
+            Some(process) => process.threads.iter().rfind(|(_, thread)| thread.tid == tid),
+            None => {
+                let mut threads = departed()?.threads.iter().map(|(id, thread)| (id, thread));
+                threads.rfind(|(_, thread)| thread.tid == tid)
             }
-            (None, None) => None,
-        };
-        Some(Whose { thread, marks: marks.map_or(&[], Vec::as_slice) })
+        }?;
+        Some(Whose { thread: *thread, marks: &of.marks, image: None })
+    }
+
+    /// Whose work of thread `tid` of `pid` at `ts` was.
+    pub(super) fn whose(&self, pid: u32, tid: u32, ts: i64) -> Option<Whose<'_>> {
+        let id = self.process_at(pid, ts)?;
+        if self.kernel.images.contains_key(&id) {
+            return Some(Self::of_image(id, tid));
+        }
+        let posts = |(_, image): &(&i64, &Image)| image.posts == Some(id);
+        let image = || self.kernel.images.iter().find(posts).map(|(image, _)| Self::of_image(*image, tid));
+        self.whose_of(id, tid).or_else(image)
+    }
+
+    /// Notes that a row of a thread comes, if no recorder is in it: the thread then has a row too.
+    fn noticed(&mut self, image: Option<i64>, tid: u32, slot: Fields<'_>) {
+        if let Some(image) = image.and_then(|id| self.kernel.images.get_mut(&id)) {
+            image.see(tid, slot.start(), slot.end());
+        }
     }
 
     /// Writes what waited; what this journal brought waits now, unless it is the `last` one.
@@ -138,11 +179,20 @@ impl Rows {
         if last {
             due.append(&mut self.kernel.waiting);
         }
-        let (disk, cpu): (Vec<Unit>, Vec<Unit>) =
-            due.into_iter().partition(|unit| Fields(unit).opcode() == OP_DISK);
+        let (mut disk, mut cpu, mut calls) = (Vec::new(), Vec::new(), Vec::new());
+        let mut units = due.into_iter();
+        while let Some(unit) = units.next() {
+            match Fields(&unit).opcode() {
+                OP_DISK => disk.push(unit),
+                OP_CALL => calls.extend(units.next().map(|more| [unit, more])),
+                _ => cpu.push(unit),
+            }
+        }
+        self.write_calls(&calls, small, sink)?;
         self.write_disk(&disk, small, sink)?;
         self.write_cpu(&cpu, small, sink)?;
         self.totals.kernel += (disk.len() + cpu.len()) as u64;
+        self.end_images(sequence, last, small);
         self.forget(sequence);
         Ok(())
     }
@@ -164,19 +214,17 @@ impl Rows {
         }
     }
 
-    /// The thread's id; one that no recorder is in gets rows of its own.
-    fn stranger(&mut self, pid: u32, tid: u32, ts: i64, small: &mut Small) -> i64 {
-        let process = ProcessId::new(pid, 0);
+    /// The thread's id; one that nothing else tells of gets rows of its own.
+    pub(super) fn stranger(&mut self, pid: u32, tid: u32, ts: i64, small: &mut Small) -> i64 {
+        let known = self.process_at(pid, ts);
+        let process = known.map_or(ProcessId::new(pid, 0), ProcessId);
         let thread = ThreadId::new(process, tid, 0).0;
-        let name = |of: (u32, u32), kernel: &Kernel| {
-            kernel.strangers.get(&of).map(|name| crate::arrays::lossy(name))
-        };
-        if self.kernel.written.insert((pid, tid)) {
-            let named = name((pid, tid), &self.kernel);
+        if self.kernel.written.insert(thread) {
+            let named = self.kernel.stranger_name(pid, tid);
             small.thread.push(self.thread_columns(thread, (pid, tid), process.0, named, ts, None));
         }
-        if self.kernel.written.insert((pid, 0)) {
-            let named = name((pid, pid), &self.kernel).or_else(|| name((pid, tid), &self.kernel));
+        if known.is_none() && self.kernel.written.insert(process.0) {
+            let named = self.kernel.stranger_name(pid, pid).or_else(|| self.kernel.stranger_name(pid, tid));
             small.process.push(self.stranger_columns(process.0, pid, named, ts));
         }
         thread
@@ -194,8 +242,10 @@ impl Rows {
             let slot = Fields(unit);
             let ts = self.clock.ts_of_mono(slot.start());
             let (pid, tid) = (slot.object() as u32, slot.fd() as u32);
-            let found = self.whose(pid, tid, ts).map(|whose| (whose.thread, whose.crumb(ts)));
-            let (thread, crumb) = found.unwrap_or_else(|| (self.stranger(pid, tid, ts, small), 0));
+            let found = self.whose(pid, tid, ts).map(|whose| (whose.thread, whose.crumb(ts), whose.image));
+            let (thread, crumb, image) =
+                found.unwrap_or_else(|| (self.stranger(pid, tid, ts, small), 0, None));
+            self.noticed(image, tid, slot);
             rows.push(Row { crumb, ts, thread, at });
         }
         if rows.is_empty() {
@@ -274,6 +324,8 @@ impl Rows {
                 }
             }
             rows.push(Row { thread: whose.thread, ts: begin, end, crumb, at, last: true });
+            let image = whose.image;
+            self.noticed(image, tid, slot);
         }
         if rows.is_empty() {
             return Ok(());
@@ -304,7 +356,7 @@ impl Rows {
 
 impl Whose<'_> {
     /// What it worked for then.
-    fn crumb(&self, ts: i64) -> i64 {
+    pub(super) fn crumb(&self, ts: i64) -> i64 {
         let before = self.marks.partition_point(|(mark, _)| *mark <= ts);
         before.checked_sub(1).map_or(0, |at| self.marks[at].1)
     }

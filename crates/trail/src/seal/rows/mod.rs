@@ -8,6 +8,7 @@
 //! doesn't is left out, and no number read from one is the length of a loop or of an allocation.
 
 mod carry;
+mod images;
 mod kernel;
 mod ops;
 mod records;
@@ -23,8 +24,8 @@ use iotrail_format::ids::{ProcessId, ThreadId};
 use iotrail_format::record::FIRST_TYPE;
 use iotrail_format::schema::{CLOCK, PROCESS, RECORDING, Table, UNSEEN};
 use iotrail_format::segment::{
-    CRUMB_SLICE, CRUMB_TAKEN, OP_CRUMB, OP_DISK, OP_SLICE, OP_TEXT, OP_UNSEEN, OP_VFORK, RECORDER,
-    TEXT_BYTES, TextKind, UnseenKind,
+    CRUMB_SLICE, CRUMB_TAKEN, OP_CALL, OP_CRUMB, OP_DISK, OP_IMAGE, OP_SLICE, OP_TEXT, OP_UNSEEN, OP_VFORK,
+    RECORDER, TEXT_BYTES, TextKind, UnseenKind,
 };
 
 use self::kernel::Kernel;
@@ -216,6 +217,9 @@ impl Rows {
             }
             at += slots.len();
         }
+        if self.kernel.watching {
+            small.see_all_calls();
+        }
         let kernel = std::mem::take(&mut gathered.kernel);
         self.write_kernel(kernel, sequence, false, &mut small, sink)?;
         self.end_threads(sequence, &mut small);
@@ -308,6 +312,11 @@ impl Rows {
                 continue;
             }
             match slot.opcode() {
+                OP_IMAGE => self.image(slot),
+                OP_CALL => {
+                    gathered.kernel.extend(slots.get(next).map(|more| [*unit, *more]).into_iter().flatten());
+                    next += 1;
+                }
                 FIRST_TYPE.. => {
                     next += self.record((process, thread), index, &slots[next - 1..], gathered, small);
                 }
@@ -315,9 +324,11 @@ impl Rows {
                 OP_DISK | OP_SLICE => gathered.kernel.push(*unit),
                 OP_TEXT => self.text(run, unit, small),
                 OP_UNSEEN => {
-                    if let Some(kind) = UnseenKind::from_number(slot.kind()) {
-                        // What the kernel's recorder missed is no process's.
-                        let process = if kind == UnseenKind::Kernel { 0 } else { process };
+                    let kind = UnseenKind::from_number(slot.kind());
+                    if let Some(kind) = kind {
+                        // What the kernel's recorder says is no process's.
+                        let recorder = self.processes.get(&process).is_some_and(|process| process.recorder);
+                        let process = if recorder { 0 } else { process };
                         small.add(kind.name(), process, slot.object(), slot.length().max(0));
                     }
                 }
@@ -414,6 +425,10 @@ impl Rows {
             TextKind::Stranger => self.kernel.name(key, bytes),
             TextKind::Role => self.processes.entry(run.process).or_default().role = Some(bytes),
             TextKind::Exe | TextKind::Command | TextKind::Cwd => {
+                if let Some(image) = self.kernel.images.get_mut(&(key as i64)) {
+                    image.text(kind, &bytes);
+                    return;
+                }
                 let process = self.processes.entry(run.process).or_default();
                 match kind {
                     TextKind::Exe => process.exe = Some(bytes),

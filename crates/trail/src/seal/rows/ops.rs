@@ -39,14 +39,14 @@ impl Rows {
             for index in indices {
                 let slot = Fields(&units[*index as usize]);
                 let Some(known) = slot.known() else { continue };
-                let start = self.clock.ts(slot.start(), &mut piece);
+                let start = gathered.times.ts(&self.clock, slot.start(), &mut piece);
                 ts.push(start);
                 thread_ids.push(*thread);
                 crumbs.push(gathered.crumb(*index));
                 names.push(known.name);
                 errno.push(slot.errno());
                 let finished = slot.finished();
-                let end = self.clock.ts(slot.end(), &mut end_piece);
+                let end = gathered.times.ts(&self.clock, slot.end(), &mut end_piece);
                 dur.push(end - start, finished);
                 result.push(slot.result(), finished);
                 file.push(slot.object(), slot.object() != 0);
@@ -109,7 +109,7 @@ impl Rows {
             for index in indices {
                 let slot = Fields(&units[*index as usize]);
                 let Some(known) = slot.known() else { continue };
-                let start = self.clock.ts(slot.start(), &mut piece);
+                let start = gathered.times.ts(&self.clock, slot.start(), &mut piece);
                 ts.push(start);
                 thread_ids.push(*thread);
                 crumbs.push(gathered.crumb(*index));
@@ -117,7 +117,7 @@ impl Rows {
                 kinds.push(i32::from(slot.kind()).min(WAIT_KINDS - 1));
                 errno.push(slot.errno());
                 let finished = slot.finished();
-                let end = self.clock.ts(slot.end(), &mut end_piece);
+                let end = gathered.times.ts(&self.clock, slot.end(), &mut end_piece);
                 dur.push(end - start, finished);
                 result.push(slot.result(), finished);
                 object.push(slot.object(), slot.object() != 0);

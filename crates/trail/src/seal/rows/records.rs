@@ -15,6 +15,7 @@ use super::{Rows, Sink, Small};
 use crate::arrays::{Nullable, ints, lossy, named, repeated};
 use crate::declared::of_declaration;
 use crate::error::{ArrowContext as _, Error};
+use crate::seal::clock::Clock;
 use crate::seal::view::Unit;
 
 /// A record type: where its rows go, and where each column stands.
@@ -58,9 +59,35 @@ pub(super) struct Gathered {
     pub(super) kernel: Vec<Unit>,
     /// Breadcrumb of each call, by unit; empty if none has one.
     pub(super) crumbs: Vec<i64>,
+    pub(super) times: Times,
+}
+
+/// What the times of calls are.
+#[derive(Clone, Copy, Default)]
+pub(super) enum Times {
+    /// Counter ticks: a recorder's in the program.
+    #[default]
+    Ticks,
+    /// CLOCK_MONOTONIC: the kernel's.
+    Monotonic,
+}
+
+impl Times {
+    /// `ts` of a call's time; `piece` as of [`Clock::ts`].
+    pub(super) fn ts(self, clock: &Clock, time: u64, piece: &mut usize) -> i64 {
+        match self {
+            Self::Ticks => clock.ts(time, piece),
+            Self::Monotonic => clock.ts_of_mono(time),
+        }
+    }
 }
 
 impl Gathered {
+    /// Nothing yet, of calls with such times.
+    pub(super) fn of(times: Times) -> Self {
+        Self { times, ..Self::default() }
+    }
+
     /// Says that the call at a unit, of so many, was for a breadcrumb.
     pub(super) fn call(&mut self, units: usize, at: u32, crumb: i64) {
         if crumb != 0 {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use iotrail_format::schema::{CLOCK, FILE, PROCESS, THREAD, UNSEEN};
+use iotrail_format::segment::UnseenKind;
 
 use super::{Rows, Sink};
 use crate::arrays::{Value, batch, lossy};
@@ -25,6 +26,18 @@ impl Small {
         let sum = self.unseen.entry((kind, process, file)).or_default();
         sum.0 = sum.0.saturating_add(amount);
         sum.1 += 1;
+    }
+
+    /// Forgets what a recorder in a program couldn't see: the kernel's recorder did.
+    pub(super) fn see_all_calls(&mut self) {
+        let seen = [
+            UnseenKind::Static,
+            UnseenKind::Setuid,
+            UnseenKind::Environment,
+            UnseenKind::UringSetup,
+            UnseenKind::UringEnter,
+        ];
+        self.unseen.retain(|(kind, ..), _| !seen.iter().any(|seen| seen.name() == *kind));
     }
 }
 

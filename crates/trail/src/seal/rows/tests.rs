@@ -8,7 +8,7 @@ use crate::seal::producer::{call, pread, text};
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::Int64Type;
 use iotrail_format::call::WaitKind;
-use iotrail_format::segment::{NONE, UNFINISHED};
+use iotrail_format::segment::{ImageNote, NONE, OP_MORE, UNFINISHED};
 use proptest::prelude::*;
 
 const PROCESS_ID: i64 = 11;
@@ -214,5 +214,110 @@ proptest! {
         }
         let cmd = texts(&expected, "process", "cmd");
         prop_assert!(cmd.contains(&Some("program 'it'\\''s' plain".to_owned())), "{:?}", cmd);
+    }
+}
+
+/// A note of the kernel's on an image.
+fn note(kind: ImageNote, number: u32, start: u64, [dur, pos, length]: [u64; 3]) -> Unit {
+    let word = u64::from(OP_IMAGE) | (kind as u64) << 16 | u64::from(number) << 32;
+    [word, start, dur, IMAGE_ID as u64, pos, length, 0, 0]
+}
+
+/// A call that the kernel saw: `thread` is pid and tid, `fields` object, pos, length, result, aux.
+fn seen(call: Call, thread: [u64; 2], start: u64, fields: [u64; 5], image: i64) -> [Unit; 2] {
+    let [object, pos, length, result, aux] = fields;
+    let head = u64::from(OP_CALL) | 1 << 24 | 3 << 32;
+    let more = [u64::from(OP_MORE), aux, call as u64, image as u64, 0, 0, 0, 0];
+    [[head, start, 7, thread[0] | thread[1] << 32, object, pos, length, result], more]
+}
+
+const IMAGE_ID: i64 = 44;
+
+/// What the recorder of the kernel posted, from a segment of its own.
+fn by_kernel(slots: &[Unit]) -> Vec<Unit> {
+    let process = Event::Process { process: 99, parent: RECORDER, pid: 1, start_ticks: 1 };
+    let mut units = vec![process.encode()];
+    push_run(&mut units, 99, 98, 1, slots);
+    units
+}
+
+#[test]
+fn calls_that_the_kernel_saw_are_rows_of_their_image() {
+    let none = NONE as u64;
+    let mut slots = vec![note(ImageNote::Watching, 0, 0, [0; 3]), note(ImageNote::Begun, 7, 1000, [0, 5, 0])];
+    slots.extend(text(TextKind::Exe, IMAGE_ID, b"/opt/fixed"));
+    slots.extend(text(TextKind::Command, IMAGE_ID, b"./fixed\0-x\0"));
+    slots.extend(seen(Call::Pread, [7, 7], 1100, [77, 8192, 4096, 4096, none], IMAGE_ID));
+    slots.extend(seen(Call::Rename, [7, 8], 1200, [77, none, none, 0, 78], IMAGE_ID));
+    slots.push(note(ImageNote::Ended, 7, 2000, [0, 1, 3]));
+    // What a recorder in a program could not see is not unseen.
+    let unseen = u64::from(OP_UNSEEN) | (UnseenKind::Static as u64) << 16;
+    let mut units = begin();
+    units.extend(run(&[[unseen, 500, 0, 0, none, 1, 0, none]]));
+    units.extend(by_kernel(&slots));
+
+    for carried in [false, true] {
+        let mut state = rows();
+        assert!(!apply(&mut state, &units, 1).contains_key("file_op"), "they wait for the next journal");
+        if carried {
+            let units = state.carry();
+            state = Rows::new("here-1".into(), Clock::new(1_000_000), HashSet::new());
+            assert!(apply(&mut state, &units, 1).is_empty());
+        }
+        let tables = apply(&mut state, &[], 2);
+        let thread = |tid| ThreadId::new(ProcessId(IMAGE_ID), tid, 0).0;
+        let mut expected = vec![
+            (Some(thread(7)), Some(1_001_100), Some(8192), None),
+            (Some(thread(8)), Some(1_001_200), None, Some(78)),
+        ];
+        expected.sort_unstable();
+        let found: Vec<_> = column(&tables, "file_op", "thread")
+            .into_iter()
+            .zip(column(&tables, "file_op", "ts"))
+            .zip(column(&tables, "file_op", "pos"))
+            .zip(column(&tables, "file_op", "file2"))
+            .map(|(((thread, ts), pos), file2)| (thread, ts, pos, file2))
+            .collect();
+        assert_eq!(found, expected);
+        assert_eq!(column(&tables, "file_op", "dur"), [Some(7), Some(7)]);
+        assert!(!tables.contains_key("unseen"));
+        assert_eq!((state.totals().calls, state.totals().read), (2, 4096));
+        assert!(!tables.contains_key("process"), "what else belongs to it may still come");
+        let tables = apply(&mut state, &[end()], 4);
+        assert_eq!(column(&tables, "process", "pid"), [Some(5), Some(7)]);
+        assert_eq!(column(&tables, "process", "parent"), [None, Some(PROCESS_ID)]);
+        assert_eq!(column(&tables, "process", "status"), [Some(3), Some(3)]);
+        assert_eq!(column(&tables, "process", "end_ts")[1], Some(1_002_000));
+        assert_eq!(texts(&tables, "process", "exe"), [None, Some("/opt/fixed".to_owned())]);
+        assert_eq!(texts(&tables, "process", "cmd")[1].as_deref(), Some("./fixed -x"));
+        let mut tids = column(&tables, "thread", "tid");
+        tids.sort_unstable();
+        assert_eq!(tids, [Some(5), Some(7), Some(8)]);
+    }
+}
+
+#[test]
+fn calls_that_the_kernel_saw_are_for_the_breadcrumb_their_thread_worked_for() {
+    let none = NONE as u64;
+    let crumb = |start: u64, crumb: u64| [u64::from(OP_CRUMB), start, 0, crumb, 0, 0, 0, 0];
+    let call = |start: u64, image: i64| seen(Call::Pwrite, [5, 5], start, [77, start, 1, 1, none], image);
+    // The process's clock is at 2 ticks a nanosecond: the breadcrumbs change at 500 ns and 1000 ns.
+    let marks = run(&[crumb(1000, 11), crumb(2000, 0)]);
+    for image in [0, IMAGE_ID] {
+        let mut slots = Vec::new();
+        if image != 0 {
+            // The process posts records from an image that has no recorder.
+            slots.push(note(ImageNote::Begun, 5, 10, [0; 3]));
+        }
+        slots.extend([100, 600, 900, 1100].into_iter().flat_map(|start| call(start, image)));
+        let mut units = by_kernel(&slots);
+        units.extend(begin());
+        units.extend(marks.clone());
+        let mut state = rows();
+        apply(&mut state, &units, 1);
+        let tables = apply(&mut state, &[], 2);
+        assert_eq!(column(&tables, "file_op", "pos"), [100, 600, 900, 1100].map(Some));
+        assert_eq!(column(&tables, "file_op", "crumb"), [0, 11, 11, 0].map(Some));
+        assert_eq!(column(&tables, "file_op", "thread"), [Some(THREAD_ID); 4]);
     }
 }

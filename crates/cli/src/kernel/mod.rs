@@ -2,9 +2,12 @@
 //!
 //! One thread of the recorder takes events from [`iotrail_probes`] and posts them like a program would, so
 //! that journals, budget, losses and recovery are those of all other records. The sealer gives them to threads and
-//! breadcrumbs (`iotrail_trail::seal::rows`).
+//! breadcrumbs (`iotrail_trail::seal::rows`). Calls are in [`calls`].
+
+mod calls;
 
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::io::{PipeReader, PipeWriter, Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
@@ -16,12 +19,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use iotrail_format::segment::{NONE, OP_DISK, OP_SLICE, TextKind, UNFINISHED, UnseenKind};
-use iotrail_probes::{Backend, CpuSlice, DiskOp, Event, Left, Op, Options, Probes, Scope};
+use iotrail_format::segment::{NONE, OP_DISK, OP_SLICE, SEGMENT_PREFIX, TextKind, UNFINISHED, UnseenKind};
+use iotrail_probes::{Backend, CpuSlice, DiskOp, Event, Left, Op, Options, Probes, Scope, Watch};
 use iotrail_sdk::attach;
 use iotrail_sdk::post::{self, Draft};
 
+use self::calls::Calls;
 use crate::failure::Failure;
+use crate::program::Found;
 
 /// How events are got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -45,6 +50,8 @@ pub struct Kernel {
     thread: JoinHandle<Result<(), String>>,
     /// How.
     pub via: &'static str,
+    /// Whether calls of programs that no recorder is in are seen.
+    pub sees_calls: bool,
     /// Why not by eBPF, if it was to be.
     pub fallback: Option<String>,
 }
@@ -58,11 +65,20 @@ pub struct Gate {
 impl Kernel {
     /// Attaches to the kernel; from its return on every disk I/O of the machine is seen. The program goes through
     /// the gate, so that nothing of it is missed.
-    pub fn start(via: Via, session: &Path) -> Result<(Self, Gate), Failure> {
+    pub fn start(
+        via: Via,
+        session: &Path,
+        library: &OsStr,
+        program: &Found,
+    ) -> Result<(Self, Gate), Failure> {
         let options = Options {
             disk: Scope::All,
             sched: Scope::Targets,
-            syscall: Scope::Off,
+            syscall: Scope::Targets,
+            watch: Some(Watch {
+                library: library.as_bytes().to_owned(),
+                segment: session.join(SEGMENT_PREFIX).into_os_string().into_encoded_bytes(),
+            }),
             buffer_bytes: BUFFER,
             backend: match via {
                 Via::Auto => None,
@@ -71,17 +87,19 @@ impl Kernel {
             },
         };
         let probes = Probes::start(&options).map_err(|refused| Failure::new(refused.to_string()))?;
-        let name = if probes.backend() == Backend::Bpf { "ebpf" } else { "tracefs" };
+        let sees_calls = probes.backend() == Backend::Bpf;
+        let name = if sees_calls { "ebpf" } else { "tracefs" };
         let fallback = probes.fallback().map(str::to_owned);
         let pipe = || std::io::pipe().map_err(|error| Failure::new(format!("cannot make a pipe: {error}")));
         let ((pids, pid), (go, goes)) = (pipe()?, pipe()?);
         let stop = Arc::new(AtomicBool::new(false));
+        let bare = (!sees_calls && program.bare.is_some()).then(|| program.path.clone());
         let (stopped, session) = (stop.clone(), session.as_os_str().as_bytes().to_owned());
         let thread = std::thread::Builder::new()
             .name("iotrail-kernel".into())
-            .spawn(move || record(probes, &session, (pids, goes), &stopped))
+            .spawn(move || record(probes, &session, bare.as_deref(), (pids, goes), &stopped))
             .map_err(|error| Failure::new(format!("cannot start a thread: {error}")))?;
-        Ok((Self { stop, thread, via: name, fallback }, Gate { pid, go }))
+        Ok((Self { stop, thread, via: name, sees_calls, fallback }, Gate { pid, go }))
     }
 
     /// Ends it; what was seen is posted.
@@ -114,39 +132,58 @@ impl Gate {
     }
 }
 
-/// The thread.
+/// The thread. `bare` is a program whose calls nobody sees.
 fn record(
     mut probes: Probes,
     session: &[u8],
+    bare: Option<&Path>,
     (mut pids, mut goes): (PipeReader, PipeWriter),
     stop: &AtomicBool,
 ) -> Result<(), String> {
     attach::init_recorder(session);
     let mut pid = [0; 4];
+    let mut seen = Seen::default();
     // None if the program could not be started.
     if pids.read_exact(&mut pid).is_ok() {
-        probes.add_target(u32::from_ne_bytes(pid)).map_err(|error| error.to_string())?;
+        let pid = u32::from_ne_bytes(pid);
+        if probes.backend() == Backend::Bpf {
+            seen.calls.begin(pid);
+        }
+        if let Some(program) = bare {
+            seen.calls.unseen(program);
+        }
+        probes.add_target(pid).map_err(|error| error.to_string())?;
         goes.write_all(&[1]).map_err(|error| error.to_string())?;
     }
-    let mut named = HashSet::new();
     while !stop.load(Ordering::Acquire) {
-        probes
-            .poll(PATIENCE, &mut |event| post_event(&event, &mut named))
-            .map_err(|error| error.to_string())?;
+        probes.poll(PATIENCE, &mut |event| seen.event(&event)).map_err(|error| error.to_string())?;
+        seen.calls.tick(iotrail_trail::seal::clock::clock_ns(libc::CLOCK_MONOTONIC));
     }
-    let dropped =
-        probes.finish(&mut |event| post_event(&event, &mut named)).map_err(|error| error.to_string())?;
+    let dropped = probes.finish(&mut |event| seen.event(&event)).map_err(|error| error.to_string())?;
+    seen.calls.finish();
     if dropped.total() != 0 {
         post::unseen(UnseenKind::Kernel, 0, i64::try_from(dropped.total()).unwrap_or(i64::MAX));
     }
     Ok(())
 }
 
-fn post_event(event: &Event, named: &mut HashSet<(u32, u32)>) {
-    match event {
-        Event::DiskOp(op) => post_disk(op, named),
-        Event::CpuSlice(slice) => post_slice(slice, named),
-        Event::Syscall(_) | Event::UringOp(_) => {}
+/// What is known between events.
+#[derive(Default)]
+struct Seen {
+    /// Threads whose name was posted.
+    named: HashSet<(u32, u32)>,
+    calls: Calls,
+}
+
+impl Seen {
+    fn event(&mut self, event: &Event) {
+        match event {
+            Event::DiskOp(op) => post_disk(op, &mut self.named),
+            Event::CpuSlice(slice) => post_slice(slice, &mut self.named),
+            Event::Syscall(call) => self.calls.syscall(call),
+            Event::UringOp(op) => self.calls.uring(op),
+            Event::Process(process) => self.calls.process(process),
+        }
     }
 }
 
