@@ -5,7 +5,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -117,8 +117,7 @@ fn command(python: Option<&Path>) -> Result<Vec<OsString>, Failure> {
             .map(OsString::from)
             .into());
     }
-    let found: Result<PathBuf, _> = program::find(OsStr::new("iotrail"));
-    found.map(|path| vec![path.into()]).map_err(|_| {
+    program::find(OsStr::new("iotrail"), false).map(|found| vec![found.path.into()]).map_err(|_| {
         Failure::new("--prune needs the command iotrail, which is not there")
             .hint("install iotrail's Python package, or leave out --prune")
     })
