@@ -19,7 +19,7 @@ use iotrail_trail::seal::{Fact, Sealed, Sealer};
 use iotrail_trail::{Snapshot, TrailWriter, compact};
 
 use crate::failure::Failure;
-use crate::kernel::{Kernel, Via};
+use crate::kernel::{Kernel, Part, Via};
 use crate::program::{self, Found};
 use crate::prune::{self, Outcome, Pruner, Rule};
 
@@ -46,10 +46,17 @@ pub struct Args {
     /// Memory that recording may use, whatever its length
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size)]
     memory: u64,
-    /// Record the kernel's side too: disk I/O of the machine, when the program's threads ran, calls that pass no
-    /// recorder in the program (statically linked programs, Go, io_uring)
-    #[arg(long)]
-    kernel: bool,
+    /// Record the kernel's side too, all of it or some
+    #[arg(
+        long,
+        value_enum,
+        value_name = "disk,cpu,calls",
+        num_args = 0..,
+        require_equals = true,
+        value_delimiter = ',',
+        default_missing_values = ["disk", "cpu", "calls"]
+    )]
+    kernel: Vec<Part>,
     /// How the kernel is asked
     #[arg(long, value_enum, default_value_t = Via::Auto, requires = "kernel")]
     kernel_via: Via,
@@ -72,7 +79,7 @@ pub struct Args {
 
 /// Runs the program and records it.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
-    let program = match program::find(&args.command[0], args.kernel) {
+    let program = match program::find(&args.command[0], args.kernel.contains(&Part::Calls)) {
         Ok(program) => program,
         Err(refused) => {
             eprint!("{}", refused.failure);
@@ -266,9 +273,8 @@ fn start(
         .env("LD_PRELOAD", with_others(&preloaded))
         .env(SESSION_ENV, &dir);
     host.restore_in(&mut command);
-    let kernel = match args
-        .kernel
-        .then(|| Kernel::start(args.kernel_via, &dir, &preloaded, found))
+    let kernel = match (!args.kernel.is_empty())
+        .then(|| Kernel::start(&args.kernel, args.kernel_via, &dir, &preloaded, found))
         .transpose()
     {
         Ok(None) => None,

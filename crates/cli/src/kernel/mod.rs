@@ -39,6 +39,17 @@ pub enum Via {
     Tracefs,
 }
 
+/// What is recorded of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Part {
+    /// Disk I/O of the whole machine
+    Disk,
+    /// When the program's threads ran
+    Cpu,
+    /// Calls that pass no recorder in the program: statically linked programs, Go, io_uring
+    Calls,
+}
+
 /// Longest wait for the kernel's buffer to fill.
 const PATIENCE: Duration = Duration::from_millis(50);
 /// Events on their way, over all CPUs.
@@ -63,18 +74,20 @@ pub struct Gate {
 }
 
 impl Kernel {
-    /// Attaches to the kernel; from its return on every disk I/O of the machine is seen. The program goes through
-    /// the gate, so that nothing of it is missed.
+    /// Attaches to the kernel; from its return on every disk I/O of the machine is seen, if `parts` says so. The
+    /// program goes through the gate, so that nothing of it is missed.
     pub fn start(
+        parts: &[Part],
         via: Via,
         session: &Path,
         library: &OsStr,
         program: &Found,
     ) -> Result<(Self, Gate), Failure> {
+        let scope = |part, whose| if parts.contains(&part) { whose } else { Scope::Off };
         let options = Options {
-            disk: Scope::All,
-            sched: Scope::Targets,
-            syscall: Scope::Targets,
+            disk: scope(Part::Disk, Scope::All),
+            sched: scope(Part::Cpu, Scope::Targets),
+            syscall: scope(Part::Calls, Scope::Targets),
             watch: Some(Watch {
                 library: library.as_bytes().to_owned(),
                 segment: session.join(SEGMENT_PREFIX).into_os_string().into_encoded_bytes(),
