@@ -10,6 +10,7 @@ import pytest
 
 from iotrail.trail import Trail
 
+from ..capture.recording import Note, new_book, read_book
 from .recording import IOTRAIL, needs_root, recordings
 from .test_kernel import REQUESTS
 
@@ -97,12 +98,13 @@ def test_calls_of_a_static_program(tmp_path: Path) -> None:
 
     with (work / "input").open("rb") as stdin:
 
-        def again(trail: Trail) -> dict[tuple[str, str], list[tuple]]:
+        def rows_and_ready(trail: Trail) -> dict[tuple[str, str], list[tuple]]:
+            # Should it have to be recorded again.
             os.lseek(stdin.fileno(), 0, os.SEEK_SET)
             fresh()
             return rows(trail)
 
-        trail = right([program, work], tmp_path, again, expected, stdin=stdin)
+        trail = right([program, work], tmp_path, rows_and_ready, expected, stdin=stdin)
 
     calls = trail.rows_of(f"SELECT count(*) AS n FROM ({OPS}) WHERE dur IS NULL OR name <> 'moves'")
     assert calls == [{"n": 0}], "each ended, and none is anybody else's"
@@ -123,6 +125,61 @@ def test_calls_of_a_static_program(tmp_path: Path) -> None:
         image | {"same": False, "parent": "moves"},
     ]
     assert not trail.rows_of("SELECT * FROM unseen WHERE kind <> 'kernel_dropped'")
+
+
+# Calls that the C library makes as they are, and that the program makes in no other way.
+ALIKE = [
+    "access", "chmod", "chown", "copy_file_range", "creat", "dup", "fadvise", "fallocate", "fdatasync",
+    "fsync", "link", "mkdir", "pread", "preadv", "pwrite", "pwritev", "read", "readv", "rename", "rmdir",
+    "sendfile", "statfs", "symlink", "sync_file_range", "truncate", "utimes", "write", "writev",
+    "xattr",
+]  # fmt: skip
+
+
+@needs_root
+@pytest.mark.parametrize("flags", [["-static"], []])
+def test_calls_are_those_of_the_programs_own_book(tmp_path: Path, flags: list[str]) -> None:
+    """All forms of calls, as often and with what the program noted of each, recorded in it or by the kernel."""
+    program = tmp_path / "calls"
+    source = PROGRAMS.parents[1] / "capture" / "programs" / "calls.c"
+    subprocess.run(["cc", "-O1", "-pthread", *flags, "-o", program, source, "-ldl"], check=True)
+    book, work = tmp_path / "book", tmp_path / "work"
+    environment = {**os.environ, "WITNESS": str(book)}
+
+    def prepare() -> None:
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir()
+        book.unlink(missing_ok=True)
+        new_book(book, 200_000)
+
+    prepare()
+    for trail, last in recordings([program, work], tmp_path, env=environment):
+        rows = trail.rows_of(f"SELECT * FROM ({OPS}) WHERE path <> '{book}' ORDER BY ts + dur")
+        wrong = []
+        notes = read_book(book)
+        for call in ALIKE:
+            made = [note for note in notes if note.call == call]
+            found = [row for row in rows if row["call"] == call]
+            if len(made) != len(found) or not made:
+                wrong.append(f"{call}: the program made {len(made)}, the trail has {len(found)}")
+            wrong += [
+                f"{note} -> {row}" for note, row in zip(made, found, strict=False) if not same(note, row)
+            ]
+        if not wrong or last:
+            break
+        prepare()
+    assert not wrong, "\n".join([f"{len(wrong)} differences", *wrong[:20]])
+
+
+def same(note: Note, row: dict) -> bool:
+    """Whether a row says what the program noted."""
+    return (
+        (row["result"], row["errno"]) == (note.result, note.errno)
+        and note.pos in (None, row["pos"])
+        and note.length in (None, row["length"])
+        and note.path in ("", Path(row["path"]).name)
+        and row["dur"] <= (note.ended - note.began) * 1.001 + 200
+    )
 
 
 @needs_root

@@ -330,7 +330,7 @@ pub enum ImageNote {
     /// It began: `pos` is the parent's pid, `length` its image, 0 if a recorder is in it. Texts of kind
     /// [`TextKind::Exe`], [`TextKind::Command`] and [`TextKind::Cwd`] have the image's id for key.
     Begun = 1,
-    /// Its thread `fd` was seen from `start` for `dur`.
+    /// Its thread `fd` was seen from `start` for `dur`. Only in what a sealer carries from one journal to the next.
     Thread = 2,
     /// It ended at `start`: `pos` is how (0 still running, 1 exit, 2 exec, 3 killed), `length` its exit status or
     /// [`NONE`].

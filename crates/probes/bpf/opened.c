@@ -48,10 +48,10 @@ static __always_inline struct file *file_of(__u64 argument)
 {
 	__u32 fd = argument;
 	struct task_struct___files *current = (void *)bpf_get_current_task_btf();
-	struct fdtable *table = BPF_CORE_READ(current, files, fdt);
+	struct files_struct *files = current->files;
 	struct file *file = 0;
-	if (fd < BPF_CORE_READ(table, max_fds))
-		bpf_probe_read_kernel(&file, sizeof(file), BPF_CORE_READ(table, fd) + fd);
+	if (files && fd < files->fdt->max_fds)
+		bpf_probe_read_kernel(&file, sizeof(file), files->fdt->fd + fd);
 	return file;
 }
 

@@ -59,7 +59,7 @@ struct syscall {
 	__s64 ret;
 	__s64 before; // position of the first descriptor's file at start and end; -1: not asked for
 	__s64 after;
-	__s64 told; // bytes of a vector, flags of openat2; -1: not known
+	__s64 told; // bytes of a vector, flags of openat2, an offset; -1: not known
 	__u32 foreign; // the program's own code made it, no library
 	__u32 reserved;
 	struct opened opened[2]; // the descriptors among the arguments, or the one made

@@ -31,6 +31,8 @@ struct task_struct___x86 {
 #define VECTOR 0x400000	 // its second and third argument are a vector of buffers
 #define HOW 0x800000	 // its third argument is openat2's struct open_how
 #define NAMES 0x1000000 // what later calls mean depends on it
+#define SECOND_OFFSET 0x2000000 // its second argument points to an offset, or is null
+#define THIRD_OFFSET 0x4000000	// its third argument does
 #define MOST_CALLS 1024
 
 struct {
@@ -118,6 +120,7 @@ struct iovec {
 };
 
 #define MOST_PARTS 16
+#define EMFILE 24 // include/uapi/asm-generic/errno-base.h
 
 // What a pointer among the arguments points to.
 static __always_inline __s64 told(struct syscall *call, __u32 form)
@@ -125,6 +128,11 @@ static __always_inline __s64 told(struct syscall *call, __u32 form)
 	if (form & HOW) {
 		__u64 flags;
 		return bpf_probe_read_user(&flags, sizeof(flags), (void *)call->args[2]) ? -1 : flags;
+	}
+	if (form & (SECOND_OFFSET | THIRD_OFFSET)) {
+		__s64 offset;
+		void *at = (void *)call->args[form & SECOND_OFFSET ? 1 : 2];
+		return bpf_probe_read_user(&offset, sizeof(offset), at) ? -1 : offset;
 	}
 	if (!(form & VECTOR) || call->args[2] > MOST_PARTS)
 		return -1;
@@ -155,8 +163,8 @@ static __always_inline struct inside *place(__u64 task)
 static __always_inline bool foreign(struct pt_regs *regs)
 {
 	struct task_struct___x86 *current = (void *)bpf_get_current_task_btf();
-	struct mm_struct *mm = BPF_CORE_READ(current, mm);
-	return regs->ip >= BPF_CORE_READ(mm, start_code) && regs->ip < BPF_CORE_READ(mm, end_code);
+	struct mm_struct *mm = current->mm;
+	return mm && regs->ip >= mm->start_code && regs->ip < mm->end_code;
 }
 
 static __always_inline void look(struct syscall *call, __u32 form)
@@ -251,7 +259,8 @@ int BPF_PROG(sys_exit, struct pt_regs *regs, long ret)
 	__u32 first = in->form >> 12 & 15;
 	if (in->form & MOVES && first && first <= 6)
 		call->after = position(file_of(call->args[first - 1]));
-	if (in->opens && ret >= 0)
+	// Out of descriptors, the recorder goes on without.
+	if (in->opens && (ret >= 0 || ret == -EMFILE))
 		note_recorder(in);
 	send(call, sizeof(*call));
 	call->start = call->end = call->ret = 0;

@@ -18,6 +18,8 @@ const MOVES: u32 = 0x20_0000;
 const VECTOR: u32 = 0x40_0000;
 const HOW: u32 = 0x80_0000;
 const NAMES: u32 = 0x100_0000;
+const SECOND_OFFSET: u32 = 0x200_0000;
+const THIRD_OFFSET: u32 = 0x400_0000;
 
 macro_rules! calls {
     ($($nr:ident $name:ident $paths:tt $descriptors:tt $flags:expr;)*) => {
@@ -58,9 +60,9 @@ calls! {
     SYS_preadv2 preadv2 [] [0] MOVES | VECTOR;
     SYS_pwritev2 pwritev2 [] [0] MOVES | VECTOR;
     SYS_lseek lseek [] [0] 0;
-    SYS_sendfile sendfile [] [1, 0] MOVES;
-    SYS_copy_file_range copy_file_range [] [0, 2] MOVES;
-    SYS_splice splice [] [0, 2] MOVES;
+    SYS_sendfile sendfile [] [1, 0] MOVES | THIRD_OFFSET;
+    SYS_copy_file_range copy_file_range [] [0, 2] MOVES | SECOND_OFFSET;
+    SYS_splice splice [] [0, 2] MOVES | SECOND_OFFSET;
     SYS_tee tee [] [0, 1] 0;
     SYS_fsync fsync [] [0] 0;
     SYS_fdatasync fdatasync [] [0] 0;

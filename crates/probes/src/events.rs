@@ -131,7 +131,8 @@ pub struct Syscall {
     pub opened: [Option<Opened>; 2],
     /// The position of the first one's file when it began and when it returned. None: not a call that moves it.
     pub moved: Option<(u64, u64)>,
-    /// Bytes of the vector of buffers among its arguments, or openat2's flags. None: neither, or not known.
+    /// What a pointer among its arguments points to: bytes of a vector of buffers, openat2's flags, the offset of a
+    /// copy. None: nothing, or not known.
     pub told: Option<u64>,
     /// The recorder in its process doesn't see it: the program's own code made it, past the C library.
     pub foreign: bool,

@@ -123,9 +123,11 @@ impl Calls {
         match &event.change {
             Change::Forked { parent } => {
                 let Some(from) = self.processes.get_mut(parent) else { return };
-                // No loader forks.
-                from.settle(*parent, &mut self.told);
-                let there = matches!(from.recorder, Recorder::There);
+                // No loader forks, but the recorder's library may, to help itself.
+                if !from.loads {
+                    from.settle(*parent, &mut self.told);
+                }
+                let there = !matches!(from.recorder, Recorder::None);
                 let mut child =
                     Image::new(pid, time, (*parent, if there { 0 } else { from.id }), from.cwd.clone());
                 (child.exe, child.arguments) = (from.exe.clone(), from.arguments.clone());
@@ -259,8 +261,8 @@ impl Calls {
                 let mut row = on(self, row(call), 0);
                 row.length = if vector { c.told.map(|told| told as i64) } else { Some(argument(2)) };
                 // preadv2 and pwritev2 take -1 for the file's own position.
-                let given = Some(argument(3)).filter(|pos| positioned && *pos >= 0);
-                row.pos = given.or_else(|| position(c, result));
+                let own = !positioned || c.moved.is_some() && argument(3) == -1;
+                row.pos = if own { position(c, result) } else { Some(argument(3)) };
                 if row.wait.is_some() {
                     row.pos = None;
                 }
@@ -287,7 +289,8 @@ impl Calls {
                 if call == Call::Chdir && c.ret == 0 {
                     self.works_in(c.pid, file.as_ref());
                 }
-                Row { file, ..row(call) }
+                let length = (call == Call::Truncate).then(|| argument(1));
+                Row { file, length, ..row(call) }
             }
             Kind::TwoPaths(call) => Row {
                 file: self.at(
@@ -327,7 +330,8 @@ impl Calls {
                 row.length = Some(argument(length)).filter(|length| *length >= 0);
                 // Without an offset of the call's own it is the file's, which moves.
                 let offset = if call == Call::Sendfile { c.args[2] } else { c.args[1] };
-                row.pos = position(c, result).filter(|_| offset == 0 && row.file.is_some());
+                row.pos = if offset == 0 { position(c, result) } else { c.told.map(|offset| offset as i64) };
+                row.pos = row.pos.filter(|_| row.file.is_some());
                 row.file2 = c.opened[1].and_then(|opened| self.path_of(c.pid, &opened, None));
                 row
             }
@@ -469,10 +473,9 @@ impl Image {
 
     /// It has no recorder if none was seen by now: it is posted, and what it did.
     fn settle(&mut self, pid: u32, told: &mut HashSet<i64>) {
-        if !matches!(self.recorder, Recorder::Unknown(_)) {
-            return;
-        }
-        let Recorder::Unknown(held) = std::mem::replace(&mut self.recorder, Recorder::None) else { return };
+        let Recorder::Unknown(held) = &mut self.recorder else { return };
+        let held = std::mem::take(held);
+        self.recorder = Recorder::None;
         let parent = [0, i64::from(self.parent.0), self.parent.1];
         note(ImageNote::Begun, pid, self.start, self.id, parent);
         let cwd = self.cwd.as_deref();
