@@ -136,7 +136,7 @@ def record(name: str, trail: Path) -> str:
     # users of this machine reach their homes in it
     folder.chmod(0o755)
     try:
-        run([STORE / "up.sh", "--record", "--kernel", *options, str(folder)])
+        run([STORE / "up.sh", "--record", "--kernel=cpu", *options, str(folder)])
         try:
             mount = folder / "mnt"
             for user in users:
