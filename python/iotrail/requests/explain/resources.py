@@ -37,7 +37,7 @@ class Window:
 
 @dataclass(frozen=True)
 class User:
-    """A client's part of what a machine's resource did: of CPU and disk time, of bytes sent."""
+    """A client's part of what a resource did: of CPU and disk time, of bytes sent."""
 
     # None: nobody's requests
     client: str | None
@@ -63,7 +63,7 @@ class Resource:
     # requests of a disk, queued or in service, on average
     queue_depth: float
     bytes_per_s: float
-    # of the machine's resources of this kind together, largest first
+    # largest first
     users: tuple[User, ...]
     # share in use by bucket, for drawing; NaN capacity unknown
     series: NDArray[np.float64] = field(repr=False, compare=False)
@@ -108,9 +108,7 @@ def collect(trail: Trail, window: Window) -> list[Resource]:
     for key in dict.fromkeys(keys):
         rows = np.fromiter((each == key for each in keys), bool, len(keys))
         found.append(
-            _resource(
-                key, {name: columns[name][rows] for name in columns}, count, every, used.get(key[:2], ())
-            )
+            _resource(key, {name: columns[name][rows] for name in columns}, count, every, used.get(key, ()))
         )
     return sorted(
         found, key=lambda r: (-(r.saturated or 0), -(r.p99 or 0), r.resource, r.node, r.place or "")
@@ -147,24 +145,25 @@ def _resource(
     )
 
 
-def _users(trail: Trail) -> dict[tuple[str, str], tuple[User, ...]]:
-    """Who used a machine's resources of a kind."""
+def _users(trail: Trail) -> dict[tuple[str, str, str], tuple[User, ...]]:
+    """Who used what, by machine, resource and which disk ("" the machine's)."""
     rows = trail.rows_of(
-        """SELECT d.node, d.resource, d.client, CAST(SUM(CASE d.resource WHEN 'network' THEN d.bytes ELSE d.time_ns END)
-            AS DOUBLE) AS used
+        """SELECT d.node, d.resource, CASE d.resource WHEN 'disk' THEN d.place ELSE '' END AS place, d.client,
+            CAST(SUM(CASE d.resource WHEN 'network' THEN d.bytes ELSE d.time_ns END) AS DOUBLE) AS used
         FROM demand AS d
         JOIN explain_window AS w ON w.machine = d.node AND d.ts >= w.start_ts AND d.ts < w.end_ts
         WHERE d.resource <> 'cache'
         GROUP BY ALL ORDER BY used DESC, d.client"""
     )
-    totals: dict[tuple[str, str], float] = {}
+    by_place: dict[tuple[str, str, str], list[tuple[str | None, float]]] = {}
     for row in rows:
-        key = (row["node"], row["resource"])
-        totals[key] = totals.get(key, 0.0) + row["used"]
-    users: dict[tuple[str, str], tuple[User, ...]] = {}
-    for row in rows:
-        key = (row["node"], row["resource"])
-        users[key] = (*users.get(key, ()), User(row["client"], row["used"] / (totals[key] or 1.0)))
+        by_place.setdefault((row["node"], row["resource"], row["place"]), []).append(
+            (row["client"], row["used"])
+        )
+    users = {}
+    for key, used in by_place.items():
+        total = sum(amount for _, amount in used) or 1.0
+        users[key] = tuple(User(client, amount / total) for client, amount in used)
     return users
 
 

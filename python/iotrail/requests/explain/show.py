@@ -84,10 +84,7 @@ def show(found: Explanation) -> None:
         )
     console.print(table)
     console.print(
-        Text(
-            f"in use in buckets of {every}; used by: of all that the machine's CPUs, disks or network did",
-            style="dim",
-        )
+        Text(f"in use in buckets of {every}; used by: of CPU and disk time, of bytes sent", style="dim")
     )
     if len(found.resources) > MOST_ROWS:
         console.print(Text(f"… and {len(found.resources) - MOST_ROWS} more: --json", style="dim"))
