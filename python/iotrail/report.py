@@ -97,12 +97,16 @@ def render(data: dict[str, Any]) -> bytes:
 
 
 def check_output(
-    output: Path, force: bool, generator: bytes = GENERATOR, what: str = "an iotrail report"
+    output: Path,
+    force: bool,
+    generator: bytes = GENERATOR,
+    what: str = "an iotrail report",
+    option: str = "-o",
 ) -> None:
-    """Refuse to overwrite what is not a report, or another page that names its generator."""
+    """Refuse to overwrite what is not a report, or another page that names its generator; `option` named the file."""
     try:
         if output.is_dir():
-            raise UsageError(f"{output}: is a directory", "name a file: -o report.html")
+            raise UsageError(f"{output}: is a directory", f"name a file: {option} page.html")
         if force or not output.exists():
             return
         with output.open("rb") as file:
@@ -113,8 +117,8 @@ def check_output(
     raise UsageError(f"{output}: exists and is not {what}", "--force replaces it")
 
 
-def write_whole(output: Path, content: bytes) -> None:
-    """Write a file so that nobody sees half of it: beside it first, then renamed."""
+def write_whole(output: Path, content: bytes, option: str = "-o") -> None:
+    """Write a file so that nobody sees half of it: beside it first, then renamed; `option` named the file."""
     temporary = output.with_name(f".{output.name}.{secrets.token_hex(4)}")
     try:
         try:
@@ -126,9 +130,9 @@ def write_whole(output: Path, content: bytes) -> None:
     except OSError as error:
         hint = None
         if error.errno == errno.ENOSPC:
-            hint = f"the report takes {len(content):,} bytes: -o names another place"
+            hint = f"it takes {len(content):,} bytes: {option} names another place"
         elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT):
-            hint = "-o names another place"
+            hint = f"{option} names another place"
         raise ReportError(f"{output}: can't be written: {os.strerror(error.errno or 0)}", hint) from error
 
 

@@ -177,7 +177,7 @@ def test_errors_say_what_to_do(database: Path, tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(Path, "unlink", lambda self, missing_ok=False: None)
     with pytest.raises(IotrailError, match="No space left on device") as full:
         report.write_whole(tmp_path / "x.html", b"x" * 4096)
-    assert full.value.hint == "the report takes 4,096 bytes: -o names another place"
+    assert full.value.hint == "it takes 4,096 bytes: -o names another place"
 
 
 def test_no_permission(database: Path, tmp_path: Path) -> None:

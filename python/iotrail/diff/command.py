@@ -7,13 +7,14 @@ from pathlib import Path
 
 import typer
 
-from iotrail.diff import gate, page, show
+from iotrail import page
+from iotrail.diff import gate, show
 from iotrail.diff.compare import compare_runs
 from iotrail.diff.fidelity import fidelity as fidelity_of
 from iotrail.diff.fidelity import show as show_fidelity
+from iotrail.diff.page import render
 from iotrail.diff.run import Run
 from iotrail.errors import UsageError
-from iotrail.report import check_output, write_whole
 from iotrail.trail import Trail
 
 
@@ -45,7 +46,7 @@ def run(
             show_fidelity(replayed)
         return
     if html is not None:
-        check_output(html, force, page.GENERATOR, "a page of iotrail diff")
+        page.check(html, "diff", force=force)
     before, after = Run(first), Run(second)
     result = compare_runs(
         before,
@@ -60,8 +61,7 @@ def run(
     else:
         show.show(result, limit)
     if html is not None:
-        write_whole(html, page.render(result, before, after))
-        print(html, file=sys.stderr)
+        page.write(html, render(result, before, after))
     for each in gates:
         if refused := each.refuses(result):
             print(gate.line(each, refused), file=sys.stderr)

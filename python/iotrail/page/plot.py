@@ -1,0 +1,153 @@
+"""Drawings: SVG put together piece by piece, inline in a page or several in a file of their own."""
+
+import html
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from iotrail.page.colours import BACK, DIM, LINE, TEXT
+
+# Pixels around what is drawn: of the marks' words on the left and below.
+LEFT, BOTTOM, TOP, RIGHT = 58, 20, 10, 12
+_FONT = 'font-family="system-ui, sans-serif" font-size="11"'
+# Pixels between drawings in a file, and for the caption above each.
+_GAP, _CAPTION = 24, 22
+
+
+@dataclass(frozen=True)
+class Axis:
+    """From where to where, and marks at some values."""
+
+    low: float
+    high: float
+    marks: tuple[tuple[float, str], ...]
+
+    def share(self, value: float) -> float:
+        """Where a value is, 0 to 1."""
+        return (value - self.low) / ((self.high - self.low) or 1.0)
+
+
+def linear(
+    low: float, high: float, words: Callable[[float], str], *, most: int = 5, binary: bool = False
+) -> Axis:
+    """An axis with up to `most` + 1 marks at 1, 2 or 5 times a power of ten, or at a power of two."""
+    least = ((high - low) or 1.0) / most
+    if binary:
+        step = 2.0 ** math.ceil(math.log2(least))
+    else:
+        power = 10.0 ** math.floor(math.log10(least))
+        step = next(n * power for n in (1, 2, 5, 10) if n * power >= least * (1 - 1e-9))
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return Axis(low, high, tuple((n * step, words(n * step)) for n in range(first, last + 1)))
+
+
+def octaves(low: float, high: float, words: Callable[[float], str], *, most: int = 8) -> Axis:
+    """A logarithmic axis: its values are logarithms to the base of two; up to `most` marks, in round numbers."""
+    first, last = (math.floor(bound / math.log2(10)) for bound in (low, high))
+    inside: list[float] = []
+    for digits in (range(1, 10), (1, 2, 5), (1, 3), (1,)):
+        marks = [n * 10.0**power for power in range(first, last + 1) for n in digits]
+        inside = [value for value in marks if low - 1e-9 <= math.log2(value) <= high + 1e-9]
+        if len(inside) <= most:
+            break
+    inside = inside[:: math.ceil(len(inside) / most)] if inside else [2.0**low, 2.0**high]
+    return Axis(low, high, tuple((math.log2(value), words(value)) for value in inside))
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """What is drawn, in pixels, under a caption."""
+
+    caption: str
+    width: float
+    height: float
+    body: str
+    # More about it, in words.
+    note: str = ""
+
+    def svg(self) -> str:
+        """The element for a page."""
+        label = html.escape(f"{self.caption} {self.note}".strip())
+        return f'<svg viewBox="0 0 {self.width:g} {self.height:g}" role="img" aria-label="{label}" {_FONT}>{self.body}</svg>'
+
+
+@dataclass
+class Plot:
+    """A drawing with two axes; what is put into it lies in the order of the calls."""
+
+    x: Axis
+    y: Axis
+    width: float = 560
+    height: float = 150
+    left: float = LEFT
+    parts: list[str] = field(default_factory=list)
+
+    def at(self, x: float, y: float) -> tuple[float, float]:
+        """A point in pixels."""
+        across = self.left + self.x.share(x) * (self.width - self.left - RIGHT)
+        return across, self.height - BOTTOM - self.y.share(y) * (self.height - BOTTOM - TOP)
+
+    def line(self, xs: Iterable[float], ys: Iterable[float], colour: str, *, dashed: bool = False) -> None:
+        """A line through these points; what is no number is left out."""
+        points = " ".join(
+            "{:.1f},{:.1f}".format(*self.at(x, y)) for x, y in zip(xs, ys, strict=True) if math.isfinite(y)
+        )
+        dash = ' stroke-dasharray="5 3"' if dashed else ""
+        self.parts.append(
+            f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.8"{dash}/>'
+        )
+
+    def box(self, x: tuple[float, float], y: tuple[float, float], colour: str, opacity: float = 1.0) -> None:
+        """A filled rectangle between these values."""
+        (left, bottom), (right, top) = self.at(x[0], y[0]), self.at(x[1], y[1])
+        self.parts.append(
+            f'<rect x="{left:.1f}" y="{top:.1f}" width="{max(right - left, 0.5):.1f}" '
+            f'height="{max(bottom - top, 0.0):.1f}" fill="{colour}" fill-opacity="{opacity:g}"/>'
+        )
+
+    def drawing(self, caption: str, note: str = "") -> Drawing:
+        """What was put in, with its axes below."""
+        grid = []
+        for value, word in self.y.marks:
+            across, down = self.at(self.x.low, value)
+            grid.append(
+                f'<line x1="{across:.1f}" x2="{self.width - RIGHT:g}" y1="{down:.1f}" y2="{down:.1f}" stroke="{LINE}"/>'
+            )
+            grid.append(words(across - 6, down + 4, word, "end"))
+        for value, word in self.x.marks:
+            across, down = self.at(value, self.y.low)
+            grid.append(
+                f'<line x1="{across:.1f}" x2="{across:.1f}" y1="{down:.1f}" y2="{down + 4:.1f}" stroke="{DIM}"/>'
+            )
+            # the last one's words would leave the drawing
+            anchor = "end" if self.x.share(value) > 0.96 else "middle"
+            grid.append(words(across + (RIGHT if anchor == "end" else 0), self.height - 4, word, anchor))
+        return Drawing(caption, self.width, self.height, "".join([*grid, *self.parts]), note)
+
+
+def words(x: float, y: float, said: str, anchor: str = "start", colour: str = DIM) -> str:
+    """Text at a place."""
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}">{html.escape(said)}</text>'
+
+
+def sheet(title: str, rows: Sequence[Sequence[Drawing]]) -> bytes:
+    """A file of drawings: rows one below the other, each with its drawings side by side under their captions."""
+    parts, y, widest = [], 48.0, 0.0
+    for row in rows:
+        x = float(_GAP)
+        for drawing in row:
+            parts.append(
+                f'<g transform="translate({x:g},{y:g})">'
+                f'<text x="0" y="0" font-weight="bold" fill="{TEXT}">{html.escape(drawing.caption)}'
+                f'<tspan dx="8" font-weight="normal" fill="{DIM}">{html.escape(drawing.note)}</tspan></text>'
+                f'<g transform="translate(0,{_CAPTION - 16})">{drawing.body}</g></g>'
+            )
+            x += drawing.width + _GAP
+        widest = max(widest, x)
+        y += max(drawing.height for drawing in row) + _CAPTION + _GAP - 8
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{widest:g}" height="{y:g}" '
+        f'viewBox="0 0 {widest:g} {y:g}" {_FONT}><rect width="100%" height="100%" fill="{BACK}"/>'
+        f'<text x="{_GAP}" y="24" font-size="15" font-weight="bold" fill="{TEXT}">{html.escape(title)}</text>'
+        f"{''.join(parts)}</svg>\n"
+    ).encode()
