@@ -41,6 +41,12 @@ def moment(text: str, start_ts: int, option: str) -> int:
     return _ns(at)
 
 
+def written(ts: int) -> str:
+    """A moment, ns since the epoch, in local time to the millisecond."""
+    at = (_EPOCH + datetime.timedelta(microseconds=ts // 1000)).astimezone()
+    return at.isoformat(" ", "milliseconds")
+
+
 def _ns(at: datetime.datetime) -> int:
     since = at - _EPOCH
     return ((since.days * 86400 + since.seconds) * 10**6 + since.microseconds) * 1000

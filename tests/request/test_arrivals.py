@@ -236,8 +236,14 @@ def test_table_json_svg(make: MakeTrail, tmp_path: Path) -> None:
     svg = tmp_path / "a.svg"
     ask(trail, "--at", "disk", "--svg", svg)
     drawn = ElementTree.parse(svg).getroot()
-    assert len(drawn.findall(f".//{SVG}path[@class='measured']")) == 1
-    assert len(drawn.findall(f".//{SVG}polyline[@class='fit']")) == 2
+    steps, *curves = drawn.findall(f".//{SVG}polyline")
+    assert len(steps.get("points", "").split()) == 2 * len(stored["buckets"]) + 2
+    assert len(curves) == 2
+    families = {fitted["family"] for fitted in stored["fits"]["fits"]}
+    assert {word.text.split(",")[0] for word in drawn.iter(f"{SVG}text") if word.text} & families == {
+        "lognormal",
+        "exponential",
+    }
     with pytest.raises(IotrailError, match="exists"):
         ask(trail, "--svg", svg)
     ask(trail, "--svg", svg, "--force")

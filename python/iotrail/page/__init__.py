@@ -26,6 +26,7 @@ td.wrap { white-space: normal; overflow-wrap: anywhere; min-width: 16rem; } .not
 .worse { color: var(--worse); } .better { color: var(--better); } .scroll { overflow-x: auto; }
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 480px), 1fr)); gap: 1rem; }
 figure { margin: 0; } figcaption { font-weight: 600; } figcaption span { font-weight: 400; color: var(--dim); }
+.tree { white-space: pre; font-family: ui-monospace, monospace; } tr:has(.tree) td { padding-block: .05rem; border: 0; }
 svg { width: 100%; height: auto; } svg text:not([fill]) { fill: var(--text); }
 .first { color: var(--first); font-weight: 700; } .second { color: var(--second); font-weight: 700; }
 """

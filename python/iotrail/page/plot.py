@@ -11,7 +11,9 @@ from iotrail.page.colours import BACK, DIM, LINE, TEXT
 LEFT, BOTTOM, TOP, RIGHT = 58, 20, 10, 12
 _FONT = 'font-family="system-ui, sans-serif" font-size="11"'
 # Pixels between drawings in a file, and for the caption above each.
-_GAP, _CAPTION = 24, 22
+_GAP, _CAPTION = 24, 36
+# At least the width of a letter, on average.
+_LETTER = 6.3
 
 
 @dataclass(frozen=True)
@@ -138,13 +140,12 @@ def sheet(title: str, rows: Sequence[Sequence[Drawing]]) -> bytes:
         for drawing in row:
             parts.append(
                 f'<g transform="translate({x:g},{y:g})">'
-                f'<text x="0" y="0" font-weight="bold" fill="{TEXT}">{html.escape(drawing.caption)}'
-                f'<tspan dx="8" font-weight="normal" fill="{DIM}">{html.escape(drawing.note)}</tspan></text>'
-                f'<g transform="translate(0,{_CAPTION - 16})">{drawing.body}</g></g>'
+                f'<text x="0" y="0" font-weight="bold" fill="{TEXT}">{html.escape(drawing.caption)}</text>'
+                f'{words(0, 15, drawing.note)}<g transform="translate(0,{_CAPTION - 14})">{drawing.body}</g></g>'
             )
+            widest = max(widest, x + max(drawing.width, _LETTER * len(drawing.note)) + _GAP)
             x += drawing.width + _GAP
-        widest = max(widest, x)
-        y += max(drawing.height for drawing in row) + _CAPTION + _GAP - 8
+        y += max(drawing.height for drawing in row) + _CAPTION + _GAP - 14
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{widest:g}" height="{y:g}" '
         f'viewBox="0 0 {widest:g} {y:g}" {_FONT}><rect width="100%" height="100%" fill="{BACK}"/>'

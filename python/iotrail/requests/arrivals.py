@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iotrail import pruned
+from iotrail import page, pruned
 from iotrail.errors import IotrailError
 from iotrail.requests import arrivals_svg, arrivals_text, find, fit, queueing, walk
 from iotrail.requests.find import Chosen
@@ -103,10 +103,13 @@ def run(
     since: str | None,
     until: str | None,
     svg: Path | None,
+    html: Path | None,
     as_json: bool,
     force: bool,
 ) -> None:
     """Print or draw the arrivals of the requests that the options leave."""
+    if html is not None:
+        page.check(html, "arrivals", force=force)
     # DuckDB would draw it over stdout after two seconds
     trail.connection.execute("SET enable_progress_bar = false")
     if any((client, op, component, since, until)):
@@ -127,6 +130,10 @@ def run(
         print()
     elif svg is None:
         arrivals_text.show(points)
+    if html is not None:
+        title = ", ".join(filter(None, (trail.path.name, chosen.words)))
+        parts = [page.tag("p", title), *arrivals_svg.parts(points)]
+        page.write(html, page.document("arrivals", title, parts))
 
 
 def _finite(value: Any) -> Any:

@@ -6,25 +6,27 @@ The measured distribution as steps, the best exponential and the best of all fam
 
 from __future__ import annotations
 
-import html
-import os
+import math
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iotrail import page
 from iotrail.errors import IotrailError
+from iotrail.page import Html, tag
+from iotrail.page.colours import FIRST, SECOND, TEXT
+from iotrail.page.plot import BOTTOM, RIGHT, Drawing, Plot, linear, octaves, sheet, words
 from iotrail.report import write_whole
 from iotrail.requests import fit
 from iotrail.requests.arrivals_text import said, title
 from iotrail.requests.fit import Fit
-from iotrail.units import duration
+from iotrail.units import decimal, duration
 
 if TYPE_CHECKING:
     from iotrail.requests.arrivals import Point
 
-# A panel's drawing and the room around it, in pixels.
-_WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 640, 200, 56, 44, 52
 _CURVE = 160
 
 
@@ -32,73 +34,62 @@ def write(points: list[Point], path: Path, *, force: bool) -> None:
     """Draw the points into a file; what is there is replaced only by force."""
     if path.exists() and not force:
         raise IotrailError(f"{path} exists", "--force replaces it")
-    panels = [point for point in points if point.buckets]
-    if not panels:
+    drawn = panels(points)
+    if not drawn:
         raise IotrailError("nothing to draw: one arrival at each point", "iotrail arrivals without --svg")
-    each = _TOP + _HEIGHT + _BOTTOM
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_LEFT + _WIDTH + 24}" height="{each * len(panels)}" '
-        'font-family="sans-serif" font-size="12">',
-        '<rect width="100%" height="100%" fill="white"/>',
-    ]
-    for number, point in enumerate(panels):
-        lines += [f'<g transform="translate({_LEFT},{number * each + _TOP})">', *_panel(point), "</g>"]
-    try:
-        write_whole(path, "\n".join([*lines, "</svg>", ""]).encode())
-    except OSError as error:
-        raise IotrailError(f"{path}: {os.strerror(error.errno or 0)}") from error
+    write_whole(path, sheet("Times between arrivals", [[panel] for panel in drawn]), "--svg")
     print(path)
 
 
-def _panel(point: Point) -> list[str]:
-    least = np.log10(max(point.buckets[0][0], 1))
-    most = max(np.log10(max(point.max_ns or 1, 2)), least + 0.1)
+def panels(points: list[Point]) -> list[Drawing]:
+    """A drawing of each point that has times between arrivals."""
+    return [_panel(point) for point in points if point.buckets]
 
-    def across(ns: float) -> float:
-        return float((np.log10(max(ns, 1.0)) - least) / (most - least) * _WIDTH)
 
-    def down(share: float) -> float:
-        return float((1 - share) * _HEIGHT)
-
-    lines = [
-        _text(0, -26, title(point), 'font-weight="bold"'),
-        _text(0, -10, said(point.prediction), 'fill="#555"'),
-        f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="none" stroke="#999"/>',
+def parts(points: list[Point]) -> list[Html]:
+    """The points in a page."""
+    rows = [
+        (
+            Html(f"{tag('b', title(p))}<br>{tag('span', said(p.prediction), of='note')}"),
+            f"{p.n:,}",
+            "–" if p.rate is None else decimal(p.rate),
+            *("–" if ns is None else duration(ns) for ns in (p.mean_ns, p.p50_ns, p.p99_ns)),
+            "–" if p.cv is None else f"{p.cv:.2f}",
+            "–" if p.fits is None else "yes" if p.fits.is_exponential else "no",
+            "–" if p.fits is None else p.fits.best.family,
+        )
+        for p in points
     ]
-    for share in (0, 0.25, 0.5, 0.75, 1):
-        lines.append(_text(-6, down(share) + 4, f"{share:.0%}", 'text-anchor="end"'))
-    for decade in range(int(np.ceil(least)), int(np.floor(most)) + 1):
-        x = across(10.0**decade)
-        lines.append(f'<path d="M{x:.1f} 0V{_HEIGHT}" stroke="#eee"/>')
-        lines.append(_text(x, _HEIGHT + 16, duration(10.0**decade), 'text-anchor="middle"'))
-    total, below, steps = sum(n for _, n in point.buckets), 0, [f"M0 {_HEIGHT}"]
+    names = ("arrivals at", "n", "a second", "mean between", "p50", "p99", "cv", "exponential", "best fit")
+    return [
+        page.table(names, rows, left={7, 8}),
+        tag("h2", "Times between arrivals: share below a time"),
+        page.figures(replace(panel, note="") for panel in panels(points)),
+        tag("p", "steps: measured; curves: the best exponential, and the best of all families", of="note"),
+    ]
+
+
+def _panel(point: Point) -> Drawing:
+    low = math.log2(max(point.buckets[0][0], 1))
+    high = max(math.log2(max(point.max_ns or 1, 2)), low + 0.1)
+    plot = Plot(octaves(low, high, duration), linear(0, 1, "{:.0%}".format), height=220)
+    total, below = sum(n for _, n in point.buckets), 0
+    steps = [(low, 0.0)]
     for ns, n in point.buckets:
+        across = math.log2(max(ns, 1))
+        steps.append((across, below / total))
         below += n
-        steps.append(f"H{across(ns):.1f}V{down(below / total):.1f}")
-    lines.append(
-        f'<path class="measured" d="{"".join(steps)}H{_WIDTH}" fill="none" stroke="black" stroke-width="1.5"/>'
-    )
-    if point.fits is None:
-        return lines
-    drawn: list[tuple[Fit, str]] = [(point.fits.exponential, "#c0392b")]
-    if point.fits.best is not point.fits.exponential:
-        drawn.append((point.fits.best, "#2471a3"))
-    legend = 0
-    for fitted, colour in drawn:
-        times = np.logspace(least, most, _CURVE)
-        shares = fit.distribution(fitted, times)
-        curve = " ".join(f"{across(t):.1f},{down(s):.1f}" for t, s in zip(times, shares, strict=True))
-        lines.append(
-            f'<polyline class="fit" points="{curve}" fill="none" stroke="{colour}" stroke-width="1.5"/>'
-        )
-        lines.append(
-            _text(
-                legend, _HEIGHT + 36, f"{fitted.family}, distance {fitted.distance:.3f}", f'fill="{colour}"'
-            )
-        )
-        legend += 240
-    return lines
-
-
-def _text(x: float, y: float, words: str, style: str) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" {style}>{html.escape(words)}</text>'
+        steps.append((across, below / total))
+    steps.append((high, 1.0))
+    plot.line([x for x, _ in steps], [y for _, y in steps], TEXT)
+    drawn: list[tuple[Fit, str]] = []
+    if point.fits is not None:
+        drawn.append((point.fits.exponential, SECOND))
+        if point.fits.best is not point.fits.exponential:
+            drawn.append((point.fits.best, FIRST))
+    times = np.linspace(low, high, _CURVE)
+    for row, (fitted, colour) in enumerate(drawn):
+        plot.line(times, fit.distribution(fitted, 2**times), colour, dashed=colour == SECOND)
+        at = plot.width - RIGHT - 6, plot.height - BOTTOM - 8 - 15 * row
+        plot.parts.append(words(*at, f"{fitted.family}, distance {fitted.distance:.3f}", "end", colour))
+    return plot.drawing(title(point), said(point.prediction))

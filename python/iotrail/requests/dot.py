@@ -9,15 +9,18 @@ import os
 import shutil
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 from iotrail.errors import IotrailError
+from iotrail.page import Html, tag
+from iotrail.page.colours import BACK, DIM, FILLS, TEXT, WORSE
 
-_CRITICAL = "#c0392b"
-_PLAIN = "#7f8c8d"
-# Light, and none near the colour of what is critical.
-_FILLS = ("#eaf2f8", "#e9f7ef", "#fef9e7", "#f4ecf7", "#eaeded", "#e8f8f5", "#fdf2e9", "#d6eaf8")
+_CRITICAL = WORSE
+_PLAIN = DIM
+_FILLS = tuple(FILLS)
+_SVG = "http://www.w3.org/2000/svg"
 
 
 @dataclass(frozen=True)
@@ -43,43 +46,45 @@ class DotEdge:
     critical: bool
 
 
-def text(title: str, nodes: Sequence[DotNode], edges: Sequence[DotEdge]) -> str:
+@dataclass(frozen=True)
+class DotGraph:
+    """A graph to be drawn."""
+
+    title: str
+    nodes: Sequence[DotNode]
+    edges: Sequence[DotEdge]
+
+
+def text(graph: DotGraph) -> str:
     """The graph in DOT."""
-    groups = {group: number for number, group in enumerate(dict.fromkeys(node.group for node in nodes))}
+    groups = {group: number for number, group in enumerate(dict.fromkeys(node.group for node in graph.nodes))}
     lines = [
         "digraph requests {",
-        f"  label={_quoted(title)}; labelloc=t; rankdir=TB; nodesep=0.3; ranksep=0.35;",
-        '  fontname="sans-serif"; fontsize=16;',
-        '  node [shape=box, style="rounded,filled", fontname="sans-serif", fontsize=11, margin="0.12,0.05"];',
+        f"  label={_quoted(graph.title)}; labelloc=t; rankdir=TB; nodesep=0.3; ranksep=0.35;",
+        f'  fontname="sans-serif"; fontsize=16; fontcolor="{TEXT}"; bgcolor="{BACK}";',
+        '  node [shape=box, style="rounded,filled", fontname="sans-serif", fontsize=11, '
+        f'fontcolor="{TEXT}", margin="0.12,0.05"];',
         '  edge [fontname="sans-serif", fontsize=9, arrowsize=0.7];',
     ]
-    for node in nodes:
+    for node in graph.nodes:
         fill = _FILLS[groups[node.group] % len(_FILLS)]
         edge = f'color="{_CRITICAL}", penwidth=1.6' if node.critical else f'color="{_PLAIN}"'
         label = f"{node.head}\n{node.label}"
         lines.append(f'  {node.id} [label={_quoted(label)}, fillcolor="{fill}", {edge}];')
-    for step in edges:
+    for step in graph.edges:
         style = ", style=dashed" if step.dashed else ""
         colour = (
             f'color="{_CRITICAL}", fontcolor="{_CRITICAL}", penwidth={1.5 + 4 * step.weight:.2f}, weight=5'
             if step.critical
-            else f'color="{_PLAIN}", fontcolor="#444444"'
+            else f'color="{_PLAIN}", fontcolor="{_PLAIN}"'
         )
         lines.append(f"  {step.source} -> {step.target} [label={_quoted(step.label)}, {colour}{style}];")
     return "\n".join([*lines, "}", ""])
 
 
-def write(
-    title: str,
-    nodes: Sequence[DotNode],
-    edges: Sequence[DotEdge],
-    dot: Path | None,
-    svg: Path | None,
-    *,
-    force: bool,
-) -> None:
+def write(graph: DotGraph, dot: Path | None, svg: Path | None, *, force: bool) -> None:
     """Write the graph to `dot` as text, to `svg` as a picture; what is there is replaced only by force."""
-    source = text(title, nodes, edges)
+    source = text(graph)
     for path in (dot, svg):
         if path is not None and not force and path.exists():
             raise IotrailError(f"{path} exists", "--force replaces it")
@@ -89,11 +94,32 @@ def write(
         _save(svg, _drawn(source))
 
 
+def figure(graph: DotGraph) -> Html:
+    """The graph in a page, or why it isn't there."""
+    try:
+        drawn = ElementTree.fromstring(_drawn(text(replace(graph, title=""))))
+    except IotrailError as error:
+        return tag("p", f"No picture: {error.message}. {error.hint or ''}", of="note")
+    # its names of points are none for people, and there may be several graphs in the page
+    for element in drawn.iter():
+        element.attrib.pop("id", None)
+        for title in element.findall(f"{{{_SVG}}}title"):
+            element.remove(title)
+    width = float(drawn.attrib.pop("width").removesuffix("pt"))
+    del drawn.attrib["height"]
+    # as large as it was drawn, or down to legible
+    drawn.set("style", f"max-width: {width:g}pt; min-width: {0.75 * width:g}pt")
+    drawn.set("role", "img")
+    drawn.set("aria-label", graph.title)
+    ElementTree.register_namespace("", _SVG)
+    return tag("div", Html(ElementTree.tostring(drawn, encoding="unicode")), of="scroll")
+
+
 def _drawn(source: str) -> str:
     program = shutil.which("dot")
     if program is None:
         raise IotrailError(
-            "--svg: Graphviz draws it, and its program dot isn't there",
+            "Graphviz draws the graph, and its program dot isn't there",
             "install the package graphviz, or write --dot FILE and draw it elsewhere",
         )
     done = subprocess.run([program, "-Tsvg"], input=source, capture_output=True, text=True, check=False)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from iotrail import pruned
 from iotrail.errors import IotrailError, TrailError, UnknownNameError, UsageError
-from iotrail.moments import moment
+from iotrail.moments import moment, written
 from iotrail.requests.walk import Key, up
 from iotrail.trail import Trail, unknown
 
@@ -41,6 +41,22 @@ class Chosen:
         if self.but is not None:
             tests.append(f"({self.but.where}) IS NOT TRUE")
         return " AND ".join(tests) or "true"
+
+    @property
+    def words(self) -> str:
+        """What leaves them, as one says it; empty if all are left."""
+        said = [
+            f"{word} {value}"
+            for word, value in (
+                ("client", self.client),
+                ("op", self.op),
+                ("component", self.component),
+                ("from", self.start_ts and written(self.start_ts)),
+                ("to", self.end_ts and written(self.end_ts)),
+            )
+            if value is not None
+        ]
+        return ", ".join(said)
 
 
 def choose(

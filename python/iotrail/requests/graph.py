@@ -14,10 +14,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from iotrail import pruned
+from iotrail import page, pruned
 from iotrail.errors import IotrailError
+from iotrail.page import Html, tag
 from iotrail.requests import critical, find, walk
-from iotrail.requests.dot import DotEdge, DotNode, write
+from iotrail.requests.dot import DotEdge, DotGraph, DotNode, write
+from iotrail.requests.dot import figure as dot_figure
 from iotrail.requests.find import Chosen
 from iotrail.trail import Trail
 from iotrail.units import counted, duration
@@ -151,20 +153,81 @@ def run(
     until: str | None,
     dot: Path | None,
     svg: Path | None,
+    html: Path | None,
     as_json: bool,
     force: bool,
 ) -> None:
     """Print or draw the latency graph of the requests that the options leave."""
-    graph = collect(trail, find.choose(trail, client, op, component, since, until))
+    if html is not None:
+        page.check(html, "graph", force=force)
+    chosen = find.choose(trail, client, op, component, since, until)
+    graph = collect(trail, chosen)
     if not graph.edges:
         raise IotrailError("these requests have one point each: no step to show", "iotrail path shows them")
     if dot is not None or svg is not None:
-        draw(graph, dot, svg, force=force)
+        write(drawn(graph), dot, svg, force=force)
     elif as_json:
         json.dump(asdict(graph), sys.stdout, indent=1, ensure_ascii=False)
         print()
     else:
         show(graph)
+    if html is not None:
+        title = ", ".join(filter(None, (trail.path.name, chosen.words)))
+        page.write(html, page.document("graph", title, [tag("p", title), *parts(graph)]))
+
+
+def parts(graph: Graph) -> list[Html]:
+    """The graph in a page."""
+    rows = [
+        [
+            Html(tag("b", cell)) if edge.critical and place in (0, 2) else cell
+            for place, cell in enumerate(row(graph, edge))
+        ]
+        for edge in graph.edges
+    ]
+    return [
+        tag("p", tag("b", head(graph))),
+        dot_figure(drawn(graph)),
+        tag("p", DRAWN, of="note"),
+        page.table(COLUMNS, rows, left={1, 2}, wrap=None),
+        *(tag("p", line, of="note") for line in legend(graph)),
+    ]
+
+
+def head(graph: Graph) -> str:
+    """How many requests, and how long they took."""
+    words = [counted(graph.requests, "request")]
+    if finished := graph.requests - graph.unfinished:
+        words.append(f"{duration(graph.total_ns / finished)} each on average")
+    if graph.unfinished:
+        words.append(f"{graph.unfinished:,} without a reply")
+    return ", ".join(words)
+
+
+DRAWN = "red: what replies waited for last; dashed: to another machine"
+COLUMNS = ("from", "", "to", "n", "mean", "p50", "p99", "of the time")
+
+
+def row(graph: Graph, edge: Edge) -> tuple[str, ...]:
+    """A step's row under COLUMNS."""
+    return (
+        str(edge.source),
+        "⇢" if edge.across else "→",
+        str(edge.target),
+        f"{edge.count:,}",
+        *("–" if ns is None else duration(ns) for ns in (edge.mean_ns, edge.p50_ns, edge.p99_ns)),
+        f"{100 * graph.share(edge):.1f} %" if edge.critical else "",
+    )
+
+
+def legend(graph: Graph) -> list[str]:
+    """What the table's figures mean."""
+    lines = [
+        "of the time: the step's part of the time until the reply, along what each reply waited for last."
+    ]
+    if any(edge.across for edge in graph.edges):
+        lines.append("⇢ goes to another machine: half of what the call lasted longer than its serving.")
+    return lines
 
 
 def show(graph: Graph) -> None:
@@ -173,47 +236,24 @@ def show(graph: Graph) -> None:
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console = Console(highlight=False, markup=False, emoji=False, width=100_000)
-    head = Text(counted(graph.requests, "request"), style="bold")
-    finished = graph.requests - graph.unfinished
-    if finished:
-        head.append(f", {duration(graph.total_ns / finished)} each on average", style="not bold")
-    if graph.unfinished:
-        head.append(f", {graph.unfinished:,} without a reply", style="yellow")
-    console.print(head)
+    console.print(Text(head(graph), style="bold"))
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    table.add_column("from", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    table.add_column("to", no_wrap=True)
-    for column in ("n", "mean", "p50", "p99", "of the time"):
-        table.add_column(column, justify="right", no_wrap=True)
+    for number, column in enumerate(COLUMNS):
+        table.add_column(column, justify="right" if number > 2 else "left", no_wrap=True)
     for edge in graph.edges:
         style = "bold" if edge.critical else "dim"
+        source, arrow, target, *figures = row(graph, edge)
+        arrow_style = "cyan bold" if edge.across else style
         table.add_row(
-            Text(str(edge.source), style=style),
-            Text("⇢" if edge.across else "→", style="cyan bold" if edge.across else style),
-            Text(str(edge.target), style=style),
-            f"{edge.count:,}",
-            *("–" if ns is None else duration(ns) for ns in (edge.mean_ns, edge.p50_ns, edge.p99_ns)),
-            f"{100 * graph.share(edge):.1f} %" if edge.critical else "",
+            Text(source, style=style), Text(arrow, style=arrow_style), Text(target, style=style), *figures
         )
     console.print(table)
-    console.print(
-        Text(
-            "of the time: the step's part of the time until the reply, along what each reply waited for last.",
-            style="dim",
-        )
-    )
-    if any(edge.across for edge in graph.edges):
-        console.print(
-            Text(
-                "⇢ goes to another machine: half of what the call lasted longer than its serving.",
-                style="dim",
-            )
-        )
+    for line in legend(graph):
+        console.print(Text(line, style="dim"))
 
 
-def draw(graph: Graph, dot: Path | None, svg: Path | None, *, force: bool) -> None:
-    """Write the graph for Graphviz, or as a picture."""
+def drawn(graph: Graph) -> DotGraph:
+    """The graph as Graphviz draws it."""
     points = list(dict.fromkeys(p for edge in graph.edges for p in (edge.source, edge.target)))
     names = {point: f"p{number}" for number, point in enumerate(points)}
     on_path = {p for edge in graph.edges if edge.critical for p in (edge.source, edge.target)}
@@ -225,8 +265,7 @@ def draw(graph: Graph, dot: Path | None, svg: Path | None, *, force: bool) -> No
         DotEdge(names[e.source], names[e.target], _label(graph, e), e.across, graph.share(e), e.critical > 0)
         for e in graph.edges
     ]
-    title = counted(graph.requests, "request")
-    write(title, nodes, edges, dot, svg, force=force)
+    return DotGraph(counted(graph.requests, "request"), nodes, edges)
 
 
 def _label(graph: Graph, edge: Edge) -> str:

@@ -9,9 +9,10 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from iotrail import pruned
+from iotrail import page, pruned
 from iotrail.errors import UsageError
-from iotrail.requests import clocks, find, graph, path_text
+from iotrail.requests import clocks, find, graph, path_page, path_text
+from iotrail.requests.dot import write
 from iotrail.requests.path import Crumb, name, paths
 from iotrail.requests.path import Path as RequestPath
 from iotrail.trail import Trail
@@ -34,10 +35,13 @@ def run(
     timeline: bool,
     dot: Path | None,
     svg: Path | None,
+    html: Path | None,
     force: bool,
     as_json: bool,
 ) -> None:
     """Show the path of a breadcrumb's requests, or of the slowest."""
+    if html is not None:
+        page.check(html, "path", force=force)
     options = {"--client": client, "--op": op, "--component": component, "--from": since, "--to": until}
     given = [option for option, value in options.items() if value is not None]
     note = None
@@ -68,12 +72,17 @@ def run(
     shown = roots if as_json or slowest is not None else roots[:MOST_PATHS]
     found = paths(trail, shown)
     if dot is not None or svg is not None:
-        graph.draw(graph.of_walked(trail, len(shown)), dot, svg, force=force)
-        return
-    if as_json:
+        write(graph.drawn(graph.of_walked(trail, len(shown))), dot, svg, force=force)
+    elif as_json:
         json.dump([_as_json(path) for path in found], sys.stdout, indent=1, ensure_ascii=False)
         print()
-        return
+    else:
+        _show(found, note, timeline=timeline)
+    if html is not None:
+        page.write(html, path_page.render(trail, found, note))
+
+
+def _show(found: list[RequestPath], note: str | None, *, timeline: bool) -> None:
     # names are data: brackets and colons in them are no markup
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:

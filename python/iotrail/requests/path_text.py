@@ -1,6 +1,6 @@
 """A path on the terminal: as a tree of what happened, and as bars on one line of time."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -45,64 +45,68 @@ def head(path: Path) -> Text:
     return text
 
 
+COLUMNS = ("what", "node", "crumb", "at", "time", "bytes", "")
+LEGEND = "⇢ goes to another machine; `at` is since the path came to a machine."
+
+
+def cells(line: Line) -> tuple[Text, ...]:
+    """A line of the tree under COLUMNS."""
+    first = line.record is None or line.record is line.crumb.main
+    length = line.record.length if line.record else None
+    return (
+        Text(line.indent, style="dim") + line.label,
+        Text(line.crumb.node if first else ""),
+        Text(str(line.crumb.crumb) if first else ""),
+        Text("" if line.ts is None else f"+{duration(line.ts - line.since)}"),
+        Text("" if line.ts is None else took(line)),
+        Text("" if length is None else size(length)),
+        _notes(line, first),
+    )
+
+
 def show_tree(console: Console, path: Path) -> None:
     """Print the path as a tree."""
     console.print(head(path))
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    table.add_column("what", no_wrap=True)
-    for column in ("node", "crumb"):
-        table.add_column(column, no_wrap=True, style="dim")
-    for column in ("at", "time", "bytes"):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("", overflow="fold")
-    for line in lines(path):
-        first = line.record is None or line.record is line.crumb.main
-        length = line.record.length if line.record else None
-        table.add_row(
-            Text(line.indent, style="dim") + line.label,
-            line.crumb.node if first else "",
-            str(line.crumb.crumb) if first else "",
-            "" if line.ts is None else f"+{duration(line.ts - line.since)}",
-            "" if line.ts is None else _took(line),
-            "" if length is None else size(length),
-            _notes(line, first),
+    for column in COLUMNS:
+        table.add_column(
+            column,
+            no_wrap=column != "",
+            style="dim" if column in ("node", "crumb") else "",
+            justify="right" if column in ("at", "time", "bytes") else "left",
+            overflow="ellipsis" if column else "fold",
         )
+    for line in lines(path):
+        table.add_row(*cells(line))
     console.print(table)
     _show_holes(console, path)
     if any(crumb.across for crumb in path.crumbs):
-        console.print(
-            Text("⇢ goes to another machine; `at` is since the path came to a machine.", style="dim")
-        )
+        console.print(Text(LEGEND, style="dim"))
 
 
-def show_timeline(console: Console, path: Path) -> None:
-    """Print the path as bars on the clock of the request's node."""
-    console.print(head(path))
+@dataclass(frozen=True)
+class Timeline:
+    """The records of a path on the clock of the request's node."""
+
+    # each line with its parts: since the path's first moment, for how long, ns
+    rows: tuple[tuple[Line, tuple[tuple[int, int | None], ...]], ...]
+    span: int
+    # how other nodes' clocks were placed, and which could not be
+    clocks: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+def timeline(path: Path) -> Timeline:
+    """A path's records on one clock."""
     offsets = clocks.offsets(path)
-    drawn = [line for line in lines(path) if line.ts is not None and line.crumb.node in offsets]
-    if not drawn:
-        _show_holes(console, path)
-        return
     placed = [
-        (line, [(ts + offsets[line.crumb.node].shift, dur) for ts, dur in line.parts]) for line in drawn
+        (line, [(ts + offsets[line.crumb.node].shift, dur) for ts, dur in line.parts])
+        for line in lines(path)
+        if line.ts is not None and line.crumb.node in offsets
     ]
-    start = min(at for _, parts in placed for at, _ in parts)
-    end = max(at + (dur or 0) for _, parts in placed for at, dur in parts)
-    labels = [len(line.indent) + line.label.cell_len for line in drawn]
-    width = max(20, console.width - min(max(labels), 48) - max(len(n.node) for n in path.crumbs) - 16)
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    table.add_column("what", no_wrap=True, max_width=48, overflow="ellipsis")
-    table.add_column("node", no_wrap=True, style="dim")
-    table.add_column(f"0 … {duration(end - start)}", no_wrap=True, min_width=width, max_width=width)
-    table.add_column("time", justify="right", no_wrap=True)
-    for line, parts in placed:
-        bar = _bar([(at - start, dur) for at, dur in parts], end - start, width)
-        style = "yellow" if line.dur is None else "cyan" if line.crumb.node != path.root.node else "green"
-        table.add_row(
-            Text(line.indent, style="dim") + line.label, line.crumb.node, Text(bar, style=style), _took(line)
-        )
-    console.print(table)
-    _show_holes(console, path)
+    start = min((at for _, parts in placed for at, _ in parts), default=0)
+    end = max((at + (dur or 0) for _, parts in placed for at, dur in parts), default=0)
+    said = []
     for node, offset in offsets.items():
         if node != path.root.node:
             sure = (
@@ -110,15 +114,45 @@ def show_timeline(console: Console, path: Path) -> None:
                 if offset.error is None
                 else f"at most {duration(offset.error)} wrong"
             )
-            console.print(
-                Text(
-                    f"clock of {node}: {'+' if offset.shift >= 0 else ''}{duration(offset.shift)} to that of {path.root.node}, "
-                    f"estimated from the calls between them ({sure})",
-                    style="dim",
-                )
+            said.append(
+                f"clock of {node}: {'+' if offset.shift >= 0 else ''}{duration(offset.shift)} to that of {path.root.node}, "
+                f"estimated from the calls between them ({sure})"
             )
-    for node in sorted({crumb.node for crumb in path.crumbs} - offsets.keys()):
-        console.print(Text(f"{node} is not drawn: no call tells its clock", style="yellow"))
+    missing = sorted({crumb.node for crumb in path.crumbs} - offsets.keys())
+    return Timeline(
+        tuple((line, tuple((at - start, dur) for at, dur in parts)) for line, parts in placed),
+        end - start,
+        tuple(said),
+        tuple(f"{node} is not drawn: no call tells its clock" for node in missing),
+    )
+
+
+def show_timeline(console: Console, path: Path) -> None:
+    """Print the path as bars on the clock of the request's node."""
+    console.print(head(path))
+    drawn = timeline(path)
+    if not drawn.rows:
+        _show_holes(console, path)
+        return
+    labels = [len(line.indent) + line.label.cell_len for line, _ in drawn.rows]
+    width = max(20, console.width - min(max(labels), 48) - max(len(n.node) for n in path.crumbs) - 16)
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    table.add_column("what", no_wrap=True, max_width=48, overflow="ellipsis")
+    table.add_column("node", no_wrap=True, style="dim")
+    table.add_column(f"0 … {duration(drawn.span)}", no_wrap=True, min_width=width, max_width=width)
+    table.add_column("time", justify="right", no_wrap=True)
+    for line, parts in drawn.rows:
+        bar = _bar(parts, drawn.span, width)
+        style = "yellow" if line.dur is None else "cyan" if line.crumb.node != path.root.node else "green"
+        table.add_row(
+            Text(line.indent, style="dim") + line.label, line.crumb.node, Text(bar, style=style), took(line)
+        )
+    console.print(table)
+    _show_holes(console, path)
+    for said in drawn.clocks:
+        console.print(Text(said, style="dim"))
+    for said in drawn.missing:
+        console.print(Text(said, style="yellow"))
 
 
 def lines(path: Path) -> list[Line]:
@@ -183,7 +217,8 @@ def _items(crumb: Crumb, main: Record | None) -> list[list[Record] | Crumb]:
     return [item for _, _, item in sorted(timed, key=lambda entry: entry[:2])]
 
 
-def _took(line: Line) -> str:
+def took(line: Line) -> str:
+    """How long it lasted."""
     if line.dur is None:
         return "unfinished"
     return duration(line.dur) if line.dur else "·"
@@ -206,7 +241,7 @@ def _notes(line: Line, first: bool) -> Text:
     return notes
 
 
-def _bar(parts: list[tuple[int, int | None]], span: int, width: int) -> str:
+def _bar(parts: Sequence[tuple[int, int | None]], span: int, width: int) -> str:
     """Bars in `width` characters; an instant is a dot, what never ended goes on to the right edge."""
     bar = [" "] * width
     scale = width / max(span, 1)

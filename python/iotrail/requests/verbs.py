@@ -38,6 +38,10 @@ SvgOption = Annotated[
     Path | None,
     typer.Option("--svg", metavar="FILE", help="Draw the graph instead: needs Graphviz.", show_default=False),
 ]
+HtmlOption = Annotated[
+    Path | None,
+    typer.Option("--html", metavar="FILE", help="Write a page that shows it too.", show_default=False),
+]
 ForceDrawing = Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")]
 
 
@@ -64,6 +68,7 @@ def path(
     timeline: Annotated[bool, typer.Option("--timeline", help="Draw bars on one line of time.")] = False,
     dot: DotOption = None,
     svg: SvgOption = None,
+    html: HtmlOption = None,
     force: ForceDrawing = False,
     json: Annotated[bool, typer.Option("--json", help="Print all records as JSON.")] = False,
 ) -> None:
@@ -90,6 +95,7 @@ def path(
         timeline=timeline,
         dot=dot,
         svg=svg,
+        html=html,
         force=force,
         as_json=json,
     )
@@ -104,6 +110,7 @@ def graph(
     until: UntilOption = None,
     dot: DotOption = None,
     svg: SvgOption = None,
+    html: HtmlOption = None,
     force: ForceDrawing = False,
     json: Annotated[bool, typer.Option("--json", help="Print the graph as JSON.")] = False,
 ) -> None:
@@ -126,6 +133,7 @@ def graph(
         until=until,
         dot=dot,
         svg=svg,
+        html=html,
         as_json=json,
         force=force,
     )
@@ -192,6 +200,7 @@ def arrivals(
         Path | None,
         typer.Option("--svg", metavar="FILE", help="Draw the distributions instead.", show_default=False),
     ] = None,
+    html: HtmlOption = None,
     force: ForceDrawing = False,
     json: Annotated[bool, typer.Option("--json", help="Print all figures as JSON.")] = False,
 ) -> None:
@@ -214,6 +223,7 @@ def arrivals(
         since=since,
         until=until,
         svg=svg,
+        html=html,
         as_json=json,
         force=force,
     )

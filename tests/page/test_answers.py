@@ -1,0 +1,157 @@
+"""The page of each verb in a browser: it shows what the verb says, in light and in dark, asks for nothing, and is no
+wider than its window."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page
+from typer.testing import CliRunner
+
+from iotrail.cli import app
+from iotrail.errors import IotrailError
+from iotrail.page.colours import BACK, DARK, TEXT
+
+
+def ask(*words: object) -> str:
+    """What `iotrail …` prints; its error is raised."""
+    result = CliRunner().invoke(app, list(map(str, words)))
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def channels(colour: str) -> str:
+    """#rrggbb as browsers compute it."""
+    return f"rgb({', '.join(str(int(colour[at : at + 2], 16)) for at in (1, 3, 5))})"
+
+
+@contextmanager
+def opened(browser: Browser, file: Path, scheme: str) -> Iterator[Page]:
+    """The page in a light or dark window."""
+    said: list[str] = []
+    asked: list[str] = []
+    context = browser.new_context(color_scheme=scheme, viewport={"width": 1280, "height": 800})
+    page = context.new_page()
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(file.as_uri())
+    try:
+        yield page
+        assert said == [] and asked == [file.as_uri()]
+    finally:
+        context.close()
+
+
+def shown(browser: Browser, file: Path) -> str:
+    """The page's text; both colour schemes are held to what every page is."""
+    texts = []
+    for scheme in ("light", "dark"):
+        with opened(browser, file, scheme) as page:
+            texts.append(page.locator("body").inner_text())
+            assert page.evaluate("document.documentElement.scrollWidth") <= 1280
+            drawn = page.evaluate(
+                """() => [...new Set([...document.querySelectorAll("svg *")].flatMap((element) => {
+                    const style = getComputedStyle(element);
+                    return ["fill", "stroke"].filter((kind) => element.hasAttribute(kind)).map((kind) => style[kind]);
+                }))]"""
+            )
+            ours = {channels(dark if scheme == "dark" else light) for light, dark in DARK.items()}
+            assert set(drawn) <= ours | {"none", "rgba(0, 0, 0, 0)"}
+            colours = page.evaluate(
+                "(({color, backgroundColor}) => [color, backgroundColor])(getComputedStyle(document.body))"
+            )
+            assert colours == [channels(DARK[c] if scheme == "dark" else c) for c in (TEXT, BACK)]
+    assert texts[0] == texts[1]
+    return texts[0]
+
+
+def test_graph(store: Path, browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "g.html"
+    printed = ask("graph", store, "--op", "read", "--client", "bob", "--html", file)
+    text = shown(browser, file)
+    assert "client bob, op read" in text and "1 request, 20.0 µs each on average" in text
+    with opened(browser, file, "light") as page:
+        rows = page.locator("tbody tr")
+        assert rows.count() == len([line for line in printed.splitlines() if " → " in line or " ⇢ " in line])
+        assert rows.first.locator("td").all_inner_texts() == [
+            "head read arrival", "→", "head pages read_miss", "1", "500 ns", "496 ns", "496 ns", "2.5 %",
+        ]  # fmt: skip
+        # each step and each point once
+        assert page.locator("svg g.edge").count() == rows.count()
+        assert page.locator("svg g.edge path[stroke-dasharray]").count() == 4
+        assert page.locator("svg g.node").count() == rows.count() + 1
+        assert page.locator("svg [id]").count() == 0
+
+
+def test_path(store: Path, browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "p.html"
+    printed = ask("path", store, "--crumb", 90, "--html", file)
+    text = shown(browser, file)
+    assert "90 on s3 works for request 14 on head, 15 on head" in text
+    assert "hole: 22 on head: head calls write never ended: its reply is missing" in text
+    assert "estimated from the calls between them" in text
+    with opened(browser, file, "light") as page:
+        trees = page.locator("table")
+        assert trees.count() == page.locator("h2").count() == 2
+        for line in trees.first.locator(".tree").all_inner_texts():
+            assert line.rstrip() in printed
+        drawing = page.locator("figure svg").first
+        # a record each, with its bar; what never ended is open to the right
+        assert drawing.locator("g").count() == trees.first.locator("tbody tr").count()
+        open_ended = drawing.locator("rect[stroke-dasharray]")
+        assert open_ended.count() == text.split("As a graph")[0].split("On one line of time")[0].count(
+            "unfinished"
+        )
+        assert page.locator("svg g.node").count() > 4
+
+
+def test_arrivals(flows: tuple[Path, Path], browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "a.html"
+    printed = ask("arrivals", flows[0], "--html", file)
+    text = shown(browser, file)
+    assert "requests at head on head" in text and "exponential" in text
+    with opened(browser, file, "light") as page:
+        titles = page.locator("tbody b").all_inner_texts()
+        assert len(titles) == page.locator("figure").count() > 2
+        for title in titles:
+            assert f"{title}: " in printed
+        # steps, and one curve at least
+        assert page.locator("figure").first.locator("polyline").count() >= 2
+
+
+VERBS = [("graph",), ("path", "--slowest", "1"), ("arrivals",)]
+
+
+@pytest.mark.parametrize("words", VERBS, ids=lambda words: words[0])
+def test_only_a_page_of_the_verb_is_replaced(store: Path, tmp_path: Path, words: tuple[str, ...]) -> None:
+    verb, *options = words
+    other = tmp_path / "notes.html"
+    other.write_text("mine")
+    for _ in range(2):
+        ask(verb, store, *options, "--html", tmp_path / "own.html")
+    with pytest.raises(IotrailError, match=f"exists and is not a page of iotrail {verb}"):
+        ask(verb, store, *options, "--html", other)
+    assert other.read_text() == "mine"
+    ask(verb, store, *options, "--html", other, "--force")
+    assert other.read_bytes() == (tmp_path / "own.html").read_bytes()
+    with pytest.raises(IotrailError, match="is no folder"):
+        ask(verb, store, *options, "--html", tmp_path / "nowhere" / "x.html")
+
+
+def test_without_graphviz(
+    store: Path, browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page is written, and says what is missing."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert shutil.which("dot") is None
+    for words in (("graph", store), ("path", store, "--crumb", 11)):
+        file = tmp_path / f"{words[0]}.html"
+        ask(*words, "--html", file)
+        text = shown(browser, file)
+        assert "its program dot isn't there" in text and "install the package graphviz" in text
+        assert "mds inodes read_hit" in text
