@@ -290,8 +290,8 @@ def diff(
       iotrail diff day.trail day.trail --requests --to 14:00 --against-from 14:00
     """
     if requests:
-        if html or map or again or fidelity:
-            raise UsageError("--requests compares requests: it takes no --html, --map, --again or --fidelity")
+        if map or again or fidelity:
+            raise UsageError("--requests compares requests: it takes no --map, --again or --fidelity")
         from iotrail.diff import flow_command
 
         flow_command.run(
@@ -304,10 +304,12 @@ def diff(
             until=until,
             against=(against_since, against_until),
             as_json=json,
+            html=html,
             fail_on=fail_on or [],
             min_effect=min_effect,
             fdr=fdr,
             limit=limit,
+            force=force,
         )
         return
     if client or op or component or since or until or against_since or against_until:

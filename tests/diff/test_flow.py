@@ -54,6 +54,9 @@ def test_a_slow_step_and_a_further_call_come_first(make: Make, seed: int) -> Non
     step, part = result.found[:2]
     assert (step.metric, step.part) == ("step", "disk sda read queued → disk sda read issued")
     assert abs(step.each_ns - 5 * MS) < 0.02 * MS
+    # what is drawn of it
+    means = [float(series.mean()) for series in step.series or ()]
+    assert means[1] - means[0] == pytest.approx(step.each_ns)
     # all reads that miss
     misses = round(part.b * result.kinds[0].b)
     assert step.times == misses > 200
@@ -160,6 +163,7 @@ def test_command(make: Make) -> None:
     expected = compared(a, b)
     assert [d["part"] for d in stored["found"]] == [d.part for d in expected.found]
     assert stored["found"][0]["p"] == asdict(expected.found[0])["p"]
+    assert all("series" not in d for d in stored["found"])
     refused = iotrail("diff", a, b, "--requests", "--fail-on", "step:50%")
     assert refused.returncode == 1
     assert "--fail-on step:50%: head read: disk sda read queued" in refused.stderr
@@ -210,7 +214,8 @@ def test_bad_input(make: Make, tmp_path: Path) -> None:
     a = make(2)
     for words, message in (
         (["--op", "read"], "add --requests"),
-        (["--requests", "--html", "x.html"], "takes no --html"),
+        (["--requests", "--map", "/a=/b"], "takes no --map"),
+        (["--requests", "--html", tmp_path / "nowhere" / "x.html"], "is no folder"),
         (["--requests", "--op", "raed"], "did you mean read?"),
         (["--requests", "--fail-on", "latency"], "step: a step takes longer"),
     ):

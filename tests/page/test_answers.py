@@ -124,6 +124,34 @@ def test_arrivals(flows: tuple[Path, Path], browser: Browser, tmp_path: Path) ->
         assert page.locator("figure").first.locator("polyline").count() >= 2
 
 
+def test_flows(
+    flows: tuple[Path, Path], browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What `iotrail diff --requests` says in the same order, and both runs of each of the first differences."""
+    monkeypatch.setenv("COLUMNS", "400")
+    file = tmp_path / "d.html"
+    printed = ask("diff", *flows, "--requests", "--op", "read", "--html", file)
+    text = shown(browser, file)
+    assert "disk sda read queued → disk sda read issued" in text and "with mds lookup" in text
+    with opened(browser, file, "light") as page:
+        ranked = [item.splitlines()[0] for item in page.locator("li").all_inner_texts()]
+        assert ranked == [line.split(". ", 1)[1] for line in printed.splitlines() if line[3:5] == ". "]
+        assert page.locator("li .worse").count() == 3
+        drawn = page.locator("figure")
+        assert drawn.count() == len(ranked) == 5
+        assert drawn.locator("polyline").count() == 10
+        assert drawn.locator("polyline[stroke-dasharray]").count() == 5
+        # B's waits of 5 ms lie above all of A's
+        solid, dashed = (
+            [float(point.split(",")[1]) for point in line.get_attribute("points").split()]
+            for line in drawn.first.locator("polyline").all()
+        )
+        assert max(dashed) < min(solid) - 80
+    same = tmp_path / "same.html"
+    ask("diff", flows[0], flows[0], "--requests", "--html", same)
+    assert "no difference beyond noise in" in shown(browser, same)
+
+
 VERBS = [("graph",), ("path", "--slowest", "1"), ("arrivals",)]
 
 

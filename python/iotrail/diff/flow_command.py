@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from iotrail import pruned
+from iotrail import page, pruned
 from iotrail.diff import flow, flow_compare, gate
 from iotrail.diff.compare import signed
 from iotrail.diff.flow_compare import FlowComparison, FlowDifference, Kind
@@ -86,12 +86,16 @@ def run(
     until: str | None,
     against: tuple[str | None, str | None],
     as_json: bool,
+    html: Path | None,
     fail_on: Sequence[str],
     min_effect: str,
     fdr: str,
     limit: int | None,
+    force: bool,
 ) -> None:
     """Compare, print, judge. `against` is B's --from and --to; if it names neither, they are A's."""
+    if html is not None:
+        page.check(html, "diff", force=force)
     smallest = gate.percent(min_effect, "--min-effect")
     gates = [gate.parse(text, smallest, gate.REQUEST_METRICS) for text in fail_on]
     first, second = Trail(a), Trail(b)
@@ -110,6 +114,11 @@ def run(
         print()
     else:
         show(result, MOST_ROWS if limit is None else limit)
+    if html is not None:
+        # it draws what is said here
+        from iotrail.diff import flow_page
+
+        page.write(html, flow_page.render(result, *(each.words for each in chosen)))
     for each in gates:
         if refused := each.first(result.found):
             print(f"--fail-on {each.text}: {sentence(refused)}", file=sys.stderr)
@@ -123,46 +132,56 @@ def show(result: FlowComparison, most: int) -> None:
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console = Console(highlight=False, markup=False, emoji=False, width=100_000)
     console.print(Text(f"A  {result.a}\nB  {result.b}\n"))
-    table = _table("requests", "A", "B", "mean A", "mean B", "change")
+    table = _table(*KINDS)
     for kind in result.kinds:
-        known = kind.mean_a is not None and kind.mean_b is not None
-        table.add_row(
-            kind.name,
-            f"{kind.a:,}",
-            f"{kind.b:,}",
-            *("–" if ns is None else duration(ns) for ns in (kind.mean_a, kind.mean_b)),
-            change(kind.mean_a or 0, kind.mean_b or 0)
-            if known
-            else "only in A"
-            if kind.a and not kind.b
-            else "only in B"
-            if not kind.a
-            else "–",
-        )
+        table.add_row(*kind_row(kind))
     console.print(table)
     if not result.found:
-        tests = len([d for d in result.differences if d.p is not None])
-        console.print(Text(f"\nno difference beyond noise in {tests:,} comparisons", style="bold"))
+        console.print(Text(f"\n{nothing(result)}", style="bold"))
         return
-    console.print(Text("\nBeyond noise, by what it adds to the time of all requests", style="bold underline"))
+    console.print(Text(f"\n{RANKED}", style="bold underline"))
     for number, difference in enumerate(result.found[:most], start=1):
         style = "red" if (difference.added_ns or 0) > 0 else "green" if difference.added_ns else ""
         console.print(Text(f"{number:3}. "), Text(sentence(difference), style=style), sep="")
-        for line in _notes(result, difference):
+        for line in notes(result, difference):
             console.print(Text(f"     {line}", style="dim"))
     if len(result.found) > most:
         console.print(Text(f"… and {len(result.found) - most} more: --limit, --json", style="dim"))
     steps = [d for d in result.found[:most] if d.figures]
     if steps:
         console.print()
-        table = _table("step", "mean A", "mean B", "p50 A", "p50 B", "p99 A", "p99 B")
+        table = _table(*STEPS)
         for difference in steps:
-            assert difference.figures
-            pairs = zip(*difference.figures, strict=True)
-            table.add_row(
-                difference.part, *("–" if ns is None else duration(ns) for pair in pairs for ns in pair)
-            )
+            table.add_row(*step_row(difference))
         console.print(table)
+
+
+KINDS = ("requests", "A", "B", "mean A", "mean B", "change")
+RANKED = "Beyond noise, by what it adds to the time of all requests"
+STEPS = ("step", "mean A", "mean B", "p50 A", "p50 B", "p99 A", "p99 B")
+
+
+def kind_row(kind: Kind) -> tuple[str, ...]:
+    """The figures of a kind of requests under KINDS."""
+    if kind.mean_a is not None and kind.mean_b is not None:
+        changed = change(kind.mean_a, kind.mean_b)
+    else:
+        changed = "only in A" if kind.a and not kind.b else "only in B" if not kind.a else "–"
+    means = ("–" if ns is None else duration(ns) for ns in (kind.mean_a, kind.mean_b))
+    return kind.name, f"{kind.a:,}", f"{kind.b:,}", *means, changed
+
+
+def step_row(difference: FlowDifference) -> tuple[str, ...]:
+    """The figures of a step under STEPS."""
+    assert difference.figures
+    pairs = zip(*difference.figures, strict=True)
+    return difference.part, *("–" if ns is None else duration(ns) for pair in pairs for ns in pair)
+
+
+def nothing(result: FlowComparison) -> str:
+    """What is said if nothing differs."""
+    tests = len([d for d in result.differences if d.p is not None])
+    return f"no difference beyond noise in {tests:,} comparisons"
 
 
 def sure(difference: FlowDifference) -> str:
@@ -194,7 +213,8 @@ def sentence(difference: FlowDifference) -> str:
             )
 
 
-def _notes(result: FlowComparison, difference: FlowDifference) -> list[str]:
+def notes(result: FlowComparison, difference: FlowDifference) -> list[str]:
+    """More about a difference: with what it came, how many waited, a request that shows it."""
     notes = [difference.note] if difference.note else []
     if difference.metric in ("step", "part") and 0 < difference.awaited < 0.995:
         notes.append(f"replies waited for {difference.awaited:.1%} of them")

@@ -51,6 +51,8 @@ class FlowDifference(Difference):
     figures: tuple[tuple[int | None, ...], tuple[int | None, ...]] | None = None
     # a request that shows it: "a" or "b", machine, breadcrumb
     example: tuple[str, str, int] | None = None
+    # A's and B's figure in slices of equal numbers, in order of time: for drawing
+    series: tuple[Series, Series] | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass
@@ -117,16 +119,15 @@ def compare_kind(name: str, a: Flow, b: Flow) -> Compared:
     parts_a, shapes_a, whole_a = a.per_request(slices)
     parts_b, shapes_b, whole_b = b.per_request(slices)
     nothing = np.zeros(slices)
-    of_part = {
-        part: _part(
-            name, part, a, b, _rate(parts_a.get(part, nothing), whole_a, parts_b.get(part, nothing), whole_b)
-        )
-        for part in sorted(parts_a.keys() | parts_b.keys())
-    }
-    of_shape = [
-        _shape(name, s, a, b, _rate(shapes_a.get(s, nothing), whole_a, shapes_b.get(s, nothing), whole_b))
-        for s in sorted(shapes_a.keys() | shapes_b.keys())
-    ]
+    of_part, of_shape = {}, []
+    for part in sorted(parts_a.keys() | parts_b.keys()):
+        in_a, in_b = parts_a.get(part, nothing), parts_b.get(part, nothing)
+        of_part[part] = _part(name, part, a, b, _rate(in_a, whole_a, in_b, whole_b))
+        of_part[part].series = in_a / whole_a, in_b / whole_b
+    for shape in sorted(shapes_a.keys() | shapes_b.keys()):
+        in_a, in_b = shapes_a.get(shape, nothing), shapes_b.get(shape, nothing)
+        of_shape.append(_shape(name, shape, a, b, _rate(in_a, whole_a, in_b, whole_b)))
+        of_shape[-1].series = in_a / whole_a, in_b / whole_b
     differences = [*_request(name, a, b), *of_part.values(), *of_shape, *_steps(name, a, b)]
     return Compared(differences, of_part, a.parts | b.parts)
 
@@ -178,7 +179,9 @@ def _request(name: str, a: Flow, b: Flow) -> list[FlowDifference]:
     slices = min(len(series_a), len(series_b))
     times = b.requests - b.graph.unfinished
     estimate = noise.mean(resampled(series_b, slices) - resampled(series_a, slices))
-    return [_timed("request", name, "", float(series_a.mean()), estimate, times, 1.0)]
+    difference = _timed("request", name, "", float(series_a.mean()), estimate, times, 1.0)
+    difference.series = series_a, series_b
+    return [difference]
 
 
 def _steps(name: str, a: Flow, b: Flow) -> list[FlowDifference]:
@@ -200,17 +203,19 @@ def _steps(name: str, a: Flow, b: Flow) -> list[FlowDifference]:
             continue
         slices = min(min(len(x), len(y)) for _, x, _, y in both)
         times = sum(n for _, _, n, _ in both)
-        change, before = np.zeros(slices), 0.0
+        time_a, time_b, before = np.zeros(slices), np.zeros(slices), 0.0
         for _, x, n, y in both:
-            change += n / times * (resampled(y, slices) - resampled(x, slices))
+            time_a += n / times * resampled(x, slices)
+            time_b += n / times * resampled(y, slices)
             before += n / times * float(x.mean())
         edge = b.edges[step]
         difference = _timed(
-            "step", name, _named(step), before, noise.mean(change), times, edge.critical / edge.count
+            "step", name, _named(step), before, noise.mean(time_b - time_a), times, edge.critical / edge.count
         )
         difference.figures = tuple(  # type: ignore[assignment]
             (e.mean_ns, e.p50_ns, e.p99_ns) for e in (a.edges[step], edge)
         )
+        difference.series = time_a, time_b
         found.append(difference)
     return found
 
@@ -331,4 +336,5 @@ def _finite(difference: FlowDifference) -> dict[str, Any]:
     return {
         name: None if isinstance(value, float) and not math.isfinite(value) else value
         for name, value in asdict(difference).items()
+        if name != "series"
     }

@@ -124,12 +124,13 @@ def _over_time(a: Run, b: Run) -> str:
     ):
         lines = [(moments(run), rate(run, kind)) for run in (a, b)]
         if any(y.any() for _, y in lines):
-            y = _from_zero(lines, size if kind else decimal, binary=bool(kind))
+            y = from_zero(lines, size if kind else decimal, binary=bool(kind))
             plots.append(lines_of_both(title, time, y, lines))
     return tag("h2", "Over time") + figures(plots) if plots else ""
 
 
-def _from_zero(lines: Iterable[Line], words: Callable[[float], str], *, binary: bool = False) -> Axis:
+def from_zero(lines: Iterable[Line], words: Callable[[float], str], *, binary: bool = False) -> Axis:
+    """The axis of what both lines show."""
     top = max(float(y.max()) for _, y in lines) or 1.0
     return linear(0.0, top, words, most=5 if binary else 3, binary=binary)
 
@@ -160,7 +161,7 @@ def _latencies(result: Comparison, a: Run, b: Run) -> str:
             low = min(float(x[0]) for x, _ in lines)
             high = max(float(x[-1]) for x, _ in lines)
             mark = " · changed" if call in changed else ""
-            shares = _from_zero(lines, lambda share: f"{share:.0%}")
+            shares = from_zero(lines, lambda share: f"{share:.0%}")
             plots.append(lines_of_both(f"{call}{mark}", octaves(low, high, duration), shares, lines))
     return tag("h2", "Latencies, share of calls") + figures(plots) if plots else ""
 
