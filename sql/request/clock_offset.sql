@@ -10,7 +10,8 @@
 -- @column callee_node VARCHAR: machine that is called
 -- @column n BIGINT ops: calls
 -- @column shift_ns BIGINT ns: what a moment of the callee is to be moved by to be one of the caller's clock
--- @column error_ns BIGINT ns: it may be more, by so much at most; negative if clocks drifted or calls contradict
+-- @column error_ns BIGINT ns: it may be more, by so much at most; negative if clocks drifted or calls contradict;
+--     null no call returned
 SELECT
     s.parent_node AS node,
     s.node AS callee_node,

@@ -232,6 +232,13 @@ def test_utilization_of_a_machine_whose_clock_is_an_hour_ahead(make: MakeTrail) 
     assert shares["after"] == pytest.approx(10 / 20, abs=0.01)
 
 
+def test_a_clock_that_no_reply_tells_exactly(store: Path) -> None:
+    """s3 never answered: its clock is placed by the call's beginning, and the others by theirs."""
+    [unsure] = Trail(store).rows_of("SELECT callee_node FROM clock_offset WHERE error_ns IS NULL")
+    assert unsure["callee_node"] == "s3"
+    assert command.explain(store, Chosen(client="bob")).window.node == "head"
+
+
 @pytest.mark.parametrize(
     ("text", "bytes_s"),
     [(None, 0), ("10Gbit/s", 1_250_000_000), ("100 Mbit", 12_500_000), ("1.5GB/s", 1_500_000_000)],
