@@ -174,7 +174,8 @@ def main() -> int:
     name = sys.argv[1]
     trail = Path(sys.argv[2] if len(sys.argv) == 3 else f"demo/complaint-{name}.trail")
     half = record(name, trail)
-    run([IOTRAIL, "explain", trail, *(half if word == "HALF" else word for word in COMPLAINTS[name][3])])
+    asked = [half if word == "HALF" else word for word in COMPLAINTS[name][3]]
+    run([IOTRAIL, "explain", trail, *asked, "--html", trail.with_suffix(".html")])
     return 0
 
 

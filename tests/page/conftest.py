@@ -8,6 +8,8 @@ from playwright.sync_api import Browser, sync_playwright
 
 from iotrail import native
 from tests.diff import flowing_requests
+from tests.request.conftest import OURS
+from tests.request.test_explain import HALF, MS, Store, alice, every
 from tests.sql.tiny import write_trail
 
 
@@ -29,6 +31,15 @@ def flows(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
             flowing_requests.store(3, slower={"disk": 5_000_000}, lookup=True), folder / "after.trail"
         ),
     )
+
+
+@pytest.fixture(scope="session")
+def complaint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """alice reads 4 KiB here and there for 8 s; in the second half bob keeps the disk busy."""
+    requests = every(20 * MS, start=HALF + 10 * MS, count=200, client="bob", service=19 * MS)
+    rows = Store().work(*alice(), *requests).rows
+    filled = {name: [OURS | row for row in given] for name, given in rows.items()}
+    return flowing_requests.write(filled, tmp_path_factory.mktemp("complaint") / "complaint.trail")
 
 
 # As in tests/report: not for the whole session.

@@ -1,10 +1,12 @@
 """The page of each verb in a browser: it shows what the verb says, in light and in dark, asks for nothing, and is no
 wider than its window."""
 
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from playwright.sync_api import Browser, Page
@@ -12,7 +14,9 @@ from typer.testing import CliRunner
 
 from iotrail.cli import app
 from iotrail.errors import IotrailError
-from iotrail.page.colours import BACK, DARK, TEXT
+from iotrail.page.colours import BACK, DARK, FIRST, SECOND, TEXT
+from iotrail.requests.explain import drawing
+from iotrail.requests.explain.pattern import Cell, Pattern
 
 
 def ask(*words: object) -> str:
@@ -152,7 +156,47 @@ def test_flows(
     assert "no difference beyond noise in" in shown(browser, same)
 
 
-VERBS = [("graph",), ("path", "--slowest", "1"), ("arrivals",)]
+def test_explain(complaint: Path, browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "e.html"
+    asked = ("explain", complaint, "--client", "alice", "--from", "+4s")
+    printed = ask(*asked, "--html", file)
+    text = shown(browser, file)
+    assert "disk sda of s1: short, and used by bob for 95%, while alice's requests wait (measured)" in text
+    assert "→ give bob a limit or other disks, or alice some of its own" in text
+    with opened(browser, file, "light") as page:
+        assert page.locator(".verdict").inner_text() == printed.splitlines()[0]
+        for line in page.locator("section li").all_inner_texts():
+            assert f"  {line}\n" in printed
+        assert page.locator(".cause h3").first.inner_text().startswith("Resources: disk sda of s1")
+        # 200 reads at random places, all of 4 KiB
+        places, sizes = page.locator(".pair svg").all()
+        dots = [path.get_attribute("d").count("M") for path in places.locator("path").all()]
+        assert 150 < sum(dots) <= 200
+        assert "4.00 KiB" in sizes.text_content() and "8.00 KiB" in sizes.text_content()
+        # the disk: at its line of 90 % in time and in its distribution; bars are of buckets of 50 ms
+        disk = page.locator("figure").filter(has_text="disk sda of s1")
+        assert disk.count() == 1 and disk.locator("polyline[stroke-dasharray]").count() == 2
+        steps = disk.locator("path").get_attribute("d")
+        tops = [float(top) for top in re.findall(r"V([\d.]+)H", steps)]
+        # of the 90 pixels that are 100 %
+        assert sum(top < 10 + 0.1 * 90 for top in tops) > 70
+        longest = max(disk.locator("rect").all(), key=lambda bar: float(bar.get_attribute("width")))
+        assert float(longest.get_attribute("y")) == 10
+        # what waits for it, usually and now
+        slower = page.locator("figure").filter(has_text="disk sda read queued → disk sda read issued")
+        assert slower.locator("polyline").count() == 2
+        assert page.locator("svg g.edge").count() > 4
+    svg = tmp_path / "e.svg"
+    assert ask(*asked, "--svg", svg) == f"{svg}\n"
+    drawn = ElementTree.parse(svg).getroot()
+    words = [element.text for element in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"Bytes of all files over time", "Sizes over time", "disk sda of s1", "cpu of head"} <= set(words)
+    with pytest.raises(IotrailError, match="exists"):
+        ask(*asked, "--svg", svg)
+    ask(*asked, "--svg", svg, "--force")
+
+
+VERBS = [("graph",), ("path", "--slowest", "1"), ("arrivals",), ("explain", "--client", "bob")]
 
 
 @pytest.mark.parametrize("words", VERBS, ids=lambda words: words[0])
@@ -183,3 +227,22 @@ def test_without_graphviz(
         text = shown(browser, file)
         assert "its program dot isn't there" in text and "install the package graphviz" in text
         assert "mds inodes read_hit" in text
+
+
+def test_reads_and_writes_of_one_place_are_told_apart() -> None:
+    """A dot above a cross, in other colours; what happened eight times is stronger than what happened once."""
+    cells = (Cell(160, 50, 12, "read", 1), Cell(160, 50, 12, "write", 8))
+    places, sizes = drawing.asked(
+        Pattern(
+            reads=1, writes=8, bytes=9 * 4096, small=0, sequential=0, shared=0, sent_reads=1, sent_writes=8,
+            page_bytes=4096, write_back_ns=5, sizes=(4096, 4096, 4096), files=1, kinds=("head read",),
+            span_bytes=2**20, lasts_ns=10**9, cells=cells,
+        )
+    )  # fmt: skip
+    for drawn in (places, sizes):
+        dot, cross = ElementTree.fromstring(drawn.svg()).iter("path")
+        assert (dot.get("stroke"), cross.get("stroke")) == (FIRST, SECOND)
+        assert float(dot.get("stroke-opacity", "")) < float(cross.get("stroke-opacity", "")) == 1
+        x, y = map(float, re.fullmatch(r"M(\S+) (\S+)h0", dot.get("d", "")).groups())  # type: ignore[union-attr]
+        left, top = map(float, re.match(r"M(\S+) ([\d.]+)l", cross.get("d", "")).groups())  # type: ignore[union-attr]
+        assert left < x < left + 4 and y < top < y + 5

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
+from iotrail.errors import IotrailError
 from iotrail.native import package_version
 from iotrail.page import colours
 from iotrail.page.plot import Drawing
@@ -24,7 +25,8 @@ th { text-align: right; color: var(--dim); font-weight: 500; } th.left, td.left 
 td, th { padding: .25rem .6rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
 td.wrap { white-space: normal; overflow-wrap: anywhere; min-width: 16rem; } .note, .dim { color: var(--dim); }
 .worse { color: var(--worse); } .better { color: var(--better); } .scroll { overflow-x: auto; }
-.plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 480px), 1fr)); gap: 1rem; }
+.plots { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 480px), 1fr)); gap: 1rem; }
+.pair { display: grid; grid-template-columns: 660fr 480fr; gap: 1rem; } .cause { color: var(--worse); }
 figure { margin: 0; } figcaption { font-weight: 600; } figcaption span { font-weight: 400; color: var(--dim); }
 .tree { white-space: pre; font-family: ui-monospace, monospace; } tr:has(.tree) td { padding-block: .05rem; border: 0; }
 svg { width: 100%; height: auto; } svg text:not([fill]) { fill: var(--text); }
@@ -85,9 +87,9 @@ def figure(drawing: Drawing) -> Html:
     return Html(f"<figure>{tag('figcaption', drawing.caption, note)}{drawing.svg()}</figure>")
 
 
-def figures(drawings: Iterable[Drawing]) -> Html:
-    """Drawings side by side, where there is room."""
-    return Html(f'<div class="plots">{"".join(map(figure, drawings))}</div>')
+def figures(drawings: Iterable[Drawing], of: str = "plots") -> Html:
+    """Drawings side by side, where there is room; a `pair` always, the first the larger."""
+    return tag("div", *map(figure, drawings), of=of)
 
 
 def document(verb: str, title: str, parts: Iterable[str]) -> bytes:
@@ -110,6 +112,12 @@ def check(path: Path, verb: str, *, force: bool) -> None:
         raise ReportError(
             f"{path}: can't be written: {path.parent} is no folder", "--html names another place"
         )
+
+
+def check_drawing(path: Path, *, force: bool) -> None:
+    """Refuse to replace a file: a drawing doesn't say whose it is."""
+    if path.exists() and not force:
+        raise IotrailError(f"{path} exists", "--force replaces it")
 
 
 def write(path: Path, content: bytes) -> None:

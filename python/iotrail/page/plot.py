@@ -2,7 +2,7 @@
 
 import html
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from iotrail.page.colours import BACK, DIM, LINE, TEXT
@@ -73,6 +73,15 @@ class Drawing:
         return f'<svg viewBox="0 0 {self.width:g} {self.height:g}" role="img" aria-label="{label}" {_FONT}>{self.body}</svg>'
 
 
+def beside(caption: str, drawings: Sequence[Drawing], note: str = "") -> Drawing:
+    """Drawings side by side as one."""
+    parts, x = [], 0.0
+    for drawing in drawings:
+        parts.append(f'<g transform="translate({x:g},0)">{drawing.body}</g>')
+        x += drawing.width
+    return Drawing(caption, x, max(drawing.height for drawing in drawings), "".join(parts), note)
+
+
 @dataclass
 class Plot:
     """A drawing with two axes; what is put into it lies in the order of the calls."""
@@ -99,12 +108,46 @@ class Plot:
             f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.8"{dash}/>'
         )
 
-    def box(self, x: tuple[float, float], y: tuple[float, float], colour: str, opacity: float = 1.0) -> None:
+    def steps(self, edges: Sequence[float], heights: Iterable[float], colour: str, opacity: float) -> None:
+        """What is filled below steps from zero: one height between two edges."""
+        path = ["M{:.1f} {:.1f}".format(*self.at(edges[0], 0))]
+        for right, height in zip(edges[1:], heights, strict=True):
+            path.append("V{1:.1f}H{0:.1f}".format(*self.at(right, height)))
+        path.append("V{1:.1f}Z".format(*self.at(0, 0)))
+        self.parts.append(f'<path d="{"".join(path)}" fill="{colour}" fill-opacity="{opacity:g}"/>')
+
+    def dots(
+        self, places: Iterable[tuple[float, float]], colour: str, opacity: float, raised: float = 0
+    ) -> None:
+        """A dot at each place, or so many pixels above."""
+        marks = (f"M{x:.1f} {y:.1f}h0" for x, y in self._raised(places, raised))
+        self.parts.append(
+            f'<path d="{"".join(marks)}" fill="none" stroke="{colour}" stroke-width="3" stroke-linecap="round" '
+            f'stroke-opacity="{opacity:g}"/>'
+        )
+
+    def crosses(
+        self, places: Iterable[tuple[float, float]], colour: str, opacity: float, raised: float = 0
+    ) -> None:
+        """A cross at each place, or so many pixels above."""
+        marks = (
+            f"M{x - 1.7:.1f} {y - 1.7:.1f}l3.4 3.4m0-3.4l-3.4 3.4" for x, y in self._raised(places, raised)
+        )
+        self.parts.append(
+            f'<path d="{"".join(marks)}" fill="none" stroke="{colour}" stroke-opacity="{opacity:g}"/>'
+        )
+
+    def _raised(self, places: Iterable[tuple[float, float]], pixels: float) -> Iterator[tuple[float, float]]:
+        for x, y in places:
+            across, down = self.at(x, y)
+            yield across, down - pixels
+
+    def box(self, x: tuple[float, float], y: tuple[float, float], colour: str) -> None:
         """A filled rectangle between these values."""
         (left, bottom), (right, top) = self.at(x[0], y[0]), self.at(x[1], y[1])
         self.parts.append(
             f'<rect x="{left:.1f}" y="{top:.1f}" width="{max(right - left, 0.5):.1f}" '
-            f'height="{max(bottom - top, 0.0):.1f}" fill="{colour}" fill-opacity="{opacity:g}"/>'
+            f'height="{max(bottom - top, 0.0):.1f}" fill="{colour}"/>'
         )
 
     def drawing(self, caption: str, note: str = "") -> Drawing:

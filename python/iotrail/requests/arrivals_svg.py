@@ -32,8 +32,7 @@ _CURVE = 160
 
 def write(points: list[Point], path: Path, *, force: bool) -> None:
     """Draw the points into a file; what is there is replaced only by force."""
-    if path.exists() and not force:
-        raise IotrailError(f"{path} exists", "--force replaces it")
+    page.check_drawing(path, force=force)
     drawn = panels(points)
     if not drawn:
         raise IotrailError("nothing to draw: one arrival at each point", "iotrail arrivals without --svg")

@@ -14,7 +14,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from iotrail.errors import IotrailError
-from iotrail.page import Html, tag
+from iotrail.page import Html, check_drawing, tag
 from iotrail.page.colours import BACK, DIM, FILLS, TEXT, WORSE
 
 _CRITICAL = WORSE
@@ -86,8 +86,8 @@ def write(graph: DotGraph, dot: Path | None, svg: Path | None, *, force: bool) -
     """Write the graph to `dot` as text, to `svg` as a picture; what is there is replaced only by force."""
     source = text(graph)
     for path in (dot, svg):
-        if path is not None and not force and path.exists():
-            raise IotrailError(f"{path} exists", "--force replaces it")
+        if path is not None:
+            check_drawing(path, force=force)
     if dot is not None:
         _save(dot, source)
     if svg is not None:

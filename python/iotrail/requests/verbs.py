@@ -246,6 +246,17 @@ def explain(
             show_default=False,
         ),
     ] = None,
+    svg: Annotated[
+        Path | None,
+        typer.Option(
+            "--svg",
+            metavar="FILE",
+            help="Draw what the client asks for and how busy resources were instead.",
+            show_default=False,
+        ),
+    ] = None,
+    html: HtmlOption = None,
+    force: ForceDrawing = False,
     json: Annotated[bool, typer.Option("--json", help="Print all of it as JSON.")] = False,
 ) -> None:
     """Say why a client's requests were slow: a resource that was short, a step that takes longer than usual, or what it asks for.
@@ -253,7 +264,7 @@ def explain(
     Each sentence comes with what it rests on. Examples:
 
       iotrail explain X.trail --client alice --from 14:00 --to 14:05
-      iotrail explain X.trail --client alice --link 10Gbit/s
+      iotrail explain X.trail --client alice --link 10Gbit/s --html why.html
     """
     from iotrail.requests.explain import command
     from iotrail.trail import Trail
@@ -265,5 +276,8 @@ def explain(
         since=since,
         until=until,
         link=link,
+        svg=svg,
+        html=html,
         as_json=json,
+        force=force,
     )

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from iotrail import page
 from iotrail.requests import find, graph
 from iotrail.requests.explain import pattern, resources, usual, verdict
 from iotrail.requests.explain.pattern import Pattern
@@ -111,15 +112,28 @@ def run(
     since: str | None,
     until: str | None,
     link: str | None,
+    svg: Path | None,
+    html: Path | None,
     as_json: bool,
+    force: bool,
 ) -> None:
-    """Explain, and print it."""
-    from iotrail.requests.explain import show
+    """Explain, and print or draw it."""
+    # they show what is defined here
+    from iotrail.requests.explain import drawing, show
+    from iotrail.requests.explain.page import render
 
+    if html is not None:
+        page.check(html, "explain", force=force)
+    if svg is not None:
+        page.check_drawing(svg, force=force)
     chosen = find.choose(trail, show.the_client(trail, client), op, None, since, until)
     explanation = explain(trail.path, chosen, show.link_speed(link))
-    if as_json:
+    if svg is not None:
+        drawing.write(explanation, svg)
+    elif as_json:
         json.dump(explanation.as_dict(), sys.stdout, indent=1, ensure_ascii=False)
         print()
     else:
         show.show(explanation)
+    if html is not None:
+        page.write(html, render(explanation, trail.path.name))

@@ -46,6 +46,8 @@ class Pattern:
     kinds: tuple[str, ...]
     # bytes of all files from first to last access: the height of the drawing
     span_bytes: int
+    # from the first to the last access, ns: the width of the drawing
+    lasts_ns: int
     cells: tuple[Cell, ...]
 
     @property
@@ -116,5 +118,6 @@ def collect(trail: Trail, chosen: Chosen) -> Pattern | None:
         files=whole["files"],
         kinds=tuple(whole["kinds"]),
         span_bytes=whole["span_bytes"],
+        lasts_ns=whole["last_ts"] - whole["first_ts"],
         cells=tuple(Cell(c["column"], c["row"], c["size_row"], c["kind"], c["n"]) for c in cells),
     )

@@ -8,7 +8,8 @@ from rich.text import Text
 
 from iotrail.errors import IotrailError, UsageError
 from iotrail.requests import find
-from iotrail.requests.explain.command import Explanation
+from iotrail.requests.explain.command import Asked, Explanation
+from iotrail.requests.explain.resources import Resource
 from iotrail.requests.explain.verdict import Sentence
 from iotrail.trail import Trail
 from iotrail.units import duration, human
@@ -17,7 +18,7 @@ from iotrail.units import duration, human
 MOST_ROWS = 12
 _LINK = re.compile(r"(\d+(?:\.\d+)?)\s*([kMGT]?)(bit|B)(?:/s|ps)?", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
-_TITLES = {"resources": "Resources", "latency": "Latency", "pattern": "Pattern", "time": "Time"}
+TITLES = {"resources": "Resources", "latency": "Latency", "pattern": "Pattern", "time": "Time"}
 
 
 def the_client(trail: Trail, client: str | None) -> str:
@@ -58,16 +59,12 @@ def show(found: Explanation) -> None:
     for said in found.verdict.sentences:
         _sentence(console, said)
     console.print()
-    table = _table("requests", "n", "mean", "usually", "p99", "in all")
+    table = _table(*REQUESTS)
     for asked in found.asked[:MOST_ROWS]:
-        table.add_row(
-            asked.kind,
-            f"{asked.n:,}",
-            *("–" if ns is None else duration(ns) for ns in (asked.mean_ns, asked.usual_ns, asked.p99_ns)),
-            duration(asked.time_ns),
-        )
+        table.add_row(*request_row(asked))
     console.print(table)
     console.print()
+<<<<<<< HEAD
     every = duration(found.window.every_ns)
     table = _table("resource", "p50", "p90", "p99", "most", "over 90 %", "queue", "bytes/s", "used by")
     for r in found.resources[:MOST_ROWS]:
@@ -86,15 +83,49 @@ def show(found: Explanation) -> None:
     console.print(
         Text(f"in use in buckets of {every}; used by: of CPU and disk time, of bytes sent", style="dim")
     )
+=======
+    table = _table(*RESOURCES)
+    for resource in found.resources[:MOST_ROWS]:
+        table.add_row(*resource_row(resource))
+    console.print(table)
+    console.print(Text(legend(found), style="dim"))
+>>>>>>> 5c1e59d (Draw why a client complains: a page and a picture of explain)
     if len(found.resources) > MOST_ROWS:
         console.print(Text(f"… and {len(found.resources) - MOST_ROWS} more: --json", style="dim"))
+
+
+REQUESTS = ("requests", "n", "mean", "usually", "p99", "in all")
+RESOURCES = ("resource", "p50", "p90", "p99", "most", "over 90 %", "queue", "bytes/s", "used by")
+
+
+def request_row(asked: Asked) -> tuple[str, ...]:
+    """Requests of a kind under REQUESTS."""
+    times = ("–" if ns is None else duration(ns) for ns in (asked.mean_ns, asked.usual_ns, asked.p99_ns))
+    return asked.kind, f"{asked.n:,}", *times, duration(asked.time_ns)
+
+
+def resource_row(r: Resource) -> tuple[str, ...]:
+    """A resource under RESOURCES."""
+    return (
+        r.name,
+        *("–" if share is None else f"{share:.0%}" for share in (r.p50, r.p90, r.p99, r.largest, r.short)),
+        f"{r.queue_depth:.2f}" if r.resource == "disk" else "",
+        human(r.bytes_per_s, "bytes") if r.bytes_per_s else "",
+        ", ".join(f"{u.client or 'unattributed'} {u.share:.0%}" for u in r.users[:3]),
+    )
+
+
+def legend(found: Explanation) -> str:
+    """What the figures of resources mean."""
+    every = duration(found.window.every_ns)
+    return f"in use in buckets of {every}; used by: of all that the machine's CPUs, disks or network did"
 
 
 def _sentence(console: Console, said: Sentence) -> None:
     console.print()
     style = "bold red" if said.cause else "bold"
     console.print(
-        Text(f"{_TITLES[said.about]}: ", style="dim"),
+        Text(f"{TITLES[said.about]}: ", style="dim"),
         Text(said.text, style=style),
         Text(f"  ({said.certainty})", style="dim"),
         sep="",
