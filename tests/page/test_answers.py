@@ -161,7 +161,7 @@ def test_explain(complaint: Path, browser: Browser, tmp_path: Path) -> None:
     asked = ("explain", complaint, "--client", "alice", "--from", "+4s")
     printed = ask(*asked, "--html", file)
     text = shown(browser, file)
-    assert "disk sda of s1: short, and used by bob for 95%, while alice's requests wait (measured)" in text
+    assert "disk sda of s1 was saturated, 95% of it by bob, while alice's requests waited (measured)" in text
     assert "→ give bob a limit or other disks, or alice some of its own" in text
     with opened(browser, file, "light") as page:
         assert page.locator(".verdict").inner_text() == printed.splitlines()[0]

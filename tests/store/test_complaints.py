@@ -25,7 +25,7 @@ def explained(name: str, tmp_path: Path) -> dict[str, Any]:
         env={**os.environ, "COMPLAINT_SECONDS": "6"},
     )
     assert done.returncode == 0, done.stderr
-    [asked] = [line for line in done.stdout.splitlines() if line.startswith("$") and " explain " in line]
+    asked = next(line for line in done.stdout.splitlines() if line.startswith("$") and " explain " in line)
     again = subprocess.run(
         [*shlex.split(asked[2:]), "--json"], check=True, capture_output=True, text=True, cwd=ROOT
     )

@@ -14,7 +14,7 @@ from iotrail.page.plot import Axis, Drawing, Plot, beside, linear, sheet
 from iotrail.report import write_whole
 from iotrail.requests.explain.command import Explanation
 from iotrail.requests.explain.pattern import COLUMNS, ROWS, Cell, Pattern
-from iotrail.requests.explain.resources import SHORT, Resource, Window
+from iotrail.requests.explain.resources import SATURATED, Resource, Window
 from iotrail.units import duration, size
 
 # Resources that are drawn.
@@ -89,9 +89,11 @@ def used(resource: Resource, window: Window) -> Drawing:
         if part:
             spread.box((0, part), (low, high), DIM)
     for plot in (over_time, spread):
-        plot.line([plot.x.low, plot.x.high], [SHORT, SHORT], WORSE, dashed=True)
+        plot.line([plot.x.low, plot.x.high], [SATURATED, SATURATED], WORSE, dashed=True)
     drawings = [over_time.drawing(""), spread.drawing("")]
-    return beside(resource.name, drawings, f"at least {SHORT:.0%} in {resource.short or 0:.0%} of the time")
+    return beside(
+        resource.name, drawings, f"at least {SATURATED:.0%} in {resource.saturated or 0:.0%} of the time"
+    )
 
 
 def known(resources: Iterable[Resource]) -> list[Resource]:

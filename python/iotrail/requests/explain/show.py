@@ -64,32 +64,11 @@ def show(found: Explanation) -> None:
         table.add_row(*request_row(asked))
     console.print(table)
     console.print()
-<<<<<<< HEAD
-    every = duration(found.window.every_ns)
-    table = _table("resource", "p50", "p90", "p99", "most", "over 90 %", "queue", "bytes/s", "used by")
-    for r in found.resources[:MOST_ROWS]:
-        users = ", ".join(f"{u.client or 'unattributed'} {u.share:.0%}" for u in r.users[:3])
-        table.add_row(
-            r.name,
-            *(
-                "–" if value is None else f"{value:.0%}"
-                for value in (r.p50, r.p90, r.p99, r.largest, r.saturated)
-            ),
-            f"{r.queue_depth:.2f}" if r.resource == "disk" else "",
-            human(r.bytes_per_s, "bytes") if r.bytes_per_s else "",
-            users,
-        )
-    console.print(table)
-    console.print(
-        Text(f"in use in buckets of {every}; used by: of CPU and disk time, of bytes sent", style="dim")
-    )
-=======
     table = _table(*RESOURCES)
     for resource in found.resources[:MOST_ROWS]:
         table.add_row(*resource_row(resource))
     console.print(table)
     console.print(Text(legend(found), style="dim"))
->>>>>>> 5c1e59d (Draw why a client complains: a page and a picture of explain)
     if len(found.resources) > MOST_ROWS:
         console.print(Text(f"… and {len(found.resources) - MOST_ROWS} more: --json", style="dim"))
 
@@ -108,7 +87,10 @@ def resource_row(r: Resource) -> tuple[str, ...]:
     """A resource under RESOURCES."""
     return (
         r.name,
-        *("–" if share is None else f"{share:.0%}" for share in (r.p50, r.p90, r.p99, r.largest, r.short)),
+        *(
+            "–" if share is None else f"{share:.0%}"
+            for share in (r.p50, r.p90, r.p99, r.largest, r.saturated)
+        ),
         f"{r.queue_depth:.2f}" if r.resource == "disk" else "",
         human(r.bytes_per_s, "bytes") if r.bytes_per_s else "",
         ", ".join(f"{u.client or 'unattributed'} {u.share:.0%}" for u in r.users[:3]),
@@ -118,7 +100,7 @@ def resource_row(r: Resource) -> tuple[str, ...]:
 def legend(found: Explanation) -> str:
     """What the figures of resources mean."""
     every = duration(found.window.every_ns)
-    return f"in use in buckets of {every}; used by: of all that the machine's CPUs, disks or network did"
+    return f"in use in buckets of {every}; used by: of CPU and disk time, of bytes sent"
 
 
 def _sentence(console: Console, said: Sentence) -> None:
