@@ -64,6 +64,20 @@ def expect_raw(trail: Trail, question: str, where: str) -> None:
         )
 
 
+def expect_request(trail: Trail, node: str, crumb: int) -> None:
+    """Refuse a breadcrumb of which only records are left that pruning doesn't take: kept ones, calls of programs."""
+    if not is_pruned(trail):
+        return
+    [row] = trail.rows_of(
+        "SELECT (SELECT COUNT(*) FROM service_op WHERE node = $node AND crumb = $crumb) + "
+        "(SELECT COUNT(*) FROM stitch WHERE (node = $node AND crumb = $crumb) "
+        "OR (parent_node = $node AND parent_crumb = $crumb)) AS n",
+        {"node": node, "crumb": crumb},
+    )
+    if not row["n"]:
+        raise PrunedError(f"{trail.path}: what breadcrumb {crumb} on {node} did was pruned", said(trail))
+
+
 def left_out(trail: Trail, where: str) -> str | None:
     """How many of the requests that `where` leaves were pruned, in words; None if none was."""
     if not is_pruned(trail):

@@ -37,7 +37,6 @@ WITH histogram AS (
     UNION ALL
     SELECT from_kind, to_kind, kind, across, least, n, time_ns, max_ns
     FROM pruned_step
-    WHERE n > 0
 ),
 
 running AS (
@@ -66,6 +65,7 @@ summed AS (
         MAX(max_ns) AS max_ns
     FROM running
     GROUP BY from_kind, to_kind, kind, across
+    HAVING SUM(n) > 0
 )
 
 SELECT

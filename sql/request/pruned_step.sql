@@ -9,10 +9,10 @@
 -- @column to_kind BIGINT: what they lead to
 -- @column kind VARCHAR: within, the stitch they follow (rpc, split, coalesce), or back
 -- @column across BOOLEAN: whether they lead to another machine
--- @column least BIGINT ns: smallest time of the histogram's bucket; null unknown
--- @column n BIGINT ops: how often they were taken
--- @column time_ns BIGINT ns: that time together; null unknown
--- @column max_ns BIGINT ns: the largest, exact; null unknown
+-- @column least BIGINT ns: smallest time of the histogram's bucket; null in the row that has the times of all buckets
+-- @column n BIGINT ops: how often they were taken, with a time in the bucket; where that is null, with an unknown time
+-- @column time_ns BIGINT ns: the times of all buckets together; null unknown, or a bucket
+-- @column max_ns BIGINT ns: the largest, exact; null unknown, or a bucket
 -- @column critical BIGINT ops: how often a reply waited for them last
 -- @column critical_ns BIGINT ns: the time they took then
 SELECT

@@ -218,6 +218,11 @@ def test_keep_tables(make: MakeTrail) -> None:
     prune(path, every_ns=EVERY, keep=BOTH | {"buffer", "disk"})
     assert left(path) == tables
     assert answers(path) == before
+    [kept] = Trail(path).rows_of("SELECT node, crumb FROM buffer_op LIMIT 1")
+    with pytest.raises(
+        PrunedError, match=f"what breadcrumb {kept['crumb']} on {kept['node']} did was pruned"
+    ):
+        invoke("path", path, "--crumb", kept["crumb"], "--node", kept["node"])
     prune(path, every_ns=EVERY, keep=BOTH | {"disk"})
     assert left(path) == {"disk_op": tables["disk_op"]}
     prune(path, every_ns=EVERY, keep=BOTH)

@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from iotrail.pruned import RAW
+from iotrail.requests import graph
+from iotrail.requests.find import Chosen
+from iotrail.requests.prune import prune
 from iotrail.trail import Trail
 
 from .cluster import Store, bytes_sent, io_of
@@ -115,6 +119,23 @@ def check_written(trail: Trail) -> None:
     assert coalesced and all(row["weight"] == row["length"] for row in coalesced)
 
 
+def check_pruned(trail: Trail) -> None:
+    """Who used what, and where the time went, is answered from sums as from the records."""
+
+    def answers() -> tuple[object, ...]:
+        demand = Trail(trail.path).query(
+            "SELECT client, resource, node, component, SUM(n), SUM(time_ns), SUM(bytes), SUM(hits) FROM demand "
+            "GROUP BY ALL ORDER BY ALL"
+        )
+        graphs = [graph.collect(Trail(trail.path), chosen) for chosen in (Chosen(), Chosen(op="write"))]
+        return demand.fetchall(), *graphs
+
+    before = answers()
+    prune(trail.path, every_ns=60 * 10**9, keep=frozenset({"demand", "graphs"}))
+    assert not any(Trail(trail.path).rows[table] for table in RAW)
+    assert answers() == before
+
+
 def test_every_request_has_its_path(client: Path, store: Store) -> None:
     small = ("--head", "--cache=512K", "--node", "--cache=256K", "--mds", "--cache=4K")
     store.up(*small, "--head", "--flush-every=50")
@@ -135,6 +156,7 @@ def test_every_request_has_its_path(client: Path, store: Store) -> None:
             AND served.status = call.status
         WHERE call.component = 'head' AND call.kind = 'client'""")
     assert holes["n"] == holes["served"] > 0 and holes["failed"] == 0
+    check_pruned(trail)
     seen = trail.rows_of("SELECT DISTINCT component, kind FROM buffer_op")
     kinds = {(row["component"], row["kind"]) for row in seen}
     assert kinds >= {

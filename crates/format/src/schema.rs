@@ -353,10 +353,10 @@ table! {
     to_moment BigInt "" some "0 start, 1 end, 2 instant, 3 issued.";
     kind Text "" some "within, the stitch it follows (rpc, split, coalesce), or back.";
     across BigInt "" some "1 if it leads to another machine; else 0.";
-    least BigInt "ns" null "Smallest time of the histogram's bucket; null unknown.";
-    n BigInt "" some "How often it was taken.";
-    time_ns BigInt "ns" null "That time together; null unknown.";
-    max_ns BigInt "ns" null "The largest, exact; null unknown.";
+    least BigInt "ns" null "Smallest time of the histogram's bucket; null in the row that has the times of all buckets.";
+    n BigInt "" some "How often it was taken, with a time in the bucket; where that is null, with an unknown time.";
+    time_ns BigInt "ns" null "The times of all buckets together; null unknown, or a bucket.";
+    max_ns BigInt "ns" null "The largest, exact; null unknown, or a bucket.";
     critical BigInt "" some "How often a reply waited for it last.";
     critical_ns BigInt "ns" some "The time it took then.";
 }

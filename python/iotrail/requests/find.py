@@ -127,6 +127,7 @@ def of_crumb(trail: Trail, crumb: int, node: str | None) -> tuple[Key, list[Key]
     if node is None and len(nodes) > 1:
         raise UsageError(f"breadcrumb {crumb} is on {', '.join(nodes)}: which?", f"--node {nodes[0]}")
     key = (node or nodes[0], crumb)
+    pruned.expect_request(trail, *key)
     return key, up(trail, key)[0]
 
 

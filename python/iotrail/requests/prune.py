@@ -373,14 +373,21 @@ class _Change:
             SELECT s.ts, CAST({every} AS BIGINT) AS dur, s.workload, {sides}, s.kind,
                 CAST(s.across AS BIGINT) AS across, s.least, s.n, s.time_ns, s.max_ns, s.critical, s.critical_ns
             FROM (
-                SELECT COALESCE(w.ts, c.first_ts - c.first_ts % {every}) AS ts, COALESCE(w.workload, 0) AS workload,
-                    e.from_kind, e.to_kind, e.kind, e.across, e.least, COUNT(*) AS n, SUM(e.latency) AS time_ns,
-                    MAX(e.latency) AS max_ns, 0 AS critical, 0 AS critical_ns
-                FROM edge AS e
-                JOIN crumb_span AS c ON c.node = e.of_node AND c.crumb = e.of_crumb
-                LEFT JOIN prune_owner AS o ON o.node = e.of_node AND o.crumb = e.of_crumb
-                LEFT JOIN prune_workload AS w ON w.kinds = o.kinds
-                GROUP BY ALL
+                -- times of all buckets are in one row: those of each would be most of the bytes
+                WITH step AS (
+                    SELECT COALESCE(w.ts, c.first_ts - c.first_ts % {every}) AS ts, COALESCE(w.workload, 0) AS workload,
+                        e.from_kind, e.to_kind, e.kind, e.across, e.least, COUNT(*) AS n, SUM(e.latency) AS time_ns,
+                        MAX(e.latency) AS max_ns
+                    FROM edge AS e
+                    JOIN crumb_span AS c ON c.node = e.of_node AND c.crumb = e.of_crumb
+                    LEFT JOIN prune_owner AS o ON o.node = e.of_node AND o.crumb = e.of_crumb
+                    LEFT JOIN prune_workload AS w ON w.kinds = o.kinds
+                    GROUP BY ALL
+                )
+                SELECT * REPLACE (NULL AS time_ns, NULL AS max_ns), 0 AS critical, 0 AS critical_ns FROM step
+                UNION ALL
+                SELECT ts, workload, from_kind, to_kind, kind, across, NULL, 0, SUM(time_ns), MAX(max_ns), 0, 0
+                FROM step GROUP BY ALL
                 UNION ALL
                 SELECT w.ts, w.workload, c.from_kind, c.to_kind, c.kind, c.across, NULL, 0, NULL, NULL, c.n, c.time_ns
                 FROM critical AS c JOIN prune_workload AS w ON w.kinds = [c.whose]
