@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -572,3 +573,33 @@ def test_failing_while_recording(native: Path, tmp_path: Path) -> None:
     )
     assert (done.returncode, "--prune needs the command iotrail" in done.stderr) == (1, True)
     assert not (tmp_path / "none.trail").exists()
+
+
+def test_recorder_killed(native: Path, tmp_path: Path) -> None:
+    """A recorder that pruned and whose dead files are gone is killed: each request is there once after recovery."""
+    trail, go = tmp_path / "live.trail", tmp_path / "go"
+    words = [native, "record", "--prune", "every=1s,older=1s", "--python", sys.executable, "-o", trail, "--"]
+    recorder = subprocess.Popen(
+        [*words, sys.executable, "-c", POSTING, trail / "data/pruned", go], stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 200
+    while not (trail / "data/pruned").exists():
+        assert time.monotonic() < deadline, "nothing was pruned"
+        time.sleep(0.05)
+    subprocess.run(
+        [native, "trail", "compact", "--grace", "0s", trail], check=True, stdout=subprocess.DEVNULL
+    )
+    children = Path(f"/proc/{recorder.pid}/task/{recorder.pid}/children").read_text().split()
+    [program] = [
+        int(pid) for pid in children if str(go).encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
+    ended = os.pidfd_open(program)
+    recorder.kill()
+    recorder.wait()
+    go.touch()
+    # readable when the program has ended
+    assert select.select([ended], [], [], 60)[0]
+    os.close(ended)
+    subprocess.run([native, "trail", "check", trail], check=True, stdout=subprocess.DEVNULL)
+    rows = Trail(trail).rows_of("SELECT client, SUM(n) AS n FROM served GROUP BY ALL ORDER BY client")
+    assert [(r["client"], r["n"]) for r in rows] == [("alice", 502), ("bob", 501)]

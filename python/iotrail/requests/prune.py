@@ -125,7 +125,7 @@ class _Change:
         for table in RAW:
             self._part(table)
         pruned = sum(self._count(f"prune_{table}") for table in RAW)
-        dropped = sum(self._count(f"drop_{table}") for table in self._flagged())
+        dropped = sum(self._count(f"drop_{table}") for table in _FLAGGED)
         coarser = self._fit_widths()
         fewer = self._no_longer_kept()
         if not (pruned or dropped or coarser or fewer):
@@ -216,9 +216,6 @@ class _Change:
                 f"CREATE OR REPLACE TEMP TABLE drop_{table} AS SELECT * EXCLUDE (filename, hit) FROM hit_{table} "
                 f"WHERE {gone}"
             )
-
-    def _flagged(self) -> Iterator[str]:
-        return iter(_FLAGGED)
 
     def _fit_widths(self) -> bool:
         """Whether there are sums over shorter times, which become longer; refused where they can't."""
@@ -476,8 +473,8 @@ class _Change:
 
     def _note(self, coarser: bool) -> None:
         """What was pruned so far, and now."""
-        kept = ",".join(name for name in KEEPS if name in self.keep)
-        now = time.time_ns()
+        still = [name for name in KEEPS if name in self.keep]
+        kept, now = ",".join(still), time.time_ns()
         parts = [
             f"SELECT *, '{table}' AS record FROM (SELECT ts, dur, node FROM prune_{table}) AS t"
             for table in RAW
@@ -487,7 +484,6 @@ class _Change:
             f"SELECT *, '{table}' AS record FROM (SELECT ts, dur, node FROM drop_{table}) AS t"
             for table in _FLAGGED
         ]
-        still = [name for name in KEEPS if name in self.keep]
         had = " || ".join(
             f"CASE WHEN list_contains(string_split(kept, ','), '{name}') THEN ',{name}' ELSE '' END"
             for name in still
