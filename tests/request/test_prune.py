@@ -298,6 +298,7 @@ def test_refused(make: MakeTrail, tmp_path: Path) -> None:
         (["--keep", "buffer"], "no answer"),
         (["--every", "0"], "--every: expected a time, found '0'"),
         (["--every", "0s"], "--every: expected a time, found '0s'"),
+        (["--grace", "soon"], "--grace: expected a time"),
         (["--older", "soon"], "--older: expected a time"),
         (["--before", "+1s", "--older", "1s"], "--before and --older"),
     ):

@@ -35,7 +35,7 @@ enum Verb {
     Record(record::Args),
     /// Do what a trail recorded on other storage, and record that
     Replay(replay::Args),
-    /// Look at trails, check, compact and merge them
+    /// Look at trails, check, compact, merge and prune them
     Trail(trail::Args),
     /// Switch the record types of a running program on and off
     Types(types::Args),

@@ -2,6 +2,7 @@
 native."""
 
 import json as jsons
+import re
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -74,6 +75,8 @@ def prune(
       iotrail trail prune X.trail --every 60s --keep demand,graphs
       iotrail trail prune X.trail --keep demand,graphs,buffer --older 1h --dry-run
     """
+    if not re.fullmatch(r"\d+(ms|s|min|m|h)", grace):
+        raise UsageError(f"--grace: expected a time, found {grace!r}", "60s, or 0s to delete them now")
     every_ns, kept = ask.nanoseconds(every), pruning.keeps(keep)
     before_ts = _cutoff(trail, before, older)
     console = Console(stderr=True, highlight=False, markup=False)
@@ -133,6 +136,6 @@ def _show(path: Path, done: Done, dry_run: bool) -> None:
     console.print(
         Text(
             f"{path} {verb} {had.rows:,} rows, {human(had.bytes, 'bytes')}, to {has.rows:,} rows, "
-            f"{human(has.bytes, 'bytes')}: {abs(saved):.1%} {'less' if saved >= 0 else 'more'}"
+            f"{human(has.bytes, 'bytes')}: {abs(saved):.1%} {'less' if saved >= 0 else 'more: it is too small to gain'}"
         )
     )
