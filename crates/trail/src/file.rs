@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufReader, ErrorKind, Read as _, Seek as _, SeekFrom, Write};
 use std::os::unix::fs::FileExt as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -607,12 +608,22 @@ impl Iterator for Batches {
     type Item = Result<RecordBatch, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let batch = self.reader.next()?;
-        Some(match batch {
+        let bad = |why: String| Some(Err(Error::BadFile { path: self.path.clone(), why }));
+        // Of a changed footer, which no checksum covers, the Parquet reader may make pages without their dictionary, and
+        // panics there.
+        match catch_unwind(AssertUnwindSafe(|| self.reader.next())) {
             // An older file may lack columns that were added later.
-            Ok(batch) => conform(self.table, &batch),
-            Err(e) => Err(Error::BadFile { path: self.path.clone(), why: e.to_string() }),
-        })
+            Ok(Some(Ok(batch))) => Some(conform(self.table, &batch)),
+            Ok(Some(Err(error))) => bad(error.to_string()),
+            Ok(None) => None,
+            Err(panic) => {
+                let why = panic.downcast_ref::<String>().map(String::as_str);
+                bad(why
+                    .or_else(|| panic.downcast_ref::<&str>().copied())
+                    .unwrap_or("it can't be decoded")
+                    .to_owned())
+            }
+        }
     }
 }
 

@@ -127,6 +127,27 @@ fn data_files(path: &Path) -> usize {
     folders.map(|f| fs::read_dir(f.expect("an entry").path()).expect("a folder").count()).sum()
 }
 
+/// The Parquet reader panics at what this bit makes of a footer: a page whose dictionary is gone.
+#[test]
+fn a_footer_that_loses_a_dictionary_is_damage() {
+    let rows: Vec<Row> = (0..300).map(|i| plain(i % 3, i * 10)).collect();
+    let folder = tempfile::tempdir().expect("a directory");
+    let path = trail(folder.path(), "a.trail", &[rows]);
+    let file = path.join(&TrailReader::open(&path).expect("a trail").snapshot().files("file_op")[0].path);
+    let whole = fs::read(&file).expect("the data file");
+    // The footer: its length stands in front of the last four bytes.
+    let length = u32::from_le_bytes(whole[whole.len() - 8..whole.len() - 4].try_into().expect("four bytes"));
+    for at in whole.len() - 8 - length as usize..whole.len() - 8 {
+        for bit in [0, 7] {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1 << bit;
+            fs::write(&file, bytes).expect("the data file");
+            let found = check(&path, false).expect("damage is no error");
+            assert!(!found.is_sound(), "bit {bit} of byte {at}");
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
