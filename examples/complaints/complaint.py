@@ -175,7 +175,6 @@ def main() -> int:
     trail = Path(sys.argv[2] if len(sys.argv) == 3 else f"demo/complaint-{name}.trail")
     half = record(name, trail)
     asked = [half if word == "HALF" else word for word in COMPLAINTS[name][3]]
-    run([IOTRAIL, "explain", trail, *asked])
     run([IOTRAIL, "explain", trail, *asked, "--html", trail.with_suffix(".html")])
     return 0
 

@@ -225,7 +225,7 @@ def test_without_graphviz(
         file = tmp_path / f"{words[0]}.html"
         ask(*words, "--html", file)
         text = shown(browser, file)
-        assert "its program dot isn't there" in text and "install the package graphviz" in text
+        assert "its program dot isn't there" in text and "Install the package graphviz" in text
         assert "mds inodes read_hit" in text
 
 

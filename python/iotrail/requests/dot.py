@@ -20,6 +20,7 @@ from iotrail.page.colours import BACK, DIM, FILLS, TEXT, WORSE
 _CRITICAL = WORSE
 _PLAIN = DIM
 _FILLS = tuple(FILLS)
+_MISSING = "Graphviz draws the graph, and its program dot isn't there"
 _SVG = "http://www.w3.org/2000/svg"
 
 
@@ -96,10 +97,14 @@ def write(graph: DotGraph, dot: Path | None, svg: Path | None, *, force: bool) -
 
 def figure(graph: DotGraph) -> Html:
     """The graph in a page, or why it isn't there."""
+    if shutil.which("dot") is None:
+        return tag(
+            "p", f"No picture: {_MISSING}. Install the package graphviz and write the page again.", of="note"
+        )
     try:
         drawn = ElementTree.fromstring(_drawn(text(replace(graph, title=""))))
     except IotrailError as error:
-        return tag("p", f"No picture: {error.message}. {error.hint or ''}", of="note")
+        return tag("p", f"No picture: {error.message}", of="note")
     # its names of points are none for people, and there may be several graphs in the page
     for element in drawn.iter():
         element.attrib.pop("id", None)
@@ -119,7 +124,7 @@ def _drawn(source: str) -> str:
     program = shutil.which("dot")
     if program is None:
         raise IotrailError(
-            "Graphviz draws the graph, and its program dot isn't there",
+            _MISSING,
             "install the package graphviz, or write --dot FILE and draw it elsewhere",
         )
     done = subprocess.run([program, "-Tsvg"], input=source, capture_output=True, text=True, check=False)

@@ -84,7 +84,7 @@ def judge(
             cleared.append(
                 "nothing is saturated" if _known(resources) else "nothing is known to be saturated"
             )
-        if usual.comparison is not None:
+        if usual.comparison is not None and not _slower_on_the_whole(usual):
             cleared.append("nothing is slower than usual")
         text = "; ".join([*cleared, text])
     return Verdict(text[0].upper() + text[1:], tuple(sentences))
@@ -201,7 +201,9 @@ def _latency(client: str, usual: Usual, graph: Graph) -> list[Sentence]:
     slower = [d for d in usual.slower if (d.added_ns or 0) >= LEAST_ADDED * graph.total_ns]
     if slower:
         return [
-            Sentence("latency", sentence(d), (against,), sure(d), cause=True) for d in slower[:MOST_SLOWER]
+            # how sure it is stands beside the sentence
+            Sentence("latency", sentence(d).removesuffix(f", {sure(d)}"), (against,), sure(d), cause=True)
+            for d in slower[:MOST_SLOWER]
         ]
     tests = len([d for d in usual.comparison.differences if d.p is not None])
     means = [
@@ -210,14 +212,23 @@ def _latency(client: str, usual: Usual, graph: Graph) -> list[Sentence]:
         if kind.mean_a is not None and kind.mean_b is not None
     ]
     rest = [f"{sentence(d)}: less than {LEAST_ADDED:.0%} of the time" for d in usual.slower[:MOST_SLOWER]]
+    text = f"no step of {client}'s requests takes longer than usual"
+    if _slower_on_the_whole(usual):
+        text = f"{client}'s requests took longer than usual, but no step alone is shown to by more than noise"
     return [
         Sentence(
             "latency",
-            f"no step of {client}'s requests takes longer than usual",
+            text,
             (against, *means, *rest, f"{counted(tests, 'comparison')} of steps, parts and paths"),
             MEASURED,
         )
     ]
+
+
+def _slower_on_the_whole(usual: Usual) -> bool:
+    """Whether requests of a kind took longer than usual, on average."""
+    kinds = usual.comparison.kinds if usual.comparison else []
+    return any(kind.mean_b > (1 + LEAST_ADDED) * kind.mean_a for kind in kinds if kind.mean_a and kind.mean_b)
 
 
 def _pattern(client: str, times: Mapping[str, int], pattern: Pattern | None) -> list[Sentence]:
