@@ -172,7 +172,7 @@ def test_a_slower_step_is_found_where_no_resource_is_saturated(make: MakeTrail) 
     [first] = [d for d in found.usual.slower if d.metric == "step"]
     assert first.part == "head read arrival → head read call"
     assert first.each_ns == pytest.approx(5 * MS, rel=0.01)
-    assert "sure" in found.verdict.text
+    assert [said.certainty for said in found.verdict.sentences if said.cause] == ["sure"]
     assert found.verdict.sentences[0].text == "no resource that alice's requests use was saturated"
 
 
