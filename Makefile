@@ -78,9 +78,14 @@ test-rust:
 	@scripts/packages $(PROBES_PACKAGES)
 	$(CARGO_TEST) $(NAME)
 
+# Tests that record what a machine does: one after the other, by themselves. pytest's status 5: NAME selects none there.
+ALONE := capture kernel replay sdk store
+SELECTED = $(if $(NAME),-k '$(NAME)' || test $$? = 5)
+
 test-python: build
 	@scripts/packages $(TEST_PACKAGES)
-	$(BIN)/pytest $(if $(NAME),-k '$(NAME)')
+	$(BIN)/pytest -n 2 $(ALONE:%=--ignore=tests/%) $(SELECTED)
+	$(BIN)/pytest $(ALONE:%=tests/%) $(SELECTED)
 
 test-web: web
 	cd web && npm test --silent $(if $(NAME),-- -t '$(NAME)')

@@ -53,8 +53,9 @@ class Mode:
 OFF = Mode("off", ("--no-trace",))
 # What the store and the preloaded library post.
 POSTED = Mode("posted", ())
-# With what the kernel saw. Three recorders here see all switches of the machine; on three machines each sees its own.
-ALL = Mode("all", ("--record", "--kernel"))
+# With the kernel's switches; disks are the store's own records. Three recorders here see all switches of the machine;
+# on three machines each sees its own.
+ALL = Mode("all", ("--record", "--kernel=cpu"))
 MODES = (OFF, POSTED, ALL)
 
 
@@ -250,7 +251,7 @@ def table_3(given: Sequence[Load], trails: Path) -> dict[str, Any]:
             row.append(lost(load, rounds[OFF.name], rounds[mode.name]).text(".1f"))
         shape.add_row(*row, f"{load.paper:.1f}")
     console.print(shape)
-    console.print("[dim]posted: what store and preloaded library post; all: with the kernel's records[/]")
+    console.print("[dim]posted: what store and preloaded library post; all: with the kernel's switches[/]")
     shape = table(f"Table 3, latency of an operation as its user sees it, ms, median of {ROUNDS} (least–most); "
                   "P: Mann-Whitney against off", [
         "workload", "off", *(f"{mode.name}{more}" for mode in MODES[1:] for more in ("", ", P")),

@@ -172,10 +172,16 @@ def test_what_finds_no_room_is_counted(tmp_path: Path) -> None:
     """/dev/shm is too small for what a burst posts: the program goes on, and each record is a row or counted as lost."""
     program = tmp_path / "burst.py"
     program.write_text("""
+import os
+import signal
 from iotrail import sdk
 crumb = sdk.fresh()
-for n in range(100_003):
+sdk.transmit("here", "there", 100, crumb=crumb)
+# the recorder, so that nothing is taken away meanwhile
+os.kill(os.getppid(), signal.SIGSTOP)
+for n in range(100_002):
     sdk.transmit("here", "there", 100, crumb=crumb)
+os.kill(os.getppid(), signal.SIGCONT)
 print("unharmed")
 """)
     trail = tmp_path / "t.trail"
