@@ -51,12 +51,14 @@ class Mode:
 
 
 OFF = Mode("off", ("--no-trace",))
-# What the store and the preloaded library post.
-POSTED = Mode("posted", ())
-# With the kernel's switches; disks are the store's own records. Three recorders here see all switches of the machine;
-# on three machines each sees its own.
-ALL = Mode("all", ("--record", "--kernel=cpu"))
-MODES = (OFF, POSTED, ALL)
+# What the store posts.
+POSTED = Mode("posted", ("--record", "--no-calls"))
+# All that Stardust records: with the kernel's switches; disks are the store's own records. Three recorders here see all
+# switches of the machine; on three machines each sees its own.
+ALL = Mode("all", (*POSTED.options, "--record", "--kernel=cpu"))
+# What the store posts, and the daemons' own calls.
+CALLS = Mode("calls", ())
+MODES = (OFF, POSTED, ALL, CALLS)
 
 
 @dataclass(frozen=True)
@@ -251,7 +253,9 @@ def table_3(given: Sequence[Load], trails: Path) -> dict[str, Any]:
             row.append(lost(load, rounds[OFF.name], rounds[mode.name]).text(".1f"))
         shape.add_row(*row, f"{load.paper:.1f}")
     console.print(shape)
-    console.print("[dim]posted: what store and preloaded library post; all: with the kernel's switches[/]")
+    console.print(
+        "[dim]posted: what the store posts; all: with the kernel's switches; calls: posted, and the daemons' own calls[/]"
+    )
     shape = table(f"Table 3, latency of an operation as its user sees it, ms, median of {ROUNDS} (least–most); "
                   "P: Mann-Whitney against off", [
         "workload", "off", *(f"{mode.name}{more}" for mode in MODES[1:] for more in ("", ", P")),
@@ -705,15 +709,8 @@ def demand(client: Path) -> dict[str, Any]:
                 told([client, "stream", where, "64"])
                 settled(store)
                 until, after = time.time_ns(), totals(store)
-            pids = {name: store.pids(name)[-1] for name in daemons(store)}
             end(store)
             trail = Trail(store.directory / "store.trail")
-            # A kernel records the whole machine's disks.
-            strangers = " OR ".join(f"(node = '{name}' AND pid <> {pid})" for name, pid in pids.items())
-            (others,) = trail.rows_of(
-                "SELECT CAST(COALESCE(SUM(length), 0) AS BIGINT) AS bytes FROM disk_op "
-                f"WHERE kind = 'kernel' AND ts >= {since} AND ts < {until} AND node LIKE 'node-%' AND ({strangers})"
-            )
             rows = trail.rows_of(
                 "SELECT resource, CAST(SUM(time_ns) AS BIGINT) AS time_ns, CAST(SUM(bytes) AS BIGINT) AS bytes, "
                 "CAST(COALESCE(SUM(time_ns) FILTER (client IS NULL), 0) AS BIGINT) AS unowed_ns, "
@@ -724,15 +721,13 @@ def demand(client: Path) -> dict[str, Any]:
         for row in rows:
             resource = row["resource"]
             # Without the kernel's slices CPU time contains what a thread waited.
-            if resource not in after or (resource == "cpu" and mode is POSTED):
+            if resource not in after or (resource == "cpu" and mode is not ALL):
                 continue
             amount, unowed = (
                 (row["time_ns"], row["unowed_ns"])
                 if resource == "cpu"
                 else (row["bytes"], row["unowed_bytes"])
             )
-            if resource == "disk":
-                amount, unowed = amount - others["bytes"], unowed - others["bytes"]
             counts = {COUNTERS[resource]: after[resource] - before[resource]}
             if resource == "cpu" and "perf" in on_cpu:
                 counts["perf, sched_switch"] = on_cpu["perf"]

@@ -196,3 +196,19 @@ print("unharmed")
     assert lost["n"] > 0, done.stderr
     # of the interpreter's own calls at its end a few may be among those without room
     assert 0 <= found.rows["network_transmit"] + lost["n"] - 100_003 < 100
+
+
+def test_what_is_posted_is_recorded_without_the_calls(back: Path, recorded: Path, tmp_path: Path) -> None:
+    """`--no-calls` puts no recorder into the programs: their SDK posts the same records into segments of its own."""
+    trail = tmp_path / "posted.trail"
+    front = [sys.executable, EXAMPLE / "front.py", back, tmp_path / "data", str(PUTS)]
+    record = [*IOTRAIL, "record", "--no-calls", "--node", "here", "-o", trail, "--", *front]
+    done = subprocess.run(record, check=True, capture_output=True, text=True)
+    assert "warning" not in done.stderr
+    posted, whole = Trail(trail).rows, Trail(recorded).rows
+    assert posted["file_op"] == posted["sync_op"] == 0 < whole["file_op"]
+    for table in ("service_op", "stitch", "buffer_op", "disk_op", "network_transmit"):
+        assert posted[table] == whole[table], table
+    # one path through both parts, as with the calls
+    joined = Trail(trail).rows_of("SELECT COUNT(*) AS n FROM stitch WHERE kind = 'rpc'")
+    assert joined[0]["n"] >= PUTS

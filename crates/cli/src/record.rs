@@ -46,6 +46,9 @@ pub struct Args {
     /// Memory that recording may use, whatever its length
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size)]
     memory: u64,
+    /// Record what programs post through the SDK and not their calls: no recorder is put into them
+    #[arg(long)]
+    no_calls: bool,
     /// Record the kernel's side too, all of it or some
     #[arg(
         long,
@@ -78,9 +81,15 @@ pub struct Args {
 }
 
 /// Runs the program and records it.
-pub fn run(args: Args) -> Result<ExitCode, Failure> {
-    let program = match program::find(&args.command[0], args.kernel.contains(&Part::Calls)) {
-        Ok(program) => program,
+pub fn run(mut args: Args) -> Result<ExitCode, Failure> {
+    if args.no_calls {
+        args.kernel.retain(|part| *part != Part::Calls);
+    }
+    let found = program::find(&args.command[0], args.no_calls || args.kernel.contains(&Part::Calls));
+    let program = match found {
+        // Whether a recorder can be in it doesn't matter then.
+        Ok(found) if args.no_calls => Found { bare: None, ..found },
+        Ok(found) => found,
         Err(refused) => {
             eprint!("{}", refused.failure);
             return Ok(ExitCode::from(refused.status));
@@ -267,11 +276,10 @@ fn start(
     let dir = session.dir().to_owned();
     let preloaded = preloaded(library, &dir).inspect_err(|_| undo(Some(dir.clone())))?;
     let mut command = Command::new(program);
-    command
-        .arg0(&args.command[0])
-        .args(&args.command[1..])
-        .env("LD_PRELOAD", with_others(&preloaded))
-        .env(SESSION_ENV, &dir);
+    command.arg0(&args.command[0]).args(&args.command[1..]).env(SESSION_ENV, &dir);
+    if !args.no_calls {
+        command.env("LD_PRELOAD", with_others(&preloaded));
+    }
     host.restore_in(&mut command);
     let kernel = match (!args.kernel.is_empty())
         .then(|| Kernel::start(&args.kernel, args.kernel_via, &dir, &preloaded, found))
