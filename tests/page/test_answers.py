@@ -1,8 +1,11 @@
 """The page of each verb in a browser: it shows what the verb says, in light and in dark, asks for nothing, and is no
 wider than its window."""
 
+import os
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -246,3 +249,19 @@ def test_reads_and_writes_of_one_place_are_told_apart() -> None:
         x, y = map(float, re.fullmatch(r"M(\S+) (\S+)h0", dot.get("d", "")).groups())  # type: ignore[union-attr]
         left, top = map(float, re.match(r"M(\S+) ([\d.]+)l", cross.get("d", "")).groups())  # type: ignore[union-attr]
         assert left < x < left + 4 and y < top < y + 5
+
+
+@pytest.mark.parametrize(
+    "words", [["graph"], ["path", "--crumb", "11"], ["arrivals"]], ids=lambda words: words[0]
+)
+def test_a_page_is_written_though_nobody_reads_what_is_printed(
+    words: list[str], store: Path, tmp_path: Path
+) -> None:
+    """As in `iotrail graph X.trail --html F | head`, which ends the program at its first line too many."""
+    file = tmp_path / "page.html"
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as gone:
+        command = [sys.executable, "-m", "iotrail", words[0], str(store), *words[1:], "--html", str(file)]
+        subprocess.run(command, check=False, stdout=gone, stderr=subprocess.DEVNULL)
+    assert file.read_text().endswith("</html>\n")

@@ -56,12 +56,12 @@ def run(
         tuple(directories),
         [Run(Trail(path)) for path in again],
     )
+    if html is not None:
+        page.write(html, render(result, before, after))
     if json:
         print(json_text.dumps(result.as_dict(), indent=1, ensure_ascii=False))
     else:
         show.show(result, limit)
-    if html is not None:
-        page.write(html, render(result, before, after))
     for each in gates:
         if refused := each.refuses(result):
             print(gate.line(each, refused), file=sys.stderr)

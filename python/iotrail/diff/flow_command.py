@@ -109,16 +109,16 @@ def run(
     result = compare_flows(
         first, second, *chosen, min_effect=smallest, false_discoveries=gate.percent(fdr, "--fdr")
     )
-    if as_json:
-        json.dump(result.as_dict(), sys.stdout, indent=1, ensure_ascii=False)
-        print()
-    else:
-        show(result, MOST_ROWS if limit is None else limit)
     if html is not None:
         # it draws what is said here
         from iotrail.diff import flow_page
 
         page.write(html, flow_page.render(result, *(each.words for each in chosen)))
+    if as_json:
+        json.dump(result.as_dict(), sys.stdout, indent=1, ensure_ascii=False)
+        print()
+    else:
+        show(result, MOST_ROWS if limit is None else limit)
     for each in gates:
         if refused := each.first(result.found):
             print(f"--fail-on {each.text}: {sentence(refused)}", file=sys.stderr)

@@ -123,6 +123,10 @@ def run(
             f"nothing arrived: no {at or 'request, message or disk request'} is in this trail",
             "docs/requests.md says what components post",
         )
+    if html is not None:
+        title = ", ".join(filter(None, (trail.path.name, chosen.words)))
+        parts = [page.tag("p", title), *arrivals_svg.parts(points)]
+        page.write(html, page.document("arrivals", title, parts))
     if svg is not None:
         arrivals_svg.write(points, svg, force=force)
     if as_json:
@@ -130,10 +134,6 @@ def run(
         print()
     elif svg is None:
         arrivals_text.show(points)
-    if html is not None:
-        title = ", ".join(filter(None, (trail.path.name, chosen.words)))
-        parts = [page.tag("p", title), *arrivals_svg.parts(points)]
-        page.write(html, page.document("arrivals", title, parts))
 
 
 def _finite(value: Any) -> Any:

@@ -164,6 +164,9 @@ def run(
     graph = collect(trail, chosen)
     if not graph.edges:
         raise IotrailError("these requests have one point each: no step to show", "iotrail path shows them")
+    if html is not None:
+        title = ", ".join(filter(None, (trail.path.name, chosen.words)))
+        page.write(html, page.document("graph", title, [tag("p", title), *parts(graph)]))
     if dot is not None or svg is not None:
         write(drawn(graph), dot, svg, force=force)
     elif as_json:
@@ -171,9 +174,6 @@ def run(
         print()
     else:
         show(graph)
-    if html is not None:
-        title = ", ".join(filter(None, (trail.path.name, chosen.words)))
-        page.write(html, page.document("graph", title, [tag("p", title), *parts(graph)]))
 
 
 def parts(graph: Graph) -> list[Html]:

@@ -71,6 +71,8 @@ def run(
         note = pruned.left_out(trail, chosen.where)
     shown = roots if as_json or slowest is not None else roots[:MOST_PATHS]
     found = paths(trail, shown)
+    if html is not None:
+        page.write(html, path_page.render(trail, found, note))
     if dot is not None or svg is not None:
         write(graph.drawn(graph.of_walked(trail, len(shown))), dot, svg, force=force)
     elif as_json:
@@ -78,8 +80,6 @@ def run(
         print()
     else:
         _show(found, note, timeline=timeline)
-    if html is not None:
-        page.write(html, path_page.render(trail, found, note))
 
 
 def _show(found: list[RequestPath], note: str | None, *, timeline: bool) -> None:

@@ -128,6 +128,8 @@ def run(
         page.check_drawing(svg, force=force)
     chosen = find.choose(trail, show.the_client(trail, client), op, None, since, until)
     explanation = explain(trail.path, chosen, show.link_speed(link))
+    if html is not None:
+        page.write(html, render(explanation, trail.path.name))
     if svg is not None:
         drawing.write(explanation, svg)
     elif as_json:
@@ -135,5 +137,3 @@ def run(
         print()
     else:
         show.show(explanation)
-    if html is not None:
-        page.write(html, render(explanation, trail.path.name))
