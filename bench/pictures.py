@@ -1,24 +1,23 @@
-"""Pictures of results: lines over a logarithmic or linear axis, and stacked bars. SVG, written by hand as the
-arrivals' picture is."""
+"""Pictures of results: lines over a logarithmic or linear axis, and stacked bars, drawn as the pages' plots are."""
 
-import html
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from iotrail.page import plot
+from iotrail.page.plot import Drawing, Plot
 from measure import RESULTS, ROOT, console
 
-WIDTH, HEIGHT, LEFT, TOP, BOTTOM, RIGHT = 640, 300, 70, 40, 60, 170
+WIDTH, HEIGHT, LEGEND = 640, 300, 170
 COLOURS = (
     *("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22"),
     *("#17becf", "#000000"),
 )
-Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class Axis:
-    """Values along one side: what they are, and where they lie between 0 and 1."""
+    """Values along one side, and what they are."""
 
     title: str
     least: float
@@ -26,62 +25,28 @@ class Axis:
     log: bool = False
 
     def place(self, value: float) -> float:
-        """Where a value lies."""
-        if self.log:
-            return math.log(max(value, self.least) / self.least) / math.log(self.most / self.least)
-        return (value - self.least) / (self.most - self.least)
+        """A value as the drawn axis has it."""
+        return math.log2(max(value, self.least)) if self.log else value
 
-    def ticks(self) -> list[float]:
-        """Values to name: 1, 2 and 5 times powers of ten, or about five steps of one."""
-        if self.log:
-            decades = range(math.floor(math.log10(self.least)), math.ceil(math.log10(self.most)) + 1)
-            values = [step * 10.0**decade for decade in decades for step in (1, 2, 5)]
-        else:
-            rough = (self.most - self.least) / 5
-            unit = 10.0 ** math.floor(math.log10(rough))
-            step = next(unit * times for times in (1, 2, 5, 10) if unit * times >= rough)
-            values = [step * n for n in range(math.floor(self.most / step) + 1)]
-        return [value for value in values if self.least <= value <= self.most * 1.0001]
+    def drawn(self) -> plot.Axis:
+        """The axis with its marks."""
+        make = plot.octaves if self.log else plot.linear
+        return make(self.place(self.least), self.place(self.most), lambda value: f"{value:,g}")
 
 
-def _text(x: float, y: float, words: str, style: str = "") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" {style}>{html.escape(words)}</text>'
+def _colour(number: int) -> str:
+    return COLOURS[number % len(COLOURS)]
 
 
-def _frame(title: str, down: Axis) -> list[str]:
-    lines = [
-        _text(0, -16, title, 'font-weight="bold"'),
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="none" stroke="#999"/>',
-        _text(-HEIGHT / 2, -52, down.title, 'transform="rotate(-90)" text-anchor="middle"'),
-    ]
-    for value in down.ticks():
-        y = (1 - down.place(value)) * HEIGHT
-        lines.append(f'<path d="M0 {y:.1f}H{WIDTH}" stroke="#eee"/>')
-        lines.append(_text(-6, y + 4, f"{value:,g}", 'text-anchor="end"'))
-    return lines
+def _legend(names: Sequence[str]) -> Drawing:
+    lines = [plot.words(0, 22 + 18 * n, f"■ {name}", colour=_colour(n)) for n, name in enumerate(names)]
+    return Drawing("", LEGEND, HEIGHT, "".join(lines))
 
 
-def _legend(names: Sequence[str]) -> list[str]:
-    lines = []
-    for number, name in enumerate(names):
-        colour, y = COLOURS[number % len(COLOURS)], number * 18
-        lines.append(f'<rect x="{WIDTH + 14}" y="{y}" width="12" height="12" fill="{colour}"/>')
-        lines.append(_text(WIDTH + 32, y + 11, name))
-    return lines
-
-
-def _write(name: str, panels: Sequence[list[str]]) -> None:
-    each = TOP + HEIGHT + BOTTOM
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + RIGHT}" height="{each * len(panels)}" '
-        'font-family="sans-serif" font-size="12">',
-        '<rect width="100%" height="100%" fill="white"/>',
-    ]
-    for number, panel in enumerate(panels):
-        lines += [f'<g transform="translate({LEFT},{number * each + TOP})">', *panel, "</g>"]
+def _write(name: str, title: str, rows: Sequence[Sequence[Drawing]]) -> None:
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.svg"
-    path.write_text("\n".join([*lines, "</svg>", ""]))
+    path.write_bytes(plot.sheet(title, rows))
     console.print(f"[dim]drawn in {path.relative_to(ROOT)}[/]")
 
 
@@ -90,26 +55,20 @@ def lines(
     series: Sequence[Mapping[str, Sequence[tuple[float, float, float, float]]]],
 ) -> None:  # fmt: skip
     """A panel a title: each series is points of x, y, least and most y."""
-    panels = []
+    rows = []
     for title, axis, drawn in zip(titles, down, series, strict=True):
-        panel = _frame(title, axis)
-        for value in across.ticks():
-            x = across.place(value) * WIDTH
-            panel.append(f'<path d="M{x:.1f} 0V{HEIGHT}" stroke="#eee"/>')
-            panel.append(_text(x, HEIGHT + 16, f"{value:,g}", 'text-anchor="middle"'))
-        panel.append(_text(WIDTH / 2, HEIGHT + 38, across.title, 'text-anchor="middle"'))
-        up: Callable[[float], float] = lambda y, axis=axis: (1 - axis.place(y)) * HEIGHT  # noqa: E731
+        panel = Plot(across.drawn(), axis.drawn(), width=WIDTH, height=HEIGHT)
+        # beside each other, so that spreads of equal load don't hide one another
+        apart = (panel.x.high - panel.x.low) * 0.005
         for number, points in enumerate(drawn.values()):
-            colour = COLOURS[number % len(COLOURS)]
-            # beside each other, so that spreads of equal load don't hide one another
-            at = [across.place(x) * WIDTH + 3 * number for x, *_ in points]
-            curve = " ".join(f"{x:.1f},{up(point[1]):.1f}" for x, point in zip(at, points, strict=True))
-            panel.append(f'<polyline points="{curve}" fill="none" stroke="{colour}" stroke-width="1.5"/>')
-            for x, (_, y, least, most) in zip(at, points, strict=True):
-                panel.append(f'<circle cx="{x:.1f}" cy="{up(y):.1f}" r="2.5" fill="{colour}"/>')
-                panel.append(f'<path d="M{x:.1f} {up(least):.1f}V{up(most):.1f}" stroke="{colour}"/>')
-        panels.append([*panel, *_legend(list(drawn))])
-    _write(name, panels)
+            xs = [across.place(x) + apart * number for x, *_ in points]
+            ys = [axis.place(y) for _, y, *_ in points]
+            panel.line(xs, ys, _colour(number))
+            panel.dots(zip(xs, ys, strict=True), _colour(number), 1)
+            for x, (_, _, least, most) in zip(xs, points, strict=True):
+                panel.line([x, x], [axis.place(least), axis.place(most)], _colour(number))
+        rows.append([panel.drawing(title, f"{axis.title}, against {across.title}"), _legend(list(drawn))])
+    _write(name, name.replace("-", " "), rows)
 
 
 def bars(
@@ -120,25 +79,19 @@ def bars(
     parts: Sequence[str],
 ) -> None:
     """Stacked bars: group -> bar -> part -> height. Bars of a group stand together."""
+    places = [(group, bar) for group, of in groups.items() for bar in (*of, None)]
     most = max(sum(bar.values()) for group in groups.values() for bar in group.values())
-    axis = Axis(down, 0, most * 1.05)
-    panel = _frame(title, axis)
-    count = sum(len(group) + 1 for group in groups.values())
-    width, x = WIDTH / count, WIDTH / count / 2
-    for group, stacked in groups.items():
-        middle = x + width * len(stacked) / 2
-        panel.append(_text(middle, HEIGHT + 34, group, 'text-anchor="middle"'))
-        for label, heights in stacked.items():
-            panel.append(_text(x + width / 2, HEIGHT + 16, label, 'text-anchor="middle"'))
-            below = 0.0
-            for number, part in enumerate(parts):
-                top = below + heights.get(part, 0)
-                y, height = (1 - axis.place(top)) * HEIGHT, (axis.place(top) - axis.place(below)) * HEIGHT
-                panel.append(
-                    f'<rect x="{x + 2:.1f}" y="{y:.2f}" width="{width - 4:.1f}" height="{height:.2f}" '
-                    f'fill="{COLOURS[number % len(COLOURS)]}"/>'
-                )
-                below = top
-            x += width
-        x += width
-    _write(name, [[*panel, *_legend(parts)]])
+    marks = [
+        (at + 0.5, f"{group} {bar}".strip()) for at, (group, bar) in enumerate(places) if bar is not None
+    ]
+    across = plot.Axis(0, len(places), tuple(marks))
+    panel = Plot(
+        across, Axis(down, 0, most * 1.05).drawn(), width=max(WIDTH, 76 * len(places)), height=HEIGHT
+    )
+    for at, (group, bar) in enumerate(places):
+        below = 0.0
+        for number, part in enumerate(parts if bar is not None else ()):
+            height = groups[group][bar or ""].get(part, 0)
+            panel.box((at + 0.08, at + 0.92), (below, below + height), _colour(number))
+            below += height
+    _write(name, name.replace("-", " "), [[panel.drawing(title, down), _legend(parts)]])
