@@ -164,6 +164,24 @@ def test_her_own_load_is_called_hers(make: MakeTrail) -> None:
     assert found.verdict.sentences[0].text == "disk sda of s1 was saturated, 95% of it by alice itself"
 
 
+def test_several_neighbours_are_named_where_none_alone_makes_half(make: MakeTrail) -> None:
+    """bob and carol have the disk for 8 ms of 20 each, dave for 2, alice for 1."""
+    others = [
+        request
+        for client, service, at in (
+            ("bob", 8 * MS, 2 * MS),
+            ("carol", 8 * MS, 3 * MS),
+            ("dave", 2 * MS, 4 * MS),
+        )
+        for request in every(20 * MS, start=HALF + at, count=200, client=client, service=service)
+    ]
+    found = explained(make, Store().work(*alice(), *others), start_ts=HALF)
+    text = found.verdict.sentences[0].text
+    assert text.startswith("disk sda of s1 was saturated, 42% of it by bob, 42% of it by carol")
+    assert found.verdict.sentences[0].advice is not None
+    assert found.verdict.sentences[0].advice.startswith("give bob and carol a limit")
+
+
 def test_a_slower_step_is_found_where_no_resource_is_saturated(make: MakeTrail) -> None:
     """5 ms more in the head before it calls, in the second half."""
     requests = [(ts, client, {**about, "slow": 5 * MS if ts >= HALF else 0}) for ts, client, about in alice()]

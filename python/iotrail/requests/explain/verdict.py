@@ -16,8 +16,8 @@ from iotrail.units import counted, decimal, duration, size
 
 # A resource is to blame if it was saturated in this share of the time …
 LEAST_SATURATED = 0.05
-# … and another client's part of its use is this: below, the client's own load is. A cache is advised if reads and
-# writes are this part of the time that is complained of …
+# … by others, unless the client's own part of its use is this; those others are named who together make as much. A
+# cache is advised if reads and writes are this part of the time that is complained of …
 LEAST_PART = 0.5
 # What less of the time of requests is spent at explains no complaint.
 LEAST_WAITED = 0.1
@@ -103,7 +103,8 @@ def _resources(client: str, resources: list[Resource], graph: Graph) -> list[Sen
     kinds = dict.fromkeys(r.resource for r in saturated)
     for kind in kinds:
         of_kind = [r for r in saturated if r.resource == kind]
-        others = _largest(client, of_kind)
+        parts = _parts(of_kind)
+        own = parts.get(client, 0.0)
         evidence = [
             f"{r.name}: in use {r.p50:.0%} at the median, {r.p99:.0%} at the 99th percentile; at least {SATURATED:.0%} "
             f"in {r.saturated:.0%} of the time"
@@ -121,19 +122,20 @@ def _resources(client: str, resources: list[Resource], graph: Graph) -> list[Sen
             evidence.append(f"{client}'s requests spent {waited:.0%} of their time in the queues of disks")
         matters = waited is None or waited >= LEAST_WAITED
         certainty = MEASURED if waited is not None and matters else INFERRED
-        if others and others[1] >= LEAST_PART:
-            who, part = others
-            text = f"{names} saturated, {part:.0%} of it by {who}"
-            text += (
+        if own >= LEAST_PART:
+            text = f"{names} saturated, {own:.0%} of it by {client} itself"
+            advice = f"spread what {client} does over more {_plural(kind)}, or ask for less at a time"
+        else:
+            others = _most(client, parts)
+            by = ", ".join(f"{parts[who]:.0%} of it by {who or 'unattributed work'}" for who in others)
+            waits = (
                 f", while {client}'s requests waited"
                 if matters
                 else f"; {client}'s requests hardly waited there"
             )
-            advice = f"give {who} a limit or other {_plural(kind)}, or {client} some of its own"
-        else:
-            own = sum(r.part(client) for r in of_kind) / len(of_kind)
-            text = f"{names} saturated, {own:.0%} of it by {client} itself"
-            advice = f"spread what {client} does over more {_plural(kind)}, or ask for less at a time"
+            text = f"{names} saturated, {by}{waits}"
+            limited = " and ".join(who or "what is unattributed" for who in others)
+            advice = f"give {limited} a limit or other {_plural(kind)}, or {client} some of its own"
         told.append(Sentence("resources", text, tuple(evidence), certainty, matters, advice))
     if not saturated:
         known = [r for r in used if r.largest is not None]
@@ -158,17 +160,23 @@ def _resources(client: str, resources: list[Resource], graph: Graph) -> list[Sen
     return told
 
 
-def _largest(client: str, resources: list[Resource]) -> tuple[str, float] | None:
-    """Which other client used most of them, and its mean part."""
-    parts: dict[str, float] = {}
+def _parts(resources: list[Resource]) -> dict[str | None, float]:
+    """Each client's mean part of them; None is unattributed."""
+    parts: dict[str | None, float] = {}
     for resource in resources:
         for user in resource.users:
-            if user.client is not None and user.client != client:
-                parts[user.client] = parts.get(user.client, 0.0) + user.share / len(resources)
-    if not parts:
-        return None
-    who = max(parts, key=lambda name: (parts[name], name))
-    return who, parts[who]
+            parts[user.client] = parts.get(user.client, 0.0) + user.share / len(resources)
+    return parts
+
+
+def _most(client: str, parts: Mapping[str | None, float]) -> list[str | None]:
+    """Those others that together make half of the use, or all of them: as few as can be."""
+    chosen: list[str | None] = []
+    for who in sorted(parts.keys() - {client}, key=lambda who: (-parts[who], who or "")):
+        chosen.append(who)
+        if sum(parts[each] for each in chosen) >= LEAST_PART:
+            break
+    return chosen
 
 
 def _waited(graph: Graph) -> float:
