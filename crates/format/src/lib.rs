@@ -16,6 +16,7 @@ pub mod record;
 pub mod schema;
 pub mod segment;
 pub mod syscall;
+pub mod wire;
 
 /// Version of the trail on disk (its snapshots and tables). A reader refuses a larger one.
 pub const TRAIL_VERSION: u32 = 1;

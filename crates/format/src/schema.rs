@@ -202,6 +202,9 @@ table! {
     file BigInt "" null "File it is about; null none.";
     pos BigInt "bytes" null "Offset in the file; null none.";
     length BigInt "bytes" null "Bytes it is about; null none.";
+    trace_hi BigInt "" null "Upper half of the id of its OpenTelemetry trace, as its bits are; null none.";
+    trace_lo BigInt "" null "Lower half of that; null none.";
+    span BigInt "" null "Number its system gave it: id of an OpenTelemetry span as its bits are, tid of a Ceph request; null none.";
 }
 
 table! {
@@ -216,6 +219,7 @@ table! {
     parent_crumb BigInt "" some "The parent.";
     kind Text "" some "rpc: the parent's request in another process; split: a part of it; coalesce: one of several parents.";
     weight BigInt "" some "Share of the parent in the child's cost, against the child's other parents.";
+    how Text "" null "How it is known: name, order or time if it was joined by that; null the system said it.";
 }
 
 table! {
@@ -281,6 +285,32 @@ table! {
     pid BigInt "" null "Process id of the system; null unknown.";
     tid BigInt "" null "Thread id of the system; null unknown.";
     state Text "" null "What it went on to: runnable, sleep, disk, ended; null unknown or still on the CPU.";
+}
+
+table! {
+    /// What a cluster consists of.
+    MEMBER, "member", "Changes of what a cluster consists of: one row a change, the newest of a member holds.", order ["ts"],
+    ts BigInt "ns" some "When it was seen, since the epoch.";
+    node Text "" some "Machine (one boot of it); of a member seen only from afar the machine that saw it.";
+    process BigInt "" null "Its process; null a machine, or seen only from afar.";
+    member Text "" some "Its name in the cluster: osd.3, client.4150, or the machine's.";
+    role Text "" some "Part it plays: host, client, mds, osd, mon, nfs …";
+    place Text "" null "Where it stands, from the outside in, separated by /: rack/host; null unknown.";
+    state Text "" some "up, standby, down (doesn't answer), failed (the cluster says so) or left.";
+    detail Text "" null "A sentence for people; null none.";
+}
+
+table! {
+    /// Metrics.
+    NODE_SAMPLE, "node_sample", "One metric of a machine or of a member of a cluster, over a stretch of time.", order ["ts"],
+    ts BigInt "ns" some "Start of the stretch, since the epoch.";
+    dur BigInt "ns" null "Length of the stretch that the value is the sum over; 0 a level at ts; null unknown.";
+    node Text "" some "Machine (one boot of it).";
+    member Text "" some "Whose it is: see table member; the machine's own have its name.";
+    metric Text "" some "What was measured: see module metric.";
+    name Text "" null "Of which of its kind: interface, disk, operation …; null all together.";
+    least BigInt "" null "Smallest value of the histogram's bucket that value counts; null no histogram.";
+    value Double "" some "The value, in the metric's unit.";
 }
 
 table! {
@@ -403,6 +433,8 @@ pub const TABLES: &[Table] = &[
     NETWORK_TRANSMIT,
     DISK_OP,
     CPU_SLICE,
+    MEMBER,
+    NODE_SAMPLE,
     PROCESS,
     THREAD,
     FILE,

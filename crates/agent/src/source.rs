@@ -1,0 +1,29 @@
+//! The seam between the agent and what it samples: one file (or folder) in `sources/` a storage system.
+//!
+//! A source is asked once a tick, on a thread of its own, so that one that hangs holds up no other. It puts rows into
+//! its [`Outbox`] and never waits for the network. What it changed at the system it observes, it puts back when it
+//! leaves.
+
+use crate::outbox::Outbox;
+
+/// When a source is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Tick {
+    /// Now, ns since the epoch, on the trail's clock.
+    pub now: i64,
+    /// The tick before, likewise; none the first time.
+    pub before: Option<i64>,
+}
+
+/// Something that tells about a machine or a storage system.
+pub trait Source: Send {
+    /// Its name for messages: `machine`, `ceph`, `nfs`.
+    fn name(&self) -> &'static str;
+
+    /// What happened since the last tick, as rows. What can't be read is said by [`Outbox::warn`] and tried
+    /// again at the next tick: an error of one source never ends the agent.
+    fn poll(&mut self, tick: Tick, out: &mut Outbox);
+
+    /// Puts back what was changed. Called once, when the agent ends of its own accord.
+    fn leave(&mut self) {}
+}

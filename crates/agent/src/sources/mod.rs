@@ -1,0 +1,1 @@
+//! What the agent can tell about: one file or folder a storage system.

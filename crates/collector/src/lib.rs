@@ -1,0 +1,1 @@
+//! Records of many machines into one trail, and to those who watch.
