@@ -215,7 +215,7 @@ impl Outbox {
     pub fn new(node: &str) -> Self {
         Self {
             node: node.to_owned(),
-            tick: Tick { now: 0, before: None },
+            tick: Tick { now: 0, before: None, from_wall: 0 },
             member: Rows::new(&schema::MEMBER),
             sample: Rows::new(&schema::NODE_SAMPLE),
             service_op: Rows::new(&schema::SERVICE_OP),
@@ -422,12 +422,18 @@ mod tests {
     #[test]
     fn rows_fit_their_tables() {
         let mut out = Outbox::new("here");
-        out.begin(Tick { now: 3_000, before: Some(2_000) });
+        out.begin(Tick { now: 3_000, before: Some(2_000), from_wall: 0 });
         out.level("here", "load", None, 0.5);
         out.sum("osd.0", "op", Some("write"), 7.0);
         out.bucket("osd.0", "io_size", Some("write"), 4096, 7.0);
         out.member(Member { member: "osd.0", role: "osd", state: "up", ..Member::default() });
-        out.service_op(ServiceOp { ts: 1, component: "osd", kind: "server", op: "write", ..ServiceOp::default() });
+        out.service_op(ServiceOp {
+            ts: 1,
+            component: "osd",
+            kind: "server",
+            op: "write",
+            ..ServiceOp::default()
+        });
         out.stitch(Stitch {
             ts: 1,
             node: Some("@osd.1"),
@@ -455,7 +461,7 @@ mod tests {
     #[test]
     fn the_first_tick_has_no_sums() {
         let mut out = Outbox::new("here");
-        out.begin(Tick { now: 3_000, before: None });
+        out.begin(Tick { now: 3_000, before: None, from_wall: 0 });
         out.sum("here", "cpu", None, 7.0);
         assert!(out.take().is_empty());
     }

@@ -13,6 +13,8 @@ pub struct Tick {
     pub now: i64,
     /// The tick before, likewise; none the first time.
     pub before: Option<i64>,
+    /// What is added to a time of the wall clock to have it on the trail's clock, which never steps.
+    pub from_wall: i64,
 }
 
 /// Something that tells about a machine or a storage system.
@@ -23,6 +25,11 @@ pub trait Source: Send {
     /// What happened since the last tick, as rows. What can't be read is said by [`Outbox::warn`] and tried
     /// again at the next tick: an error of one source never ends the agent.
     fn poll(&mut self, tick: Tick, out: &mut Outbox);
+
+    /// Whether rows may be said again by an agent that was ended and started again.
+    fn repeats(&self) -> bool {
+        false
+    }
 
     /// Puts back what was changed. Called once, when the agent ends of its own accord.
     fn leave(&mut self) {}

@@ -3,6 +3,8 @@
 //! One module a verb; each has its arguments and `run`. Exit codes: 0 done, 1 an error (a message of a
 //! few lines on stderr), 2 wrong usage, and for `record` that of the program.
 
+mod agent;
+mod arguments;
 mod failure;
 mod ingest;
 mod kernel;
@@ -35,6 +37,8 @@ enum Verb {
     Record(record::Args),
     /// Do what a trail recorded on other storage, and record that
     Replay(replay::Args),
+    /// Sample this machine and its storage systems, and send what they say to a collector
+    Agent(agent::Args),
     /// Look at trails, check, compact, merge and prune them
     Trail(trail::Args),
     /// Switch the record types of a running program on and off
@@ -52,6 +56,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().verb {
         Verb::Record(args) => record::run(args),
         Verb::Replay(args) => replay::run(args),
+        Verb::Agent(args) => agent::run(args),
         Verb::Trail(args) => trail::run(args),
         Verb::Types(args) => types::run(args),
         Verb::Ingest(args) => ingest::run(args),

@@ -13,11 +13,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
-use iotrail_format::segment::{NODE_BYTES, SESSION_ENV};
+use iotrail_format::segment::SESSION_ENV;
 use iotrail_trail::seal::session::{Budget, LEAST_MEMORY, Session, node};
 use iotrail_trail::seal::{Fact, Sealed, Sealer};
 use iotrail_trail::{Snapshot, TrailWriter, compact};
 
+use crate::arguments::{node_name, size};
 use crate::failure::Failure;
 use crate::kernel::{Kernel, Part, Via};
 use crate::program::{self, Found};
@@ -44,7 +45,7 @@ pub struct Args {
     #[arg(long)]
     summary: bool,
     /// Memory that recording may use, whatever its length
-    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size)]
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = memory)]
     memory: u64,
     /// Record what programs post through the SDK and not their calls: no recorder is put into them
     #[arg(long)]
@@ -137,35 +138,13 @@ fn exit_code(status: ExitStatus) -> ExitCode {
     ExitCode::from(code as u8)
 }
 
-/// A size as people write it: bytes, or with K, M, G.
-fn size(text: &str) -> Result<u64, String> {
-    let upper = text.trim().to_ascii_uppercase();
-    let digits = upper.trim_end_matches("IB").trim_end_matches('B');
-    let (number, unit) = match digits.char_indices().find(|(_, c)| !c.is_ascii_digit()) {
-        Some((at, _)) => digits.split_at(at),
-        None => (digits, ""),
-    };
-    let shift = match unit {
-        "" => 0,
-        "K" => 10,
-        "M" => 20,
-        "G" => 30,
-        _ => return Err("expected a number of bytes, or one with K, M or G, such as 256M".into()),
-    };
-    let number: u64 = number.parse().map_err(|_| "expected a number, such as 256M".to_owned())?;
-    let bytes = number.checked_mul(1 << shift).ok_or("too large")?;
+/// Memory for a recording.
+fn memory(text: &str) -> Result<u64, String> {
+    let bytes = size(text)?;
     if bytes < LEAST_MEMORY {
         return Err(format!("recording needs at least {}M", LEAST_MEMORY >> 20));
     }
     Ok(bytes)
-}
-
-/// A name that goes into message headers and file names.
-fn node_name(text: &str) -> Result<String, String> {
-    if text.is_empty() || text.len() > NODE_BYTES || text.chars().any(char::is_control) {
-        return Err(format!("expected 1 to {NODE_BYTES} bytes without control characters"));
-    }
-    Ok(text.to_owned())
 }
 
 /// The recorder's library: beside this binary, or where IOTRAIL_PRELOAD says.
@@ -635,14 +614,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_as_people_write_them() {
-        assert_eq!(size("256M"), Ok(256 << 20));
-        assert_eq!(size("1g"), Ok(1 << 30));
-        assert_eq!(size("64MiB"), Ok(64 << 20));
-        assert_eq!(size("33554432"), Ok(32 << 20));
-        for wrong in ["", "x", "12Q", "1M", "99999999999999999999G", "-5M"] {
-            assert!(size(wrong).is_err(), "{wrong}");
-        }
+    fn memory_is_enough_for_a_recording() {
+        assert_eq!(memory("256M"), Ok(256 << 20));
+        assert!(memory("1M").is_err());
     }
 
     #[test]

@@ -1,1 +1,4 @@
 //! What the agent can tell about: one file or folder a storage system.
+
+pub mod machine;
+pub mod nfs;

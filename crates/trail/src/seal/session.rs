@@ -351,6 +351,12 @@ fn epoch_offset() -> i64 {
     }
 }
 
+/// Now on the clock of this machine's trails, ns since the epoch: CLOCK_MONOTONIC and one constant per boot.
+#[must_use]
+pub fn now() -> i64 {
+    (clock::clock_ns(libc::CLOCK_MONOTONIC) as i64).wrapping_add(epoch_offset())
+}
+
 /// `session.json` of a trail that is being recorded.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct SessionFile {

@@ -1,0 +1,107 @@
+//! `iotrail agent`: one per machine, see `iotrail_agent`.
+
+use std::fs;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use std::time::Duration;
+
+use iotrail_agent::source::Source;
+use iotrail_agent::sources::machine::Machine;
+use iotrail_agent::sources::nfs::Nfs;
+use iotrail_agent::{Config, Destination, End, Totals};
+use iotrail_format::wire;
+use iotrail_trail::seal::session;
+
+use crate::arguments::{node_name, size};
+use crate::failure::Failure;
+
+/// Arguments of `agent`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The collector
+    #[arg(short, long, value_name = "HOST:PORT", default_value_t = format!("127.0.0.1:{}", wire::PORT))]
+    collector: String,
+    /// File with the token that the collector asks for
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// File with the certificates (PEM) that vouch for the collector's; without, nothing is encrypted
+    #[arg(long, value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
+    /// Name of this machine [default: its host name and a part of its boot's id]
+    #[arg(long, value_name = "NODE", value_parser = node_name)]
+    node: Option<String>,
+    /// Where this machine stands, from the outside in, as RACK/HOST
+    #[arg(long, value_name = "PLACE")]
+    place: Option<String>,
+    /// Time between samples
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = every)]
+    every: Duration,
+    /// Folder for what waits while the collector is away
+    /// [default: /var/lib/iotrail/agent as root, else ~/.local/state/iotrail/agent, and NODE in it]
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+    /// Bytes that may wait there, as 256M; the oldest give way
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size)]
+    spool: u64,
+    /// Bytes a second to send at most, as 4M
+    #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = size)]
+    rate: u64,
+}
+
+/// From ten times a second to once an hour.
+fn every(text: &str) -> Result<Duration, String> {
+    let every = humantime::parse_duration(text).map_err(|e| e.to_string())?;
+    if (Duration::from_millis(100)..=Duration::from_secs(3600)).contains(&every) {
+        Ok(every)
+    } else {
+        Err("expected 100ms to 1h".to_owned())
+    }
+}
+
+/// Runs until a signal ends it.
+pub fn run(args: Args) -> Result<ExitCode, Failure> {
+    let node = args.node.clone().unwrap_or_else(session::node);
+    let read = |path: &PathBuf| {
+        fs::read_to_string(path).map_err(|e| Failure::new(format!("cannot read {}: {e}", path.display())))
+    };
+    let token = args.token_file.as_ref().map(read).transpose()?.map(|text| text.trim().to_owned());
+    let destination = Destination {
+        address: args.collector.clone(),
+        token,
+        tls_ca: args.tls_ca.as_ref().map(read).transpose()?,
+        rate: args.rate,
+    };
+    let totals = Arc::<Totals>::default();
+    let sources: Vec<Box<dyn Source>> =
+        vec![Box::new(Machine::new(args.place, totals.clone())), Box::<Nfs>::default()];
+    let state = match args.state {
+        Some(state) => state,
+        None => default_state()?.join(node.replace('/', "_")),
+    };
+    let config = Config { node, destination, every: args.every, state, spool: args.spool, sources, totals };
+    let end = iotrail_agent::run(config).map_err(|e| match e {
+        iotrail_agent::Error::Taken { .. } => {
+            Failure::new(e.to_string()).hint("end that one, or give this one another --node or --state")
+        }
+        _ => Failure::new(e.to_string()),
+    })?;
+    if end == End::Restart {
+        // The same program, perhaps a newer file of it, goes on where this one was.
+        let error = Command::new("/proc/self/exe").args(std::env::args_os().skip(1)).exec();
+        return Err(Failure::new(format!("cannot begin anew: {error}")));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn default_state() -> Result<PathBuf, Failure> {
+    // SAFETY: geteuid always succeeds and touches no memory.
+    if unsafe { libc::geteuid() } == 0 {
+        return Ok("/var/lib/iotrail/agent".into());
+    }
+    let home = |name: &str, rest: &str| Some(PathBuf::from(std::env::var_os(name)?).join(rest));
+    home("XDG_STATE_HOME", "iotrail/agent").or_else(|| home("HOME", ".local/state/iotrail/agent")).ok_or_else(
+        || Failure::new("no folder for the agent's state: HOME isn't set").hint("say --state DIR"),
+    )
+}
