@@ -102,6 +102,7 @@ class Cluster:
 
     def __enter__(self) -> "Cluster":
         """Start it."""
+        self._check()
         try:
             self.up()
         except BaseException:
@@ -130,14 +131,7 @@ class Cluster:
 
     def up(self) -> None:
         """Start all daemons, make a pool and a file system, and wait until all is clean."""
-        missing = [name for name in (*DAEMONS, *CLIENTS) if shutil.which(name) is None]
-        if missing:
-            raise ClusterError(f"not installed: {', '.join(missing)}; see the packages of `make demo-ceph`")
-        # A Unix socket's path has room for 107 bytes (unix(7)).
-        if len(str(self.sockets / "client.admin.1234567.asok")) > 107:
-            raise ClusterError(f"{self.folder}: too long a path for sockets; take a shorter one")
-        if (self.folder / "pids").exists():
-            raise ClusterError(f"{self.folder}: a cluster is there already; end it with `down`")
+        self._check()
         for name in ("run", "log", "crash", "mon", "mgr/x", "osd", "mds"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         self._configure()
@@ -158,6 +152,16 @@ class Cluster:
             self.ceph("fs", "set", "files", "standby_count_wanted", "0")
             self.ceph("fs", "set", "files", "max_mds", str(self.active))
         self._wait("health", self._healthy)
+
+    def _check(self) -> None:
+        missing = [name for name in (*DAEMONS, *CLIENTS) if shutil.which(name) is None]
+        if missing:
+            raise ClusterError(f"not installed: {', '.join(missing)}; see the packages of `make demo-ceph`")
+        # A Unix socket's path has room for 107 bytes (unix(7)).
+        if len(str(self.sockets / "client.admin.1234567.asok")) > 107:
+            raise ClusterError(f"{self.folder}: too long a path for sockets; take a shorter one")
+        if (self.folder / "pids").exists():
+            raise ClusterError(f"{self.folder}: a cluster is there already; end it with `down`")
 
     def _configure(self) -> None:
         sections = [
