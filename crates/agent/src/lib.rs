@@ -117,6 +117,7 @@ struct Report {
     source: &'static str,
     repeats: bool,
     batches: Vec<(&'static Table, RecordBatch)>,
+    settled: Arc<AtomicU64>,
     dropped: u64,
 }
 
@@ -204,20 +205,21 @@ fn sample(
 ) {
     let mut out = Outbox::new(node);
     let mut said = BTreeSet::new();
+    let settled = Arc::<AtomicU64>::default();
     // Agents of many machines tick at different moments.
     let phase = Duration::from_nanos(hash63(node.as_bytes()) as u64 % every.as_nanos() as u64);
     let mut due = Instant::now() + phase.min(Duration::from_secs(1));
-    let mut before: Option<(i64, Instant)> = None;
+    let mut before = None;
     loop {
         match stop.recv_timeout(due.saturating_duration_since(Instant::now())) {
             Err(channel::RecvTimeoutError::Timeout) => {}
             Ok(End::Left) => return source.leave(),
             Ok(End::Restart) | Err(channel::RecvTimeoutError::Disconnected) => return,
         }
-        let (now, at) = (session::now(), Instant::now());
+        let now = session::now();
         let from_wall = now - clock_ns(libc::CLOCK_REALTIME) as i64;
-        let tick = Tick { now, before: before.map(|(before, _)| before), from_wall };
-        before = Some((now, at));
+        let tick = Tick { now, before, from_wall, settled: settled.load(Ordering::Relaxed) };
+        before = Some(now);
         out.begin(tick);
         source.poll(tick, &mut out);
         let warnings = out.take_warnings();
@@ -227,6 +229,7 @@ fn sample(
             source: source.name(),
             repeats: source.repeats(),
             batches: out.take(),
+            settled: settled.clone(),
             dropped: out.take_dropped(),
         };
         if reports.blocking_send(report).is_err() {
@@ -264,7 +267,14 @@ async fn fill(
             for start in (0..batch.num_rows()).step_by(ROWS) {
                 *number += 1;
                 let rows = batch.slice(start, ROWS.min(batch.num_rows() - start));
-                queue.push(Message::new(&agent, table, report.repeats, *number, &rows));
+                queue.push(Message::new(
+                    &agent,
+                    table,
+                    report.repeats,
+                    *number,
+                    &rows,
+                    report.settled.clone(),
+                ));
             }
         }
         let (dropped, failure) = queue.take_dropped();

@@ -1,6 +1,7 @@
 //! A numbered batch of rows on its way: as Flight's messages, and as bytes in the spool.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_array::RecordBatch;
 use arrow_flight::{FlightData, FlightDescriptor};
@@ -17,7 +18,7 @@ pub const ROWS: usize = 512;
 const SPOOL_VERSION: u8 = 1;
 
 /// Rows of one table under one number.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug)]
 pub struct Message {
     /// Whose numbering it is; see [`iotrail_format::wire::HEADER_AGENT`].
     pub agent: Arc<str>,
@@ -31,6 +32,8 @@ pub struct Message {
     pub rows: u64,
     /// The schema, dictionaries, and last the rows with the number.
     parts: Vec<FlightData>,
+    /// Counts the rows of its source that are settled; none if its own are counted.
+    settled: Option<Arc<AtomicU64>>,
 }
 
 impl Message {
@@ -45,6 +48,7 @@ impl Message {
         repeats: bool,
         number: u64,
         batch: &RecordBatch,
+        settled: Arc<AtomicU64>,
     ) -> Self {
         // A tracker of its own: each message has all its dictionaries, since those before may not arrive.
         let (options, encoder) = (IpcWriteOptions::default(), IpcDataGenerator::default());
@@ -57,7 +61,15 @@ impl Message {
         let rows = FlightData::from(rows).with_app_metadata(number.to_le_bytes().to_vec());
         let before = [schema].into_iter().chain(dictionaries).map(FlightData::from);
         let parts = before.chain([rows]).collect();
-        Self { agent: agent.clone(), table, repeats, number, rows: batch.num_rows() as u64, parts }
+        Self {
+            agent: agent.clone(),
+            table,
+            repeats,
+            number,
+            rows: batch.num_rows() as u64,
+            parts,
+            settled: Some(settled),
+        }
     }
 
     /// Flight's messages; the first of a stream begins with schema and descriptor.
@@ -71,6 +83,13 @@ impl Message {
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.parts.iter().map(|part| part.data_header.len() + part.data_body.len() + 32).sum()
+    }
+
+    /// Its source needn't remember its rows any more; see [`crate::source::Tick::settled`].
+    pub fn settle(&mut self) {
+        if let Some(settled) = self.settled.take() {
+            settled.fetch_add(self.rows, Ordering::Relaxed);
+        }
     }
 
     /// For the spool.
@@ -119,7 +138,15 @@ impl Message {
             parts.push(FlightData::decode_length_delimited(&mut bytes).ok()?);
         }
         let table = schema::table(&table)?;
-        (parts.len() >= 2).then(|| Self { agent: agent.into(), table, repeats, number, rows, parts })
+        (parts.len() >= 2).then(|| Self {
+            agent: agent.into(),
+            table,
+            repeats,
+            number,
+            rows,
+            parts,
+            settled: None,
+        })
     }
 }
 
@@ -132,16 +159,18 @@ mod tests {
 
     fn message() -> Message {
         let mut out = Outbox::new("here");
-        out.begin(Tick { now: 3_000, before: Some(2_000), from_wall: 0 });
+        out.begin(Tick { now: 3_000, before: Some(2_000), from_wall: 0, settled: 0 });
         out.sum("osd.0", "op", Some("write"), 7.0);
         let (table, batch) = out.take().remove(0);
-        Message::new(&"here/1".into(), table, true, 17, &batch)
+        Message::new(&"here/1".into(), table, true, 17, &batch, Arc::default())
     }
 
     #[test]
     fn a_message_comes_back_from_its_bytes() {
         let message = message();
-        assert_eq!(Message::from_bytes(&message.to_bytes()), Some(message.clone()));
+        let back = Message::from_bytes(&message.to_bytes()).expect("a message");
+        assert_eq!((&back.agent, back.table, back.repeats), (&message.agent, message.table, message.repeats));
+        assert_eq!((back.number, back.rows, &back.parts), (message.number, message.rows, &message.parts));
         assert_eq!(message.parts(true).count(), message.parts(false).count() + 1);
         assert_eq!(message.parts(false).last().expect("rows").app_metadata.as_ref(), 17_u64.to_le_bytes());
         assert!(message.parts(true).next().expect("a schema").flight_descriptor.is_some());
@@ -153,9 +182,9 @@ mod tests {
             let mut bytes = message().to_bytes();
             let at = at % bytes.len();
             bytes[at] ^= flip;
-            prop_assert_eq!(Message::from_bytes(&bytes), None);
+            prop_assert!(Message::from_bytes(&bytes).is_none());
             bytes.truncate(at);
-            prop_assert_eq!(Message::from_bytes(&bytes), None);
+            prop_assert!(Message::from_bytes(&bytes).is_none());
         }
     }
 }

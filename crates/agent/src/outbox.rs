@@ -205,6 +205,7 @@ pub struct Outbox {
     process: Rows,
     thread: Rows,
     file: Rows,
+    others: Vec<(&'static Table, RecordBatch)>,
     warnings: BTreeSet<String>,
     dropped: u64,
 }
@@ -215,7 +216,7 @@ impl Outbox {
     pub fn new(node: &str) -> Self {
         Self {
             node: node.to_owned(),
-            tick: Tick { now: 0, before: None, from_wall: 0 },
+            tick: Tick { now: 0, before: None, from_wall: 0, settled: 0 },
             member: Rows::new(&schema::MEMBER),
             sample: Rows::new(&schema::NODE_SAMPLE),
             service_op: Rows::new(&schema::SERVICE_OP),
@@ -223,6 +224,7 @@ impl Outbox {
             process: Rows::new(&schema::PROCESS),
             thread: Rows::new(&schema::THREAD),
             file: Rows::new(&schema::FILE),
+            others: Vec::new(),
             warnings: BTreeSet::new(),
             dropped: 0,
         }
@@ -377,6 +379,11 @@ impl Outbox {
         file
     }
 
+    /// Rows of any table that are there already.
+    pub fn batch(&mut self, table: &'static Table, batch: RecordBatch) {
+        self.others.push((table, batch));
+    }
+
     /// Says something on the agent's stderr, once for as long as it is said each tick.
     pub fn warn(&mut self, message: impl Into<String>) {
         self.warnings.insert(message.into());
@@ -400,6 +407,7 @@ impl Outbox {
         ]
         .into_iter()
         .filter_map(Rows::take)
+        .chain(mem::take(&mut self.others))
         .collect()
     }
 
@@ -422,7 +430,7 @@ mod tests {
     #[test]
     fn rows_fit_their_tables() {
         let mut out = Outbox::new("here");
-        out.begin(Tick { now: 3_000, before: Some(2_000), from_wall: 0 });
+        out.begin(Tick { now: 3_000, before: Some(2_000), from_wall: 0, settled: 0 });
         out.level("here", "load", None, 0.5);
         out.sum("osd.0", "op", Some("write"), 7.0);
         out.bucket("osd.0", "io_size", Some("write"), 4096, 7.0);
@@ -461,7 +469,7 @@ mod tests {
     #[test]
     fn the_first_tick_has_no_sums() {
         let mut out = Outbox::new("here");
-        out.begin(Tick { now: 3_000, before: None, from_wall: 0 });
+        out.begin(Tick { now: 3_000, before: None, from_wall: 0, settled: 0 });
         out.sum("here", "cpu", None, 7.0);
         assert!(out.take().is_empty());
     }

@@ -66,13 +66,13 @@ impl Queue {
     }
 
     /// Adds one behind all others.
-    pub fn push(&mut self, message: Message) {
+    pub fn push(&mut self, mut message: Message) {
         let bytes = message.bytes();
         if !self.away && self.file.is_empty() && self.memory_bytes + bytes <= MEMORY {
             self.memory_bytes += bytes;
             self.memory.push_back(message);
         } else {
-            self.spool(&message);
+            self.spool(&mut message);
         }
     }
 
@@ -113,13 +113,13 @@ impl Queue {
     /// the front of the file.
     pub fn park(&mut self, unanswered: Vec<Message>) {
         self.away = true;
-        let waiting: Vec<Message> = unanswered.into_iter().chain(self.memory.drain(..)).collect();
+        let mut waiting: Vec<Message> = unanswered.into_iter().chain(self.memory.drain(..)).collect();
         self.memory_bytes = 0;
         if waiting.is_empty() {
             return;
         }
         if self.file.is_empty() {
-            waiting.iter().for_each(|message| self.spool(message));
+            waiting.iter_mut().for_each(|message| self.spool(message));
             return;
         }
         // A file that has them first, in its place.
@@ -139,6 +139,7 @@ impl Queue {
             self.file = file;
             Ok(())
         });
+        waiting.iter_mut().for_each(Message::settle);
         match placed {
             Ok(()) => {
                 self.set_up();
@@ -152,8 +153,9 @@ impl Queue {
         }
     }
 
-    fn spool(&mut self, message: &Message) {
+    fn spool(&mut self, message: &mut Message) {
         let bytes = message.to_bytes();
+        message.settle();
         if let Err(error) = self.file.add(&bytes) {
             self.dropped += message.rows;
             self.failure = Some(error.to_string());
@@ -187,13 +189,14 @@ mod tests {
     use super::*;
     use crate::outbox::Outbox;
     use crate::source::Tick;
+    use std::sync::Arc;
 
     fn message(number: u64) -> Message {
         let mut out = Outbox::new("here");
-        out.begin(Tick { now: 3_000, before: Some(2_000), from_wall: 0 });
+        out.begin(Tick { now: 3_000, before: Some(2_000), from_wall: 0, settled: 0 });
         out.sum("osd.0", "op", Some("write"), 7.0);
         let (table, batch) = out.take().remove(0);
-        Message::new(&"here/1".into(), table, false, number, &batch)
+        Message::new(&"here/1".into(), table, false, number, &batch, Arc::default())
     }
 
     fn numbers(queue: &mut Queue) -> Vec<u64> {

@@ -279,7 +279,8 @@ impl Sending<'_> {
                     self.shipper.queue.borrow_mut().present();
                 }
                 while stream.unanswered.front().is_some_and(|message| message.number <= number) {
-                    let message = stream.unanswered.pop_front().expect("it has a front");
+                    let mut message = stream.unanswered.pop_front().expect("it has a front");
+                    message.settle();
                     self.bytes -= message.bytes();
                     self.shipper.totals.shipped(message.rows);
                 }
@@ -290,7 +291,10 @@ impl Sending<'_> {
                     Ended::Refused(format!("the collector refuses this agent: {}", status.message()))
                 }
                 Code::InvalidArgument | Code::OutOfRange => {
-                    let rows = stream.unanswered.pop_front().map_or(0, |message| message.rows);
+                    let rows = stream.unanswered.pop_front().map_or(0, |mut message| {
+                        message.settle();
+                        message.rows
+                    });
                     self.shipper.totals.dropped(rows);
                     let why = status.message();
                     Ended::Message(format!(

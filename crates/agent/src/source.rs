@@ -15,6 +15,9 @@ pub struct Tick {
     pub before: Option<i64>,
     /// What is added to a time of the wall clock to have it on the trail's clock, which never steps.
     pub from_wall: i64,
+    /// Rows of this source that needn't be remembered any more: the collector has them for good, or the agent's file
+    /// until then, or they were dropped.
+    pub settled: u64,
 }
 
 /// Something that tells about a machine or a storage system.

@@ -10,6 +10,7 @@ use std::time::Duration;
 use iotrail_agent::source::Source;
 use iotrail_agent::sources::machine::Machine;
 use iotrail_agent::sources::nfs::Nfs;
+use iotrail_agent::sources::trails::Trails;
 use iotrail_agent::{Config, Destination, End, Totals};
 use iotrail_format::wire;
 use iotrail_trail::seal::session;
@@ -35,6 +36,9 @@ pub struct Args {
     /// Where this machine stands, from the outside in, as RACK/HOST
     #[arg(long, value_name = "PLACE")]
     place: Option<String>,
+    /// Send what recorders write too: a trail, or a folder of trails
+    #[arg(long, value_name = "TRAIL|DIR")]
+    trails: Vec<PathBuf>,
     /// Time between samples
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = every)]
     every: Duration,
@@ -74,12 +78,15 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         rate: args.rate,
     };
     let totals = Arc::<Totals>::default();
-    let sources: Vec<Box<dyn Source>> =
-        vec![Box::new(Machine::new(args.place, totals.clone())), Box::<Nfs>::default()];
     let state = match args.state {
         Some(state) => state,
         None => default_state()?.join(node.replace('/', "_")),
     };
+    let mut sources: Vec<Box<dyn Source>> =
+        vec![Box::new(Machine::new(args.place, totals.clone())), Box::<Nfs>::default()];
+    if !args.trails.is_empty() {
+        sources.push(Box::new(Trails::new(args.trails, &state)));
+    }
     let config = Config { node, destination, every: args.every, state, spool: args.spool, sources, totals };
     let end = iotrail_agent::run(config).map_err(|e| match e {
         iotrail_agent::Error::Taken { .. } => {

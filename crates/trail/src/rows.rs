@@ -21,7 +21,7 @@ use crate::columns::position;
 use crate::error::Error;
 use crate::file::OpenFile;
 use crate::kway::{Input, Merged};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{FileEntry, Snapshot};
 
 /// A trail as it was when it was opened.
 pub struct TrailReader {
@@ -127,6 +127,19 @@ impl TrailReader {
     #[must_use]
     pub fn snapshot(&self) -> &Snapshot {
         &self.snapshot
+    }
+
+    /// The rows of one live file of a table, in batches of at most `batch_rows`.
+    ///
+    /// # Errors
+    /// [`Error::MissingFile`], [`Error::BadFile`], [`Error::NewerVersion`], [`Error::Io`], also of each batch.
+    pub fn batches(
+        &self,
+        table: &'static Table,
+        entry: &FileEntry,
+        batch_rows: usize,
+    ) -> Result<impl Iterator<Item = Result<RecordBatch, Error>> + use<>, Error> {
+        OpenFile::open(&self.path, table, entry)?.read_all(batch_rows)
     }
 
     /// The calls on files.

@@ -205,14 +205,14 @@ mod tests {
     fn a_machine_is_a_member_and_its_cpus_are_used_no_more_than_there_are() {
         let (mut machine, mut out) =
             (Machine::new(Some("r1".to_owned()), Arc::default()), Outbox::new("here"));
-        let mut tick = Tick { now: 1_000_000_000, before: None, from_wall: 0 };
+        let mut tick = Tick { now: 1_000_000_000, before: None, from_wall: 0, settled: 0 };
         out.begin(tick);
         machine.poll(tick, &mut out);
         let first: Vec<_> =
             out.take().into_iter().map(|(table, batch)| (table.name, batch.num_rows())).collect();
         assert_eq!(first[0], ("member", 1));
         std::thread::sleep(std::time::Duration::from_millis(50));
-        tick = Tick { now: 1_050_000_000, before: Some(1_000_000_000), from_wall: 0 };
+        tick = Tick { now: 1_050_000_000, before: Some(1_000_000_000), from_wall: 0, settled: 0 };
         out.begin(tick);
         machine.poll(tick, &mut out);
         assert!(out.take_warnings().is_empty());

@@ -163,11 +163,12 @@ mod tests {
         let path = folder.path().join("mountstats");
         let (mut nfs, mut out) = (Nfs::of(&path), Outbox::new("here"));
         fs::write(&path, mountstats(10)).expect("written");
-        let first = samples(&mut nfs, &mut out, Tick { now: 1_000_000_000, before: None, from_wall: 0 });
+        let first =
+            samples(&mut nfs, &mut out, Tick { now: 1_000_000_000, before: None, from_wall: 0, settled: 0 });
         assert_eq!(first.keys().collect::<Vec<_>>(), ["here:/home up"]);
 
         fs::write(&path, mountstats(17)).expect("written");
-        let tick = Tick { now: 2_000_000_000, before: Some(1_000_000_000), from_wall: 0 };
+        let tick = Tick { now: 2_000_000_000, before: Some(1_000_000_000), from_wall: 0, settled: 0 };
         let second = samples(&mut nfs, &mut out, tick);
         assert_eq!(second["op read"], 7.0);
         assert_eq!(second["op_time read"], 21e6);
@@ -177,7 +178,7 @@ mod tests {
         assert!(!second.contains_key("op write"), "what isn't used isn't said");
 
         fs::write(&path, "device proc mounted on /proc with fstype proc\n").expect("written");
-        let tick = Tick { now: 3_000_000_000, before: Some(2_000_000_000), from_wall: 0 };
+        let tick = Tick { now: 3_000_000_000, before: Some(2_000_000_000), from_wall: 0, settled: 0 };
         assert!(samples(&mut nfs, &mut out, tick).contains_key("here:/home left"));
     }
 
@@ -188,7 +189,7 @@ mod tests {
         fs::write(&path, "device filer:/x mounted on /x with fstype nfs4 statvers=1.1\n\tbytes:\tmany\n")
             .expect("written");
         let (mut nfs, mut out) = (Nfs::of(&path), Outbox::new("here"));
-        nfs.poll(Tick { now: 1, before: None, from_wall: 0 }, &mut out);
+        nfs.poll(Tick { now: 1, before: None, from_wall: 0, settled: 0 }, &mut out);
         let said = out.take_warnings();
         assert!(said.first().is_some_and(|warning| warning.contains("mountstats")), "{said:?}");
     }
