@@ -18,6 +18,8 @@ class Chosen:
     component: str | None = None
     start_ts: int | None = None
     end_ts: int | None = None
+    # a machine or member of a cluster that had a part in them: temporary table `through` has their breadcrumbs
+    through: str | None = None
     # not those that this leaves
     but: "Chosen | None" = None
 
@@ -29,6 +31,13 @@ class Chosen:
     @property
     def where(self) -> str:
         """The condition on module `request`, in SQL."""
+        if self.through is None:
+            return self.rolled
+        return f"{self.rolled} AND (node, crumb) IN (SELECT node, crumb FROM through)"
+
+    @property
+    def rolled(self) -> str:
+        """The condition on what requests and rollups alike say of a request."""
         tests = [
             f"{name} = {_text(value)}"
             for name, value in (("client", self.client), ("op", self.op), ("component", self.component))
@@ -43,6 +52,13 @@ class Chosen:
         return " AND ".join(tests) or "true"
 
     @property
+    def counted(self) -> str:
+        """What counts requests, in SQL: module `request_count`, but by breadcrumb only those that weren't pruned."""
+        if self.through is None:
+            return "request_count"
+        return "(SELECT *, 1 AS n, CASE WHEN dur IS NULL THEN 1 ELSE 0 END AS unfinished FROM request)"
+
+    @property
     def words(self) -> str:
         """What leaves them, as one says it; empty if all are left."""
         said = [
@@ -53,6 +69,7 @@ class Chosen:
                 ("component", self.component),
                 ("from", self.start_ts and written(self.start_ts)),
                 ("to", self.end_ts and written(self.end_ts)),
+                ("through", self.through),
             )
             if value is not None
         ]
@@ -66,6 +83,7 @@ def choose(
     component: str | None = None,
     since: str | None = None,
     until: str | None = None,
+    through: str | None = None,
 ) -> Chosen:
     """The requests that options of the command line leave; refused if they name what no request has."""
     expect_requests(trail)
@@ -81,12 +99,53 @@ def choose(
                 raise unknown(kind, value, known, has)
     start_ts, end_ts = times(trail, since, until)
     pruned.expect_edges(trail, "request_rollup", start_ts, end_ts)
-    chosen = Chosen(client, op, component, start_ts, end_ts)
+    chosen = Chosen(client, op, component, start_ts, end_ts, through)
+    if through is not None:
+        pruned.expect_raw(trail, "what a request went through", chosen.rolled)
+        mark_through(trail, through)
     # counted, not stopped at the first: DuckDB 2.0 was seen to wait for itself under a LIMIT over these joins
-    if not trail.rows_of(f"SELECT COUNT(*) AS n FROM request_count WHERE {chosen.where}")[0]["n"]:
+    if not trail.rows_of(f"SELECT COUNT(*) AS n FROM {chosen.counted} AS r WHERE {chosen.where}")[0]["n"]:
         pruned.expect_kept(trail, "graphs", "requests")
         raise IotrailError("no request is of all of these", "leave out an option, or widen --from and --to")
     return chosen
+
+
+# What had a part in requests: a machine, a member of the cluster, or a process of that name.
+_AT = """CREATE OR REPLACE TEMP TABLE through AS SELECT DISTINCT node, crumb FROM record
+    WHERE crumb <> 0 AND (
+        node = $name
+        OR (node, thread) IN (
+            SELECT (t.node, t.thread) FROM thread AS t
+            SEMI JOIN (
+                SELECT node, process FROM member WHERE member = $name AND process IS NOT NULL
+                UNION ALL SELECT node, process FROM process WHERE name = $name
+            ) AS p ON p.node = t.node AND p.process = t.process
+        )
+    )"""
+_ABOVE = """CREATE OR REPLACE TEMP TABLE through_above AS
+    SELECT DISTINCT s.parent_node AS node, s.parent_crumb AS crumb
+    FROM stitch AS s
+    SEMI JOIN through_above AS f ON f.node = s.node AND f.crumb = s.crumb
+    ANTI JOIN through AS t ON t.node = s.parent_node AND t.crumb = s.parent_crumb
+    WHERE s.parent_crumb <> 0"""
+
+
+def mark_through(trail: Trail, name: str) -> None:
+    """Make the temporary table `through`: the breadcrumbs that left records on a machine or at a member or process of
+    this name, and all that those work for."""
+    trail.prepare(f"{_AT} stitch")
+    connection = trail.connection
+    with trail.errors(_AT):
+        connection.execute(_AT, {"name": name})
+        connection.execute("CREATE OR REPLACE TEMP TABLE through_above AS FROM through")
+        while True:
+            connection.execute(_ABOVE)
+            if not connection.execute("INSERT INTO through FROM through_above").fetchall()[0][0]:
+                break
+    if not trail.rows_of("SELECT COUNT(*) AS n FROM through")[0]["n"]:
+        rows = trail.rows_of("SELECT member AS name FROM member UNION SELECT DISTINCT node FROM service_op")
+        known = sorted(row["name"] for row in rows)
+        raise unknown("machine or member", name, known, f"requests went through {', '.join(known[:10])}")
 
 
 def times(trail: Trail, since: str | None, until: str | None) -> tuple[int | None, int | None]:

@@ -78,12 +78,13 @@ def collect(trail: Trail, chosen: Chosen) -> Graph:
     trail.number_nodes()
     counts = trail.rows_of(
         "SELECT CAST(COALESCE(SUM(n), 0) AS BIGINT) AS n, CAST(COALESCE(SUM(unfinished), 0) AS BIGINT) AS unfinished "
-        f"FROM request_count WHERE {chosen.where}"
+        f"FROM {chosen.counted} AS r WHERE {chosen.where}"
     )[0]
     if not chosen.all:
         walk.down(trail, f"SELECT node, crumb FROM request WHERE {chosen.where}")
-        walk.keep(trail, chosen.where)
-    return _graph(trail, chosen.where, counts["n"], counts["unfinished"])
+        # by breadcrumb only what wasn't pruned: see find.choose
+        walk.keep(trail, chosen.rolled if chosen.through is None else "false")
+    return _graph(trail, "true" if chosen.through else chosen.where, counts["n"], counts["unfinished"])
 
 
 def of_walked(trail: Trail, requests: int) -> Graph:
@@ -151,6 +152,7 @@ def run(
     component: str | None,
     since: str | None,
     until: str | None,
+    through: str | None,
     dot: Path | None,
     svg: Path | None,
     html: Path | None,
@@ -160,7 +162,7 @@ def run(
     """Print or draw the latency graph of the requests that the options leave."""
     if html is not None:
         page.check(html, "graph", force=force)
-    chosen = find.choose(trail, client, op, component, since, until)
+    chosen = find.choose(trail, client, op, component, since, until, through)
     graph = collect(trail, chosen)
     if not graph.edges:
         raise IotrailError("these requests have one point each: no step to show", "iotrail path shows them")

@@ -32,6 +32,7 @@ def run(
     component: str | None,
     since: str | None,
     until: str | None,
+    through: str | None,
     timeline: bool,
     dot: Path | None,
     svg: Path | None,
@@ -42,7 +43,14 @@ def run(
     """Show the path of a breadcrumb's requests, or of the slowest."""
     if html is not None:
         page.check(html, "path", force=force)
-    options = {"--client": client, "--op": op, "--component": component, "--from": since, "--to": until}
+    options = {
+        "--client": client,
+        "--op": op,
+        "--component": component,
+        "--from": since,
+        "--to": until,
+        "--through": through,
+    }
     given = [option for option, value in options.items() if value is not None]
     note = None
     if crumb is not None:
@@ -66,9 +74,9 @@ def run(
             raise UsageError(f"--slowest: expected 1 or more, found {slowest}")
         if node is not None:
             raise UsageError("--node says which --crumb is meant")
-        chosen = find.choose(trail, client, op, component, since, until)
+        chosen = find.choose(trail, client, op, component, since, until, through)
         roots = find.slowest(trail, chosen, slowest)
-        note = pruned.left_out(trail, chosen.where)
+        note = pruned.left_out(trail, chosen.rolled)
     shown = roots if as_json or slowest is not None else roots[:MOST_PATHS]
     found = paths(trail, shown)
     if html is not None:

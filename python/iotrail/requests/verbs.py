@@ -30,6 +30,16 @@ UntilOption = Annotated[
     str | None, typer.Option("--to", metavar="TIME", help="Until before then.", show_default=False)
 ]
 
+ThroughOption = Annotated[
+    str | None,
+    typer.Option(
+        "--through",
+        metavar="NAME",
+        help="Only requests in which this machine or member (osd.3) had a part.",
+        show_default=False,
+    ),
+]
+
 DotOption = Annotated[
     Path | None,
     typer.Option("--dot", metavar="FILE", help="Write the graph for Graphviz instead.", show_default=False),
@@ -65,6 +75,7 @@ def path(
     component: ComponentOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
+    through: ThroughOption = None,
     timeline: Annotated[bool, typer.Option("--timeline", help="Draw bars on one line of time.")] = False,
     dot: DotOption = None,
     svg: SvgOption = None,
@@ -92,6 +103,7 @@ def path(
         component=component,
         since=since,
         until=until,
+        through=through,
         timeline=timeline,
         dot=dot,
         svg=svg,
@@ -108,6 +120,7 @@ def graph(
     component: ComponentOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
+    through: ThroughOption = None,
     dot: DotOption = None,
     svg: SvgOption = None,
     html: HtmlOption = None,
@@ -120,6 +133,7 @@ def graph(
 
       iotrail graph X.trail --op create --client alice
       iotrail graph X.trail --from 14:00 --to 14:05 --svg slow.svg
+      iotrail graph X.trail --through osd.3
     """
     from iotrail.requests import graph as question
     from iotrail.trail import Trail
@@ -131,6 +145,7 @@ def graph(
         component=component,
         since=since,
         until=until,
+        through=through,
         dot=dot,
         svg=svg,
         html=html,
