@@ -31,6 +31,8 @@ class Record:
     status: int | None
     length: int | None
     issued: int | None
+    # name of the process that did it: of a cluster's daemon its member name; None unknown
+    process: str | None
 
 
 @dataclass
@@ -56,6 +58,11 @@ class Crumb:
         """The record that stands for it: its first serving, its own work or its call; None if it has none."""
         operations = [r for r in self.records if r.record == "service_op"]
         return min(operations, key=lambda r: (_KINDS.index(r.kind), r.ts), default=None)
+
+    @property
+    def process(self) -> str | None:
+        """Who worked on it; None unknown."""
+        return next((r.process for r in ([self.main] if self.main else []) + self.records if r.process), None)
 
     @property
     def start(self) -> int | None:
@@ -100,9 +107,14 @@ def paths(trail: Trail, roots: Sequence[Key]) -> list[Path]:
     walk.keep(trail)
     records: dict[Key, list[Record]] = {}
     for row in trail.query(
-        "SELECT node, crumb, ts, dur, component, record, kind, name, place, client, status, length, issued "
+        "SELECT r.node, r.crumb, r.ts, r.dur, r.component, r.record, r.kind, r.name, r.place, r.client, r.status, "
+        "r.length, r.issued, n.process FROM record AS r "
+        # a thread may be told of more than once, by an agent that began anew
+        "LEFT JOIN (SELECT t.node, t.thread, MIN(p.name) AS process FROM thread AS t "
+        "JOIN process AS p ON p.node = t.node AND p.process = t.process GROUP BY ALL) AS n "
+        "ON n.node = r.node AND n.thread = r.thread "
         # what lasts longer comes first where two begin together: it holds the other
-        "FROM record ORDER BY ts, dur DESC NULLS FIRST, record, kind, name"
+        "ORDER BY r.ts, r.dur DESC NULLS FIRST, r.record, r.kind, r.name"
     ).fetchall():
         records.setdefault((row[0], row[1]), []).append(Record(*row[2:]))
     below: dict[Key, list[tuple[Key, str, int]]] = {}

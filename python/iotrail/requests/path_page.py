@@ -35,13 +35,20 @@ def render(trail: Trail, found: Sequence[Path], note: str | None) -> bytes:
 
 def _path(path: Path) -> list[Html]:
     rows = []
+    shown = path_text.columns(path)
     for line in path_text.lines(path):
-        name, *others = (cell.plain for cell in path_text.cells(line))
+        said = zip(path_text.COLUMNS, path_text.cells(line), strict=True)
+        name, *others = (cell.plain for column, cell in said if column in shown)
         rows.append((tag("span", name, of="tree"), *others))
     drawn = path_text.timeline(path)
     parts = [
         tag("h2", path_text.head(path).plain),
-        page.table(path_text.COLUMNS, rows, left={1, 2, 6}, wrap=None),
+        page.table(
+            shown,
+            rows,
+            left={at for at, column in enumerate(shown) if column in ("node", "process", "crumb", "")},
+            wrap=None,
+        ),
         *(tag("p", f"hole: {hole}", of="worse") for hole in path.holes),
         tag("p", path_text.LEGEND, of="note"),
     ]

@@ -45,8 +45,14 @@ def head(path: Path) -> Text:
     return text
 
 
-COLUMNS = ("what", "node", "crumb", "at", "time", "bytes", "")
+COLUMNS = ("what", "node", "process", "crumb", "at", "time", "bytes", "")
 LEGEND = "⇢ goes to another machine; `at` is since the path came to a machine."
+
+
+def columns(path: Path) -> tuple[str, ...]:
+    """Those of COLUMNS that say something: no process where none is known."""
+    known = any(crumb.process for crumb in path.crumbs)
+    return tuple(name for name in COLUMNS if known or name != "process")
 
 
 def cells(line: Line) -> tuple[Text, ...]:
@@ -56,6 +62,7 @@ def cells(line: Line) -> tuple[Text, ...]:
     return (
         Text(line.indent, style="dim") + line.label,
         Text(line.crumb.node if first else ""),
+        Text((line.crumb.process or "") if first else ""),
         Text(str(line.crumb.crumb) if first else ""),
         Text("" if line.ts is None else f"+{duration(line.ts - line.since)}"),
         Text("" if line.ts is None else took(line)),
@@ -68,16 +75,17 @@ def show_tree(console: Console, path: Path) -> None:
     """Print the path as a tree."""
     console.print(head(path))
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    for column in COLUMNS:
+    shown = columns(path)
+    for column in shown:
         table.add_column(
             column,
             no_wrap=column != "",
-            style="dim" if column in ("node", "crumb") else "",
+            style="dim" if column in ("node", "process", "crumb") else "",
             justify="right" if column in ("at", "time", "bytes") else "left",
             overflow="ellipsis" if column else "fold",
         )
     for line in lines(path):
-        table.add_row(*cells(line))
+        table.add_row(*(cell for name, cell in zip(COLUMNS, cells(line), strict=True) if name in shown))
     console.print(table)
     _show_holes(console, path)
     if any(crumb.across for crumb in path.crumbs):
