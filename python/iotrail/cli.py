@@ -212,6 +212,71 @@ def report(
 
 
 @app.command(rich_help_panel="Ask")
+def serve(
+    trail: Annotated[
+        Path | None, typer.Argument(metavar="X.trail", help="The trail to show.", show_default=False)
+    ] = None,
+    collector: Annotated[
+        str | None,
+        typer.Option(
+            "--collector",
+            metavar="HOST:PORT",
+            help="Show what a collector gets, live, and its trail.",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="X.trail", help="Trail to collect into, if nothing is named to show."
+        ),
+    ] = Path("cluster.trail"),
+    agent: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--agent", metavar="OPTION", help="An option for the agent that is started; may be repeated."
+        ),
+    ] = None,
+    host: Annotated[str, typer.Option("--host", help="Address to serve on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0 a free one.")] = 8787,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--token-file", metavar="F", help="Answer only who has the secret in F.", show_default=False
+        ),
+    ] = None,
+    collector_token_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--collector-token-file", metavar="F", help="The collector's secret.", show_default=False
+        ),
+    ] = None,
+    show: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+) -> None:
+    """Serve the page of a cluster: every member live, and any moment before.
+
+    iotrail serve                           starts collector and agent here, and shows what they see
+    iotrail serve --collector 10.0.0.5:4317
+    iotrail serve X.trail
+    """
+    from iotrail.serve import command
+
+    command.run(
+        command.Options(
+            trail=trail,
+            collector=collector,
+            output=output,
+            host=host,
+            port=port,
+            token_file=token_file,
+            collector_token_file=collector_token_file,
+            agent=agent or [],
+            show=show,
+        )
+    )
+
+
+@app.command(rich_help_panel="Ask")
 def diff(
     a: Annotated[Path, typer.Argument(metavar="A.trail", help="The run before.", show_default=False)],
     b: Annotated[Path, typer.Argument(metavar="B.trail", help="The run after.", show_default=False)],

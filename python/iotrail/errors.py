@@ -62,3 +62,7 @@ class QueryInterrupted(QueryError):
 
 class TraceError(IotrailError):
     """Another tool's trace can't be imported: not there, not of its format, refused by `--strict`."""
+
+
+class ServeError(IotrailError):
+    """`iotrail serve` can't serve: no page, no port, no collector."""

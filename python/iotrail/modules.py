@@ -1,4 +1,4 @@
-"""The SQL modules: `sql/io/*.sql`, `sql/request/*.sql` and `sql/finding/*.sql`, parsed from their header lines.
+"""The SQL modules: `sql/{io,request,cluster}/*.sql` and `sql/finding/*.sql`, parsed from their header lines.
 
 `sql/README.md` documents the header. A module is one SELECT; `iotrail.trail` makes a view of it. This
 file neither imports DuckDB nor reads a trail, so that listing modules is quick.
@@ -17,7 +17,7 @@ _PACKAGED = Path(__file__).parent / "_sql"
 SQL_DIR = _PACKAGED if _PACKAGED.is_dir() else Path(__file__).parents[2] / "sql"
 
 # Folder of modules -> prefix of their names.
-FOLDERS = {"io": "", "request": "", "finding": "finding_"}
+FOLDERS = {"io": "", "request": "", "cluster": "", "finding": "finding_"}
 
 TYPES = ("BIGINT", "DOUBLE", "VARCHAR", "BOOLEAN")
 

@@ -49,7 +49,8 @@ class DataFile:
     bytes: int
     # Its path in the trail, as the snapshot says it.
     name: str
-    # Latest `ts` or `start_ts`; None of tables without.
+    # Earliest and latest `ts` or `start_ts`; None of tables without.
+    min_ts: int | None
     max_ts: int | None
 
 
@@ -351,6 +352,11 @@ class Trail:
                     raise TrailError(f"{file.path}: no permission to read")
 
 
+def newest(path: str | os.PathLike[str]) -> int:
+    """The number of the newest readable snapshot: it grows while a trail does."""
+    return _newest_snapshot(Path(path))[0]
+
+
 def unknown(kind: str, name: str, known: Iterable[str], hint: str | None = None) -> UnknownNameError:
     """The error for a name that doesn't exist, with the names it may have meant."""
     close = difflib.get_close_matches(name, list(known), n=3, cutoff=0.6)
@@ -482,7 +488,8 @@ def _tables(path: Path, stored: Mapping[str, Any]) -> tuple[dict[str, Table], di
             described = Table(name, tables[name].meaning, tables[name].columns + added, described.order)
         tables[name] = described
         files[name] = [
-            DataFile(path / f["path"], f["rows"], f["bytes"], f["path"], f["max_ts"]) for f in table["files"]
+            DataFile(path / f["path"], f["rows"], f["bytes"], f["path"], f["min_ts"], f["max_ts"])
+            for f in table["files"]
         ]
     tables[CALL_TABLE.name] = CALL_TABLE
     return tables, files

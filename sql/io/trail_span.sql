@@ -1,9 +1,9 @@
 -- First and last moment of the trail: one row.
--- From the lives of its processes and threads, and the calls and requests in case those are missing.
+-- From the lives of its processes and threads, and the calls, requests and samples in case those are missing.
 --
 -- @materialize
 -- @requires file_op, sync_op, service_op, buffer_op, network_transmit, disk_op, cpu_slice, process, thread, clock,
---     pruned
+--     member, node_sample, pruned
 -- @column start_ts BIGINT ns: first moment; null in an empty trail
 -- @column end_ts BIGINT ns: last moment; null in an empty trail
 WITH edge AS (
@@ -20,6 +20,10 @@ WITH edge AS (
     SELECT MIN(ts), MAX(ts + COALESCE(dur, 0)) FROM disk_op
     UNION ALL
     SELECT MIN(ts), MAX(ts + COALESCE(dur, 0)) FROM cpu_slice
+    UNION ALL
+    SELECT MIN(ts), MAX(ts) FROM member
+    UNION ALL
+    SELECT MIN(ts), MAX(ts + COALESCE(dur, 0)) FROM node_sample
     UNION ALL
     SELECT MIN(ts), MAX(ts + dur) FROM pruned WHERE record <> 'stitch'
     UNION ALL

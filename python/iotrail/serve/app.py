@@ -1,0 +1,148 @@
+"""The application behind `iotrail serve`: the page, questions to the trail, the live stream."""
+
+import gzip
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import Mount, Route, WebSocketRoute
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+from starlette.websockets import WebSocket
+
+from iotrail.errors import IotrailError, QueryError, QueryInterrupted, ServeError, TrailError, UsageError
+from iotrail.native import package_version
+from iotrail.serve import frames
+from iotrail.serve.guard import Guard, is_loopback
+from iotrail.serve.readers import Readers
+from iotrail.serve.relay import Collector, relay
+from iotrail.trail import Trail
+
+WEB = Path(__file__).parents[1] / "_web"
+PAGE = WEB / "serve.html"
+
+# Close code of a stream that will never be there, in RFC 6455's private range.
+NO_STREAM = 4404
+
+
+def application(trail: Path | None, collector: Collector | None, token: str | None) -> ASGIApp:
+    """The application over a trail, a collector's live stream, or both."""
+    if not PAGE.is_file():
+        raise ServeError(f"{PAGE}: the page is not built", "run make in a checkout, or install iotrail again")
+    readers = Readers(trail) if trail else None
+
+    async def page(_: Request) -> Response:
+        # asks each time whether the page changed: the files it names carry hashes
+        return FileResponse(PAGE, headers={"cache-control": "no-cache"})
+
+    async def info(_: Request) -> Response:
+        return JSONResponse(
+            {
+                "version": package_version(),
+                "trail": str(trail) if trail else None,
+                "live": collector is not None,
+                "collector": collector.address if collector else None,
+            }
+        )
+
+    async def answer(request: Request, question: Callable[[Trail], str]) -> Response:
+        if readers is None:
+            raise TrailError(
+                "no trail: the collector writes it on another machine", "name a copy: --trail X.trail"
+            )
+        packed = not is_loopback(
+            request.client.host if request.client else ""
+        ) and "gzip" in request.headers.get("accept-encoding", "")
+
+        def asked(opened: Trail) -> bytes:
+            text = question(opened).encode()
+            # in the reader's thread: the event loop has viewers waiting
+            return gzip.compress(text, compresslevel=1) if packed else text
+
+        async def gone() -> None:
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
+
+        body = await readers.ask(asked, gone)
+        headers = {"content-encoding": "gzip"} if packed else {}
+        return Response(body, media_type="application/json", headers=headers)
+
+    async def ask_frames(request: Request) -> Response:
+        wanted = frames.Span(
+            start_ms=_number(request, "start_ms"),
+            end_ms=_number(request, "end_ms"),
+            every_ms=_number(request, "every_ms", 1000),
+            by=request.query_params.get("by", "member"),
+            members=_names(request, "members"),
+            metrics=_names(request, "metrics"),
+        )
+        return await answer(request, lambda opened: frames.frames(opened, wanted))
+
+    async def ask_members(request: Request) -> Response:
+        at = _number(request, "at_ms") if "at_ms" in request.query_params else None
+        return await answer(request, lambda opened: frames.members(opened, at))
+
+    async def ask_span(request: Request) -> Response:
+        return await answer(request, frames.span)
+
+    async def live(viewer: WebSocket) -> None:
+        if collector is None:
+            await viewer.accept()
+            await viewer.close(NO_STREAM, "a trail without a collector has no live stream")
+            return
+        await relay(viewer, collector)
+
+    @asynccontextmanager
+    async def life(_: Starlette) -> AsyncIterator[None]:
+        yield
+        if readers is not None:
+            readers.close()
+
+    inner = Starlette(
+        routes=[
+            Route("/", page),
+            Mount("/assets", StaticFiles(directory=WEB / "assets", check_dir=False)),
+            Route("/api/info", info),
+            Route("/api/span", ask_span),
+            Route("/api/members", ask_members),
+            Route("/api/frames", ask_frames),
+            WebSocketRoute("/live", live),
+        ],
+        exception_handlers={IotrailError: _refused},  # type: ignore[dict-item]
+        lifespan=life,
+    )
+    return Guard(inner, token)
+
+
+def _refused(_: Request, error: IotrailError) -> Response:
+    match error:
+        case UsageError():
+            status = 400
+        case QueryInterrupted():
+            # nobody reads it: nginx's number for that
+            status = 499
+        case TrailError():
+            status = 503
+        case QueryError():
+            status = 504
+        case _:
+            status = 500
+    return JSONResponse({"error": error.message, "hint": error.hint}, status_code=status)
+
+
+def _number(request: Request, name: str, default: int | None = None) -> int:
+    text = request.query_params.get(name)
+    if text is None and default is not None:
+        return default
+    # int() alone would take 1_000, and thousands of digits slowly
+    if text is None or not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise UsageError(f"{name}: expected a whole number, found {text!r}")
+    return int(text)
+
+
+def _names(request: Request, name: str) -> tuple[str, ...] | None:
+    text = request.query_params.get(name)
+    return tuple(part for part in text.split(",") if part) if text else None

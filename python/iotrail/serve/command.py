@@ -1,0 +1,141 @@
+"""`iotrail serve`: settle what is served to whom, and serve it until Ctrl-C."""
+
+import asyncio
+import contextlib
+import errno
+import os
+import socket
+import webbrowser
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from iotrail.errors import IotrailError, ServeError, UsageError
+from iotrail.serve.app import application
+from iotrail.serve.children import Children
+from iotrail.serve.guard import is_loopback
+from iotrail.serve.relay import Collector
+from iotrail.trail import Trail
+
+SHORTEST_TOKEN = 16
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line says."""
+
+    trail: Path | None
+    collector: str | None
+    output: Path
+    host: str
+    port: int
+    token_file: Path | None
+    collector_token_file: Path | None
+    agent: list[str]
+    show: bool
+
+
+def run(options: Options) -> None:
+    """Serve."""
+    token = _token(options.token_file) if options.token_file else None
+    if token is None and not is_loopback(options.host):
+        raise UsageError(
+            f"--host {options.host}: refused: whoever reaches this machine could read everything",
+            "--token-file F, with a secret in it; or leave the page on 127.0.0.1 and forward the port: ssh -L",
+        )
+    with contextlib.ExitStack() as stack:
+        children: Children | None = None
+        collector: Collector | None
+        if options.collector is not None:
+            secret = _token(options.collector_token_file) if options.collector_token_file else None
+            collector = Collector.parse(options.collector, secret)
+            trail = options.trail or _of_this_machine(collector)
+        elif options.trail is not None:
+            collector, trail = None, options.trail
+            Trail(trail)  # refused now, with a clear message, rather than in the page
+        else:
+            children = stack.enter_context(Children(options.output, options.agent))
+            collector, trail = Collector.parse(children.address, None), options.output
+        app = application(trail.absolute() if trail else None, collector, token)
+        listener = stack.enter_context(_listen(options.host, options.port))
+        _serve(app, listener, options, token, trail, children)
+
+
+def _serve(
+    app: ASGIApp,
+    listener: socket.socket,
+    options: Options,
+    token: str | None,
+    trail: Path | None,
+    children: Children | None,
+) -> None:
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app, log_level="error", ws="websockets-sansio", ws_max_size=1 << 20, timeout_graceful_shutdown=2
+        )
+    )
+    port = listener.getsockname()[1]
+    name = f"[{options.host}]" if ":" in options.host else options.host
+    address = f"http://{name}:{port}/"
+    failure: IotrailError | None = None
+
+    async def serving() -> None:
+        nonlocal failure
+        task = asyncio.create_task(server.serve(sockets=[listener]))
+        while not server.started and not task.done():
+            await asyncio.sleep(0.01)
+        print(f"serving {trail or options.collector} on {address}", flush=True)
+        if options.show:
+            webbrowser.open(address + (f"?token={token}" if token else ""))
+        while not task.done():
+            await asyncio.wait({task}, timeout=1)
+            if children is not None and failure is None and (failure := children.ended()) is not None:
+                server.should_exit = True
+        await task
+
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(serving())
+    if failure is not None:
+        raise failure
+
+
+def _of_this_machine(collector: Collector) -> Path | None:
+    """The collector's trail, if it lies here."""
+    path = collector.trail()
+    return Path(path) if path and Path(path).is_dir() else None
+
+
+def _token(path: Path) -> str:
+    try:
+        text = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = os.strerror(error.errno or 0) if isinstance(error, OSError) else "not text"
+        raise UsageError(f"{path}: the token can't be read: {reason}") from error
+    if len(text) < SHORTEST_TOKEN or not text.isascii() or not text.isprintable() or " " in text:
+        raise UsageError(
+            f"{path}: expected a token of {SHORTEST_TOKEN} or more letters and digits, found {len(text)} characters",
+            f"openssl rand -hex 32 > {path}",
+        )
+    return text
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A socket that listens there, so that the port is known before the server runs."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+        except BaseException:
+            listener.close()
+            raise
+    except OSError as error:
+        hint = "--port 0 takes a free one" if error.errno in (errno.EADDRINUSE, errno.EACCES) else None
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+        raise ServeError(f"can't listen on {host}, port {port}: {reason}", hint) from error
+    return listener
