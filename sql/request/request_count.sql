@@ -15,6 +15,7 @@
 -- @column time_ns BIGINT ns: time until the replies
 -- @column length BIGINT bytes: bytes they were about
 -- @column least BIGINT ns: smallest time of the histogram's bucket in which they all are; null without a reply
+-- @column crumb BIGINT: its breadcrumb; null many that were pruned
 WITH placed AS (
     SELECT
         *,
@@ -37,9 +38,10 @@ SELECT
     COALESCE(dur, 0) AS time_ns,
     COALESCE(length, 0) AS length,
     -- the bucket's lower bound (crates/format/src/hist.rs): the 5 bits below the highest one stay
-    CASE WHEN dur < 64 THEN GREATEST(dur, 0) ELSE dur - dur % CAST(POWER(2, octave - 5) AS BIGINT) END AS least
+    CASE WHEN dur < 64 THEN GREATEST(dur, 0) ELSE dur - dur % CAST(POWER(2, octave - 5) AS BIGINT) END AS least,
+    crumb
 FROM placed
 UNION ALL
-SELECT ts, node, client, component, op, status, n, CASE WHEN least IS NULL THEN n ELSE 0 END, time_ns, length, least
+SELECT ts, node, client, component, op, status, n, CASE WHEN least IS NULL THEN n ELSE 0 END, time_ns, length, least, NULL
 FROM request_rollup
 WHERE n > 0

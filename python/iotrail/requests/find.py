@@ -30,7 +30,7 @@ class Chosen:
 
     @property
     def where(self) -> str:
-        """The condition on module `request`, in SQL."""
+        """The condition on the modules `request` and `request_count`, in SQL."""
         if self.through is None:
             return self.rolled
         return f"{self.rolled} AND (node, crumb) IN (SELECT node, crumb FROM through)"
@@ -50,13 +50,6 @@ class Chosen:
         if self.but is not None:
             tests.append(f"({self.but.where}) IS NOT TRUE")
         return " AND ".join(tests) or "true"
-
-    @property
-    def counted(self) -> str:
-        """What counts requests, in SQL: module `request_count`, but by breadcrumb only those that weren't pruned."""
-        if self.through is None:
-            return "request_count"
-        return "(SELECT *, 1 AS n, CASE WHEN dur IS NULL THEN 1 ELSE 0 END AS unfinished FROM request)"
 
     @property
     def words(self) -> str:
@@ -104,7 +97,7 @@ def choose(
         pruned.expect_raw(trail, "what a request went through", chosen.rolled)
         mark_through(trail, through)
     # counted, not stopped at the first: DuckDB 2.0 was seen to wait for itself under a LIMIT over these joins
-    if not trail.rows_of(f"SELECT COUNT(*) AS n FROM {chosen.counted} AS r WHERE {chosen.where}")[0]["n"]:
+    if not trail.rows_of(f"SELECT COUNT(*) AS n FROM request_count WHERE {chosen.where}")[0]["n"]:
         pruned.expect_kept(trail, "graphs", "requests")
         raise IotrailError("no request is of all of these", "leave out an option, or widen --from and --to")
     return chosen

@@ -78,7 +78,7 @@ def collect(trail: Trail, chosen: Chosen) -> Graph:
     trail.number_nodes()
     counts = trail.rows_of(
         "SELECT CAST(COALESCE(SUM(n), 0) AS BIGINT) AS n, CAST(COALESCE(SUM(unfinished), 0) AS BIGINT) AS unfinished "
-        f"FROM {chosen.counted} AS r WHERE {chosen.where}"
+        f"FROM request_count WHERE {chosen.where}"
     )[0]
     if not chosen.all:
         walk.down(trail, f"SELECT node, crumb FROM request WHERE {chosen.where}")

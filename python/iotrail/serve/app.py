@@ -1,6 +1,7 @@
 """The application behind `iotrail serve`: the page, questions to the trail, the live stream."""
 
 import gzip
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,12 +14,15 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 from starlette.websockets import WebSocket
 
+from iotrail import report
 from iotrail.errors import IotrailError, QueryError, QueryInterrupted, ServeError, TrailError, UsageError
 from iotrail.native import package_version
-from iotrail.serve import frames
+from iotrail.requests.find import Chosen
+from iotrail.serve import catalogue, frames, requests
 from iotrail.serve.guard import Guard, is_loopback
 from iotrail.serve.readers import Readers
 from iotrail.serve.relay import Collector, relay
+from iotrail.serve.sandbox import Sandbox
 from iotrail.trail import Trail
 
 WEB = Path(__file__).parents[1] / "_web"
@@ -33,6 +37,7 @@ def application(trail: Path | None, collector: Collector | None, token: str | No
     if not PAGE.is_file():
         raise ServeError(f"{PAGE}: the page is not built", "run make in a checkout, or install iotrail again")
     readers = Readers(trail) if trail else None
+    sandbox = Sandbox(trail) if trail else None
 
     async def page(_: Request) -> Response:
         # asks each time whether the page changed: the files it names carry hashes
@@ -48,7 +53,7 @@ def application(trail: Path | None, collector: Collector | None, token: str | No
             }
         )
 
-    async def answer(request: Request, question: Callable[[Trail], str]) -> Response:
+    async def answer(request: Request, question: Callable[[Trail], str], alone: bool = False) -> Response:
         if readers is None:
             raise TrailError(
                 "no trail: the collector writes it on another machine", "name a copy: --trail X.trail"
@@ -62,11 +67,7 @@ def application(trail: Path | None, collector: Collector | None, token: str | No
             # in the reader's thread: the event loop has viewers waiting
             return gzip.compress(text, compresslevel=1) if packed else text
 
-        async def gone() -> None:
-            while (await request.receive())["type"] != "http.disconnect":
-                pass
-
-        body = await readers.ask(asked, gone)
+        body = await readers.ask(asked, lambda: _gone(request), alone)
         headers = {"content-encoding": "gzip"} if packed else {}
         return Response(body, media_type="application/json", headers=headers)
 
@@ -87,6 +88,42 @@ def application(trail: Path | None, collector: Collector | None, token: str | No
 
     async def ask_span(request: Request) -> Response:
         return await answer(request, frames.span)
+
+    async def ask_requests(request: Request) -> Response:
+        chosen, slowest = _chosen(request), _number(request, "slowest", 50)
+        return await answer(
+            request,
+            lambda opened: requests.overview(opened, chosen, slowest),
+            alone=chosen.through is not None,
+        )
+
+    async def ask_heat(request: Request) -> Response:
+        chosen, every = _chosen(request), _number(request, "every_ms")
+        return await answer(
+            request, lambda opened: requests.heat(opened, chosen, every), alone=chosen.through is not None
+        )
+
+    async def ask_graph(request: Request) -> Response:
+        chosen = _chosen(request)
+        return await answer(request, lambda opened: requests.latency_graph(opened, chosen), alone=True)
+
+    async def ask_path(request: Request) -> Response:
+        node, crumb = request.query_params.get("node", ""), _number(request, "crumb")
+        return await answer(request, lambda opened: requests.one_path(opened, node, crumb), alone=True)
+
+    async def ask_report(request: Request) -> Response:
+        return await answer(request, lambda opened: json.dumps(report.collect(opened)), alone=True)
+
+    async def ask_modules(request: Request) -> Response:
+        return await answer(request, catalogue.listing)
+
+    async def ask_sql(request: Request) -> Response:
+        if sandbox is None:
+            raise TrailError(
+                "no trail: the collector writes it on another machine", "name a copy: --trail X.trail"
+            )
+        sql = (await request.body()).decode(errors="replace")
+        return Response(await sandbox.ask(sql, lambda: _gone(request)), media_type="application/json")
 
     async def live(viewer: WebSocket) -> None:
         if collector is None:
@@ -109,6 +146,13 @@ def application(trail: Path | None, collector: Collector | None, token: str | No
             Route("/api/span", ask_span),
             Route("/api/members", ask_members),
             Route("/api/frames", ask_frames),
+            Route("/api/requests", ask_requests),
+            Route("/api/heat", ask_heat),
+            Route("/api/graph", ask_graph),
+            Route("/api/path", ask_path),
+            Route("/api/report", ask_report),
+            Route("/api/modules", ask_modules),
+            Route("/api/sql", ask_sql, methods=["POST"]),
             WebSocketRoute("/live", live),
         ],
         exception_handlers={IotrailError: _refused},  # type: ignore[dict-item]
@@ -141,6 +185,26 @@ def _number(request: Request, name: str, default: int | None = None) -> int:
     if text is None or not text.isascii() or not text.isdigit() or len(text) > 18:
         raise UsageError(f"{name}: expected a whole number, found {text!r}")
     return int(text)
+
+
+def _chosen(request: Request) -> Chosen:
+    """The requests that the filters of the page leave."""
+    word = request.query_params.get
+    start, end = (_number(request, name, -1) for name in ("start_ms", "end_ms"))
+    return Chosen(
+        client=word("client"),
+        op=word("op"),
+        component=word("component"),
+        start_ts=None if start < 0 else start * frames.MS,
+        end_ts=None if end < 0 else end * frames.MS,
+        through=word("through"),
+    )
+
+
+async def _gone(request: Request) -> None:
+    """Returns when nobody waits for the answer any more."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _names(request: Request, name: str) -> tuple[str, ...] | None:

@@ -24,22 +24,27 @@ class Reader:
         self._trail: Trail | None = None
         self._stopped = False
 
-    def ask(self, question: Callable[[Trail], T]) -> T:
-        """Answer from the newest snapshot."""
+    def ask(self, question: Callable[[Trail], T], alone: bool) -> T:
+        """Answer from the newest snapshot; `alone` from a trail that only this question changes."""
         self._stopped = False
-        if self._trail is None or self._trail.snapshot < newest(self._path):
+        if alone or self._trail is None or self._trail.snapshot < newest(self._path):
             self._trail = Trail(self._path)
             # Cores are shared with the system that is looked at.
             self._trail.connection.execute("SET threads = 2; SET memory_limit = '1GB'")
         if self._stopped:
             raise QueryInterrupted("interrupted")
-        return question(self._trail)
+        try:
+            return question(self._trail)
+        finally:
+            if alone:
+                self._trail = None
 
     def stop(self) -> None:
         """Interrupt the question under way; from any thread."""
         self._stopped = True
-        if self._trail is not None:
-            self._trail.connection.interrupt()
+        trail = self._trail
+        if trail is not None:
+            trail.connection.interrupt()
 
 
 class Readers:
@@ -53,11 +58,13 @@ class Readers:
         for _ in range(count):
             self._free.put_nowait(Reader(path))
 
-    async def ask(self, question: Callable[[Trail], T], gone: Callable[[], Awaitable[None]]) -> T:
-        """The answer. `gone` returns when nobody waits for it any more."""
+    async def ask(
+        self, question: Callable[[Trail], T], gone: Callable[[], Awaitable[None]], alone: bool = False
+    ) -> T:
+        """The answer. `gone` returns when nobody waits for it any more; see Reader.ask for `alone`."""
         reader = await self._free.get()
         try:
-            answer = asyncio.get_running_loop().run_in_executor(self._threads, reader.ask, question)
+            answer = asyncio.get_running_loop().run_in_executor(self._threads, reader.ask, question, alone)
             leaver = asyncio.ensure_future(gone())
             try:
                 either: set[asyncio.Future[Any]] = {answer, leaver}
