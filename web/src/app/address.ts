@@ -1,0 +1,93 @@
+// The state of the page as the part of its address after #, so that a link shows somebody else the same moment.
+
+import { COLOURINGS, TOGGLES, type Toggle } from "../cluster/measures";
+import { SPEEDS } from "../cluster/player";
+import type { Sight } from "../cluster/scene/camera";
+import type { Grain } from "../cluster/wire";
+
+export interface View {
+  view: "cluster";
+  /** Moment shown, in ms since the epoch; null follows the live stream. */
+  moment: number | null;
+  playing: boolean;
+  speed: number;
+  colouring: string;
+  off: ReadonlySet<Toggle>;
+  /** null: as near as one is. */
+  grain: Grain | null;
+  selected: ReadonlySet<string>;
+  search: string;
+  /** null: everything. */
+  sight: Sight | null;
+  /** The other moment beside; null there is none. */
+  than: number | null;
+}
+
+export const INITIAL: View = {
+  view: "cluster",
+  moment: null,
+  playing: true,
+  speed: 1,
+  colouring: "cpu",
+  off: new Set(),
+  grain: null,
+  selected: new Set(),
+  search: "",
+  sight: null,
+  than: null,
+};
+
+const GRAINS: Grain[] = ["member", "host", "rack"];
+
+export function toHash(view: View): string {
+  const words = new URLSearchParams({ view: view.view });
+  const put = (name: string, value: string | null) => {
+    if (value !== null && value !== "") {
+      words.set(name, value);
+    }
+  };
+  put("t", view.moment === null ? null : String(Math.round(view.moment)));
+  put("play", view.playing ? null : "0");
+  put("speed", view.speed === 1 ? null : String(view.speed));
+  put("colour", view.colouring === INITIAL.colouring ? null : view.colouring);
+  put("off", [...view.off].join(","));
+  put("by", view.grain);
+  put("select", [...view.selected].join(","));
+  put("find", view.search);
+  if (view.sight) {
+    const { x, y, scale } = view.sight;
+    put("sight", [x.toFixed(0), y.toFixed(0), scale.toFixed(3)].join(","));
+  }
+  put("than", view.than === null ? null : String(Math.round(view.than)));
+  return words.toString();
+}
+
+/** Reads the part after #; what makes no sense is as if it weren't there. */
+export function fromHash(hash: string): View {
+  const words = new URLSearchParams(hash.replace(/^#/, ""));
+  const number = (name: string): number | null => {
+    const text = words.get(name);
+    return text !== null && /^\d{1,15}$/.test(text) ? Number(text) : null;
+  };
+  const list = (name: string): string[] => (words.get(name) ?? "").split(",").filter(Boolean);
+  const speed = Number(words.get("speed") ?? 1);
+  const sight = (words.get("sight") ?? "").split(",").map(Number);
+  const colouring = words.get("colour");
+  const grain = words.get("by");
+  return {
+    view: "cluster",
+    moment: number("t"),
+    playing: words.get("play") !== "0",
+    speed: SPEEDS.includes(speed) ? speed : 1,
+    colouring: COLOURINGS.find((one) => one.id === colouring)?.id ?? INITIAL.colouring,
+    off: new Set(TOGGLES.filter((toggle) => list("off").includes(toggle))),
+    grain: GRAINS.find((one) => one === grain) ?? null,
+    selected: new Set(list("select")),
+    search: words.get("find") ?? "",
+    sight:
+      sight.length === 3 && sight.every(Number.isFinite) && sight[2] > 0
+        ? { x: sight[0], y: sight[1], scale: sight[2] }
+        : null,
+    than: number("than"),
+  };
+}

@@ -1,0 +1,127 @@
+// The frame around the views: brand, tabs, what is shown and how fresh it is, theme, help.
+
+import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { stateText, type StreamState } from "../cluster/live";
+import { ClusterView } from "../cluster/view";
+import type { Info } from "../cluster/wire";
+import { useTheme } from "../theme/theme";
+import { fromHash, toHash, type View } from "./address";
+import { Help } from "./help";
+
+/** The views, in the order of their tabs and keys. */
+const VIEWS: { id: View["view"]; name: string }[] = [{ id: "cluster", name: "Cluster" }];
+
+const ADDRESS_MS = 300;
+
+export function App({ info }: { info: Info }) {
+  const [theme, toggleTheme] = useTheme();
+  const [view, setView] = useState<View>(() => fromHash(location.hash));
+  const [stream, setStream] = useState<StreamState>({ kind: "none" });
+  const [help, setHelp] = useState(false);
+  const written = useRef("");
+  const current = useRef(view);
+  current.current = view;
+  const timer = useRef(0);
+
+  const change = useCallback((part: Partial<View>) => {
+    setView((before) => ({ ...before, ...part }));
+    // Browsers refuse more than a few changes of the address a second.
+    if (timer.current === 0) {
+      timer.current = window.setTimeout(() => {
+        timer.current = 0;
+        written.current = `#${toHash(current.current)}`;
+        history.replaceState(null, "", written.current);
+      }, ADDRESS_MS);
+    }
+  }, []);
+
+  useEffect(() => {
+    const follow = () => {
+      if (location.hash !== written.current) {
+        setView(fromHash(location.hash));
+      }
+    };
+    const key = (event: KeyboardEvent) => {
+      if (event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement) {
+        return;
+      }
+      const tab = VIEWS[Number(event.key) - 1];
+      if (event.key === "?") {
+        setHelp((shown) => !shown);
+      } else if (event.key === "Escape") {
+        setHelp(false);
+      } else if (tab && !event.ctrlKey && !event.metaKey && !event.altKey) {
+        change({ view: tab.id });
+      }
+    };
+    window.addEventListener("hashchange", follow);
+    window.addEventListener("keydown", key);
+    return () => {
+      window.removeEventListener("hashchange", follow);
+      window.removeEventListener("keydown", key);
+    };
+  }, [change]);
+
+  const source = info.trail ?? info.collector ?? "";
+  return (
+    <div class="app">
+      <header class="app-header">
+        <span class="brand">
+          <svg viewBox="0 0 24 24" width="20" height="20" aria-hidden="true">
+            <path
+              d="M3 17h3l2.5-9 3.5 12 3-15 2.5 12H21"
+              fill="none"
+              stroke="currentColor"
+              stroke-width="2.2"
+              stroke-linecap="round"
+              stroke-linejoin="round"
+            />
+          </svg>
+          iotrail
+        </span>
+        <nav class="tabs" aria-label="Views">
+          {VIEWS.map((tab) => (
+            <button
+              type="button"
+              key={tab.id}
+              aria-current={view.view === tab.id ? "page" : undefined}
+              onClick={() => change({ view: tab.id })}
+            >
+              {tab.name}
+            </button>
+          ))}
+        </nav>
+        <span class="source mono" title={source}>
+          {source.split("/").at(-1)}
+        </span>
+        <Freshness stream={stream} following={view.moment === null} />
+        <button type="button" class="button small" onClick={() => setHelp(true)} aria-label="Help">
+          ?
+        </button>
+        <button
+          type="button"
+          class="button small"
+          onClick={toggleTheme}
+          aria-label={`Switch to the ${theme === "dark" ? "light" : "dark"} theme`}
+        >
+          {theme === "dark" ? "Light" : "Dark"}
+        </button>
+      </header>
+      <ClusterView info={info} view={view} change={change} theme={theme} onStream={setStream} />
+      {help && <Help close={() => setHelp(false)} />}
+    </div>
+  );
+}
+
+/** How fresh the picture is. */
+function Freshness({ stream, following }: { stream: StreamState; following: boolean }) {
+  const late = stream.kind === "live" && stream.behind > 5_000;
+  const kind =
+    stream.kind === "live" ? (late ? "late" : following ? "live" : "ready") : stream.kind === "none" ? "none" : "lost";
+  return (
+    <output class={`freshness ${kind}`} title={stream.kind === "lost" ? stream.reason : undefined}>
+      <i />
+      {stateText(stream, Date.now())}
+    </output>
+  );
+}

@@ -1,0 +1,147 @@
+// The newest value of each series: what the view is drawn from.
+//
+// A column holds one series of all owners (members, hosts or racks), so that a mark of ten thousand nodes is
+// filled by a loop over arrays. A value is forgotten when it wasn't said again for a while: a daemon that
+// hangs must not look as it did a minute ago.
+
+import type { Series } from "./wire";
+
+/** How long a sum holds: agents sample once a second, and may be late. */
+export const HOLD_MS = 3_500;
+
+export interface Column {
+  metric: string;
+  name: string | null;
+  least: number | null;
+  /** By owner. */
+  values: Float32Array;
+  /** When it was said, in ms since the epoch, by owner. */
+  said: Float64Array;
+}
+
+export class Samples {
+  readonly owners: string[] = [];
+  private index = new Map<string, number>();
+  private byKey = new Map<string, Column>();
+  private byMetric = new Map<string, Column[]>();
+  /** By number of the stream: where its values go. */
+  private series: ({ column: Column; owner: number } | undefined)[] = [];
+  private capacity = 256;
+  /** Moment up to which frames were applied. */
+  now = 0;
+  /** A value holds so long. */
+  hold = HOLD_MS;
+
+  /** The number of an owner; made for a new one. */
+  owner(name: string): number {
+    const known = this.index.get(name);
+    if (known !== undefined) {
+      return known;
+    }
+    const number = this.owners.length;
+    this.owners.push(name);
+    this.index.set(name, number);
+    if (number >= this.capacity) {
+      this.capacity *= 2;
+      for (const column of this.byKey.values()) {
+        column.values = grown(column.values, new Float32Array(this.capacity));
+        column.said = grown(column.said, new Float64Array(this.capacity));
+      }
+    }
+    return number;
+  }
+
+  find(name: string): number {
+    return this.index.get(name) ?? -1;
+  }
+
+  /** Numbers of series mean something within one stream or answer. */
+  forgetSeries(): void {
+    this.series = [];
+  }
+
+  /** Forgets all values, at a jump in time. */
+  clear(): void {
+    for (const column of this.byKey.values()) {
+      column.said.fill(Number.NEGATIVE_INFINITY);
+    }
+    this.now = 0;
+  }
+
+  declare(series: Series[]): void {
+    for (const [number, owner, metric, name, least] of series) {
+      this.series[number] = { column: this.column(metric, name, least), owner: this.owner(owner) };
+    }
+  }
+
+  apply(ts: number, numbers: ArrayLike<number>): void {
+    for (let i = 0; i + 1 < numbers.length; i += 2) {
+      const target = this.series[numbers[i]];
+      if (target) {
+        target.column.values[target.owner] = numbers[i + 1];
+        target.column.said[target.owner] = ts;
+      }
+    }
+    this.now = Math.max(this.now, ts);
+  }
+
+  columns(metric: string): readonly Column[] {
+    return this.byMetric.get(metric) ?? [];
+  }
+
+  metrics(): string[] {
+    return [...this.byMetric.keys()].sort();
+  }
+
+  /** A column's value of an owner; NaN if it has none, or none any more. */
+  value(column: Column, owner: number): number {
+    return this.now - column.said[owner] <= this.hold ? column.values[owner] : Number.NaN;
+  }
+
+  /** All of a metric together; NaN if nothing is known. */
+  sum(metric: string, owner: number): number {
+    let sum = Number.NaN;
+    for (const column of this.columns(metric)) {
+      const value = this.value(column, owner);
+      if (value === value) {
+        sum = sum === sum ? sum + value : value;
+      }
+    }
+    return sum;
+  }
+
+  /** One of a metric's kinds. */
+  of(metric: string, name: string, owner: number): number {
+    for (const column of this.columns(metric)) {
+      if (column.name === name) {
+        return this.value(column, owner);
+      }
+    }
+    return Number.NaN;
+  }
+
+  private column(metric: string, name: string | null, least: number | null): Column {
+    const key = `${metric}\n${name ?? ""}\n${least ?? ""}`;
+    let column = this.byKey.get(key);
+    if (!column) {
+      column = {
+        metric,
+        name,
+        least,
+        values: new Float32Array(this.capacity),
+        said: new Float64Array(this.capacity).fill(Number.NEGATIVE_INFINITY),
+      };
+      this.byKey.set(key, column);
+      this.byMetric.set(metric, [...(this.byMetric.get(metric) ?? []), column]);
+    }
+    return column;
+  }
+}
+
+function grown<A extends Float32Array | Float64Array>(old: A, larger: A): A {
+  if (larger instanceof Float64Array) {
+    larger.fill(Number.NEGATIVE_INFINITY);
+  }
+  larger.set(old);
+  return larger;
+}

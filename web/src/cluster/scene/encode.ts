@@ -1,0 +1,362 @@
+// From values to what the shaders take. Runs when new values come, not when a frame is drawn.
+
+import { bytes, count, time } from "../../format/units";
+import type { Layout } from "../layout";
+import {
+  type Colouring,
+  cacheHits,
+  diskBusy,
+  percent,
+  received,
+  responseTime,
+  sent,
+  sizes,
+  slices,
+  spaceUsed,
+  type Toggle,
+  writeLatency,
+} from "../measures";
+import type { Samples } from "../samples";
+import type { State } from "../wire";
+import { type Form, form } from "./forms";
+import type { Letters } from "./letters";
+import type { Instances, Marks } from "./marks";
+
+export const STATES: Record<State, number> = { up: 0, standby: 1, down: 2, failed: 3, left: 4 };
+
+/** A lane that is full has so many dots. */
+const MOST_DOTS = 7;
+const SELECTED = 1;
+const HOVERED = 2;
+const DIMMED = 4;
+
+const smallWrites = writeLatency("small");
+const largeWrites = writeLatency("large");
+/** What the shaders read as "not known". */
+const known = (value: number): number => (Number.isNaN(value) ? -1 : value);
+
+/** Ways a second of a dot: 100 µs is fast, a second is slow; a decade of response time is a step. */
+export function speed(responseNs: number): number {
+  if (Number.isNaN(responseNs)) {
+    return 0.9;
+  }
+  return Math.max(0.08, Math.min(2.2, 2.0 - 0.48 * Math.log10(Math.max(1, responseNs / 1e5))));
+}
+
+/** Dots in a lane: their square is the rate, so that a tenth of it can still be told from a fifth. */
+export function dots(bytesPerSecond: number, scale: number): number {
+  if (!(bytesPerSecond > 0)) {
+    return 0;
+  }
+  return Math.max(1, Math.min(MOST_DOTS, Math.round(MOST_DOTS * Math.sqrt(bytesPerSecond / scale))));
+}
+
+interface Lane {
+  phase: number;
+  speed: number;
+}
+
+export class Encoder {
+  private forms: Form[] = [];
+  /** By node and lane: where its dots are, so that a new speed doesn't make them jump. */
+  private lanes: Lane[] = [];
+  private owners = new Int32Array(0);
+  /** The animation's time for which dots were placed: the shader counts from there. */
+  dotsAt = 0;
+  layout: Layout = { nodes: [], boxes: [], width: 0, height: 0, cell: 0 };
+
+  constructor(
+    private marks: Marks,
+    private letters: Letters,
+  ) {}
+
+  /** New places. `moment` is the moment shown, `now` the animation's time. */
+  place(layout: Layout, samples: Samples, moment: number, now: number): void {
+    const before = new Map(this.layout.nodes.map((node, i) => [node.owner, i]));
+    const lanes = this.lanes;
+    const old = this.marks.levels.data.slice();
+    const stride = this.marks.levels.stride;
+    this.layout = layout;
+    this.forms = layout.nodes.map(form);
+    this.owners = Int32Array.from(layout.nodes, (node) => samples.find(node.owner));
+    this.lanes = layout.nodes.flatMap((node) => {
+      const at = before.get(node.owner);
+      return [0, 1, 2, 3].map(
+        (i) => (at === undefined ? undefined : lanes[at * 4 + i]) ?? { phase: Math.random(), speed: 0 },
+      );
+    });
+    const { places, levels } = this.marks;
+    places.reserve(layout.nodes.length);
+    levels.reserve(layout.nodes.length);
+    for (const [i, node] of layout.nodes.entries()) {
+      const shape = this.forms[i];
+      places.data.set(
+        [
+          node.x,
+          node.y,
+          node.halfWidth,
+          node.halfHeight,
+          shape.number,
+          shape.radius,
+          shape.middle,
+          shape.farMiddle,
+          shape.farWidth,
+          shape.farHeight,
+          STATES[node.state],
+          0,
+        ],
+        i * places.stride,
+      );
+      const at = before.get(node.owner);
+      if (at === undefined) {
+        levels.data.fill(-1, i * stride, (i + 1) * stride);
+      } else {
+        levels.data.set(old.subarray(at * stride, (at + 1) * stride), i * stride);
+      }
+      // only what happened just now is announced, and only once it did
+      const ago = (moment - node.since) / 1000;
+      levels.data[i * stride + 11] = ago >= 0 && ago < 3 ? now - ago : -100;
+    }
+    places.upload(layout.nodes.length);
+    this.marks.count("node", layout.nodes.length);
+  }
+
+  /** Outlines of what is selected, under the pointer, or not what was searched for. */
+  flag(selected: ReadonlySet<string>, hovered: string | null, dimmed: ((owner: string) => boolean) | null): void {
+    const { places } = this.marks;
+    for (const [i, node] of this.layout.nodes.entries()) {
+      places.data[i * places.stride + 11] =
+        (selected.has(node.owner) ? SELECTED : 0) |
+        (node.owner === hovered ? HOVERED : 0) |
+        (dimmed?.(node.owner) ? DIMMED : 0);
+    }
+    places.upload(this.layout.nodes.length);
+  }
+
+  /** Values of nodes. `members` of a group share what is a share of one. */
+  level(samples: Samples, colouring: Colouring, scale: number): void {
+    const { levels } = this.marks;
+    const { data, stride } = levels;
+    const { nodes } = this.layout;
+    for (let i = 0; i < nodes.length; i++) {
+      const o = i * stride;
+      const node = nodes[i];
+      let owner = this.owners[i];
+      if (owner < 0) {
+        owner = this.owners[i] = samples.find(node.owner);
+      }
+      data[o] = data[o + 1];
+      if (owner < 0) {
+        data.fill(-1, o, o + 11);
+        data.fill(-1, o + 12, o + stride);
+        continue;
+      }
+      const many = colouring.share && node.shape === "box" && node.role !== "host" ? node.members.length : 1;
+      data[o + 1] = known(colouring.read(samples, owner) / many / scale);
+      switch (node.role) {
+        case "osd":
+          data[o + 2] = known(spaceUsed(samples, owner));
+          data[o + 3] = known(diskBusy(samples, owner));
+          if (sizes(samples, owner, data, o + 12) === 0) {
+            data[o + 12] = -1;
+          }
+          break;
+        case "mds":
+          if (slices(samples, owner, data, o + 4) === 0) {
+            data[o + 4] = -1;
+          }
+          break;
+        case "client":
+          data[o + 10] = known(cacheHits(samples, owner));
+          break;
+      }
+    }
+    levels.upload(nodes.length);
+  }
+
+  /** The largest rate of a lane now: what its scale is made of. */
+  busiest(samples: Samples): number {
+    let most = 0;
+    for (let i = 0; i < this.owners.length; i++) {
+      const owner = this.owners[i];
+      if (owner >= 0) {
+        most = Math.max(
+          most,
+          received(samples, owner) || 0,
+          sent(samples, owner) || 0,
+          samples.sum("replica_in", owner) || 0,
+          samples.sum("replica_out", owner) || 0,
+        );
+      }
+    }
+    return most;
+  }
+
+  /** Traffic, at the animation's time `now`; `scale` is the rate of a full lane. */
+  traffic(samples: Samples, scale: number, now: number): void {
+    const into = this.marks.dots;
+    let drawn = 0;
+    const { nodes } = this.layout;
+    into.reserve(nodes.length * 4 * MOST_DOTS);
+    for (let i = 0; i < nodes.length; i++) {
+      const owner = this.owners[i];
+      if (owner < 0) {
+        continue;
+      }
+      const node = nodes[i];
+      const shape = this.forms[i];
+      const apart = Math.min(11, node.halfWidth * 0.3);
+      const way = speed(responseTime(samples, owner));
+      drawn = this.lane(into, drawn, i, 0, node.x - apart, node.y, shape.lane, received(samples, owner), scale, way, now);
+      drawn = this.lane(into, drawn, i, 1, node.x + apart, node.y, flipped(shape.lane), sent(samples, owner), scale, way, now);
+      if (shape.replica) {
+        const time_ = samples.sum("replica_time", owner) / samples.sum("replica_op", owner);
+        const back = speed(time_);
+        const inward = samples.sum("replica_in", owner);
+        const outward = samples.sum("replica_out", owner);
+        drawn = this.lane(into, drawn, i, 2, node.x - apart, node.y, shape.replica, inward, scale, back, now);
+        drawn = this.lane(into, drawn, i, 3, node.x + apart, node.y, flipped(shape.replica), outward, scale, back, now);
+      }
+    }
+    into.upload(drawn);
+    this.marks.count("dot", drawn);
+    this.dotsAt = now;
+  }
+
+  private lane(
+    into: Instances,
+    from: number,
+    node: number,
+    kind: number,
+    x: number,
+    y: number,
+    [near, far]: Form["lane"],
+    rate: number,
+    scale: number,
+    way: number,
+    now: number,
+  ): number {
+    const lane = this.lanes[node * 4 + kind];
+    lane.phase = (lane.phase + lane.speed * (now - this.dotsAt)) % 1;
+    lane.speed = way;
+    const number = dots(rate, scale);
+    const { data, stride } = into;
+    for (let k = 0; k < number; k++) {
+      const o = (from + k) * stride;
+      data[o] = x;
+      data[o + 1] = y + near[0];
+      data[o + 2] = y + near[1];
+      data[o + 3] = y + far[0];
+      data[o + 4] = y + far[1];
+      data[o + 5] = lane.phase + k / number;
+      data[o + 6] = way;
+      data[o + 7] = kind;
+    }
+    return from + number;
+  }
+
+  /** Names and values of what is in sight, and those of boxes. */
+  texts(
+    samples: Samples,
+    scale: number,
+    sees: (x: number, y: number, w: number, h: number) => boolean,
+    off: ReadonlySet<Toggle>,
+    colouring: Colouring,
+  ): void {
+    const into = this.marks.letters;
+    const { letters } = this;
+    let n = 0;
+    for (const box of this.layout.boxes) {
+      const most = box.kind === "band" ? Number.POSITIVE_INFINITY : box.width * scale - 10;
+      if (!sees(box.x, box.y, box.width, box.height) || (box.kind !== "band" && off.has("names"))) {
+        continue;
+      }
+      const bold = box.kind !== "host";
+      if (letters.width(box.label, bold) <= most && (box.kind === "band" || 16 * scale > 9)) {
+        n = letters.write(into, n, box.label, box.x, box.y, box.kind === "band" ? 0 : 6, box.kind === "band" ? 0 : 1, 1, 0, 0, bold);
+      }
+    }
+    for (const [i, node] of this.layout.nodes.entries()) {
+      const width = node.halfWidth * 2 * scale;
+      // a cell without room for a short name has none
+      if (width < 34 || !sees(node.x - node.halfWidth, node.y - node.halfHeight, node.halfWidth * 2, node.halfHeight * 2)) {
+        continue;
+      }
+      const shape = this.forms[i];
+      const lines: [string, boolean][] = [];
+      const room = node.shape === "box" ? node.halfHeight * 1.5 * scale : 120 * scale;
+      if (!off.has("names") && letters.width(node.label, true) < width) {
+        lines.push([node.label, true]);
+      }
+      const owner = this.owners[i];
+      if (owner >= 0 && room > 62) {
+        lines.push(...this.values(samples, owner, node.role, off, colouring, node.shape === "box" ? node.members.length : 0));
+      }
+      let y = shape.name;
+      let dy = 0;
+      for (const [text, bold] of lines) {
+        if (letters.width(text, bold) < width + 8) {
+          n = letters.write(into, n, text, node.x, node.y + y, 0, dy, bold ? 0 : 1, 0.5, 0, bold);
+          dy += 12;
+        }
+        if (node.role === "client" && bold && node.shape !== "box") {
+          y = shape.values;
+          dy = 0;
+        }
+      }
+    }
+    into.upload(n);
+    this.marks.count("text", n);
+  }
+
+  private values(
+    samples: Samples,
+    owner: number,
+    role: string,
+    off: ReadonlySet<Toggle>,
+    colouring: Colouring,
+    many: number,
+  ): [string, boolean][] {
+    const lines: string[] = [];
+    if (many > 0) {
+      const value = colouring.read(samples, owner) / (colouring.share && role !== "host" ? many : 1);
+      lines.push(`${many} × ${Number.isNaN(value) ? "–" : colouring.format(value)}`);
+    }
+    if (role === "osd" && !off.has("values")) {
+      const small = smallWrites(samples, owner);
+      const large = largeWrites(samples, owner);
+      lines.push(`S ${tiny(small)}  L ${tiny(large)}`);
+    }
+    if (role === "client" && !off.has("cache")) {
+      const dirty = samples.sum("cache_dirty", owner);
+      if (!Number.isNaN(dirty)) {
+        lines.push(`${percent(cacheHits(samples, owner))} hit`, `${bytes(dirty)} dirty`);
+      }
+    }
+    if (role === "mds" && !off.has("journal")) {
+      const flushes = samples.sum("journal_flush", owner);
+      const took = samples.sum("journal_time", owner) / flushes;
+      if (!Number.isNaN(flushes)) {
+        lines.push(`journal ${count(Math.round(flushes))}/s ${tiny(took)}`);
+      }
+      const exported = samples.of("export", "out", owner);
+      if (exported > 0) {
+        lines.push(`${count(exported)} exports/s`);
+      }
+    }
+    return lines.map((line) => [line, false]);
+  }
+}
+
+/** A time in little room: 1.2 ms, 14 ms. */
+function tiny(ns: number): string {
+  if (Number.isNaN(ns)) {
+    return "–";
+  }
+  return time(ns).replace(/^(\d+)\.(\d)\d /, "$1.$2 ").replace(/^(\d\d)\.\d /, "$1 ");
+}
+
+const flipped = ([near, far]: Form["lane"]): Form["lane"] => [
+  [near[1], near[0]],
+  [far[1], far[0]],
+];

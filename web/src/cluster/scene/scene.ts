@@ -1,0 +1,368 @@
+// The picture: pixi.js' renderer over the marks, the camera, and what the pointer does.
+//
+// A frame of the animation sets a few uniforms and draws four meshes. What costs more (places, values, texts)
+// is done when it changes, and then once a frame.
+
+import "pixi.js/unsafe-eval";
+import { Container, type Renderer, WebGLRenderer } from "pixi.js";
+import { color } from "../../theme/theme";
+import { arrange, type Layout, type Node } from "../layout";
+import { type Colouring, nice, SLICES, type Toggle } from "../measures";
+import type { Placed } from "../membership";
+import type { Samples } from "../samples";
+import type { Grain } from "../wire";
+import { Camera } from "./camera";
+import { Encoder } from "./encode";
+import { Letters } from "./letters";
+import { Marks } from "./marks";
+
+export interface Look {
+  colouring: Colouring;
+  off: ReadonlySet<Toggle>;
+  grain: Grain;
+  selected: ReadonlySet<string>;
+  search: string;
+}
+
+/** What scales end at: shown by the legend. */
+export interface Scales {
+  colour: number;
+  traffic: number;
+}
+
+/** Values go over from the old ones in so many seconds. */
+const GLIDE = 0.35;
+/** Texts that change oftener can't be read. */
+const TEXT_MS = 450;
+const RAMP = ["heat-0", "heat-1", "heat-2", "heat-3", "heat-4", "heat-5"];
+const INKS = [
+  "panel",
+  "track",
+  "muted",
+  "space",
+  "busy",
+  "accent",
+  "high",
+  "medium",
+  "kind-read",
+  "kind-write",
+  "kind-meta",
+];
+const TRAFFIC = ["traffic-in", "traffic-out", "replica-in", "replica-out"];
+const SHOWN: Toggle[] = ["pie", "space", "busy", "sizes", "cache"];
+
+/** Script time of frames, in ms, newest last: read by bench/page.py. */
+export const frameTimes: number[] = [];
+const KEPT_TIMES = 4_000;
+
+export class Scene {
+  readonly camera = new Camera();
+  private stage = new Container();
+  private encoder: Encoder;
+  private members: Placed[] = [];
+  private look: Look;
+  private samples: Samples | null = null;
+  private hovered: string | null = null;
+  private placesChanged = true;
+  private valuesChanged = true;
+  private flagsChanged = true;
+  private textsAt = 0;
+  private textsChanged = true;
+  private moment = 0;
+  private time = 0;
+  private glideFrom = 0;
+  private last = 0;
+  private request = 0;
+  private most = { colour: 0, traffic: 0 };
+  private context = "";
+  scales: Scales = { colour: 1, traffic: 1 };
+  moving = true;
+  onScales: (scales: Scales) => void = () => {};
+  onSight: () => void = () => {};
+
+  private constructor(
+    private renderer: Renderer,
+    private marks: Marks,
+    letters: Letters,
+    look: Look,
+  ) {
+    this.look = look;
+    this.encoder = new Encoder(marks, letters);
+    const { uniforms } = marks.uniforms;
+    uniforms.uRatio = letters.ratio;
+    uniforms.uAtlasSize.set(letters.size);
+    this.stage.addChild(marks.meshes.box, marks.meshes.node, marks.meshes.dot, marks.meshes.text);
+    this.stage.eventMode = "none";
+    this.paint();
+    this.request = requestAnimationFrame(this.frame);
+  }
+
+  static async open(canvas: HTMLCanvasElement, look: Look): Promise<Scene> {
+    const ratio = Math.min(2, window.devicePixelRatio || 1);
+    const renderer = new WebGLRenderer();
+    const fonts = [500, 650].map((weight) => document.fonts.load(`${weight} 11px "Inter Report"`));
+    await Promise.all([
+      renderer.init({
+        canvas,
+        resolution: ratio,
+        autoDensity: true,
+        antialias: false,
+        backgroundAlpha: 0,
+        preferWebGLVersion: 2,
+        powerPreference: "high-performance",
+      }),
+      ...fonts,
+    ]);
+    const letters = new Letters(ratio);
+    return new Scene(renderer, new Marks(letters.texture), letters, look);
+  }
+
+  close(): void {
+    cancelAnimationFrame(this.request);
+    this.marks.destroy();
+    this.stage.destroy();
+    this.renderer.destroy();
+  }
+
+  resize(width: number, height: number): void {
+    this.renderer.resize(Math.max(1, width), Math.max(1, height));
+    const turned =
+      Math.abs(Math.log((this.camera.width / this.camera.height) * (height / Math.max(1, width)))) > 0.05;
+    this.camera.view(width, height);
+    this.placesChanged ||= turned;
+    this.sighted();
+  }
+
+  /** New members, in places of their own. */
+  place(members: Placed[], moment: number): void {
+    this.members = members;
+    this.moment = moment;
+    this.placesChanged = true;
+  }
+
+  /** New values. */
+  value(samples: Samples, moment: number): void {
+    if (this.samples !== samples) {
+      this.placesChanged = true;
+    }
+    this.samples = samples;
+    this.moment = moment;
+    this.valuesChanged = true;
+  }
+
+  show(look: Look): void {
+    if (look.grain !== this.look.grain) {
+      this.placesChanged = true;
+    }
+    const context = `${look.colouring.id} ${look.grain}`;
+    if (context !== this.context) {
+      this.context = context;
+      this.most = { colour: 0, traffic: 0 };
+    }
+    this.look = look;
+    this.valuesChanged = true;
+    this.flagsChanged = true;
+    this.textsChanged = true;
+  }
+
+  /** Colours of the theme. */
+  paint(): void {
+    const { uniforms } = this.marks.uniforms;
+    fill(uniforms.uRamp, RAMP);
+    fill(
+      uniforms.uSlices,
+      SLICES.map((slice) => slice.color),
+    );
+    fill(uniforms.uInk, INKS);
+    fill(uniforms.uTraffic, TRAFFIC);
+    fill(uniforms.uTextInk, ["text", "muted", "high"]);
+    this.placesChanged = true;
+  }
+
+  get layout(): Layout {
+    return this.encoder.layout;
+  }
+
+  /** Width of a member in pixels of the screen: what decides on the grain. */
+  get cellPixels(): number {
+    return this.layout.cell * this.camera.scale;
+  }
+
+  nodeAt(x: number, y: number): Node | null {
+    const [wx, wy] = this.camera.toWorld(x, y);
+    return (
+      this.layout.nodes.find(
+        (node) => Math.abs(wx - node.x) <= node.halfWidth && Math.abs(wy - node.y) <= node.halfHeight,
+      ) ?? null
+    );
+  }
+
+  nodesWithin(x0: number, y0: number, x1: number, y1: number): Node[] {
+    const [left, top] = this.camera.toWorld(Math.min(x0, x1), Math.min(y0, y1));
+    const [right, bottom] = this.camera.toWorld(Math.max(x0, x1), Math.max(y0, y1));
+    return this.layout.nodes.filter(
+      (node) => node.x >= left && node.x <= right && node.y >= top && node.y <= bottom,
+    );
+  }
+
+  hover(owner: string | null): void {
+    this.flagsChanged ||= owner !== this.hovered;
+    this.hovered = owner;
+  }
+
+  /** The camera moved. */
+  sighted(): void {
+    this.textsChanged = true;
+    this.onSight();
+  }
+
+  lookAt(owner: string): void {
+    const node = this.layout.nodes.find((candidate) => candidate.owner === owner);
+    if (node) {
+      this.camera.set({ x: node.x, y: node.y, scale: Math.max(this.camera.scale, 0.9) });
+      this.sighted();
+    }
+  }
+
+  private frame = (at: number): void => {
+    this.request = requestAnimationFrame(this.frame);
+    const began = performance.now();
+    if (this.moving && this.last > 0) {
+      this.time += Math.min(0.1, (at - this.last) / 1000);
+    }
+    this.last = at;
+    this.update(at);
+    const { uniforms } = this.marks.uniforms;
+    const { camera } = this;
+    uniforms.uScale = camera.scale;
+    uniforms.uShift.set(camera.shift);
+    uniforms.uView.set([camera.width, camera.height]);
+    uniforms.uTime = this.time;
+    uniforms.uSinceDots = this.time - this.encoder.dotsAt;
+    // on the screen, not in the animation's time: a paused moment is reached too
+    uniforms.uMix = Math.min(1, (at / 1000 - this.glideFrom) / GLIDE);
+    uniforms.uDetail = smooth(0.34, 0.62, camera.scale);
+    this.renderer.render(this.stage);
+    frameTimes.push(performance.now() - began);
+    if (frameTimes.length > KEPT_TIMES) {
+      frameTimes.splice(0, KEPT_TIMES / 2);
+    }
+  };
+
+  private update(at: number): void {
+    const { samples, encoder, look } = this;
+    if (!samples) {
+      return;
+    }
+    if (this.placesChanged) {
+      const layout = arrange(this.members, look.grain, this.camera.width / this.camera.height);
+      encoder.place(layout, samples, this.moment, this.time);
+      this.camera.over(layout.width, layout.height);
+      this.boxes();
+      this.valuesChanged = true;
+      this.flagsChanged = true;
+      this.placesChanged = false;
+      this.sighted();
+    }
+    if (this.valuesChanged) {
+      this.rescale(samples);
+      encoder.level(samples, look.colouring, this.scales.colour);
+      encoder.traffic(samples, this.scales.traffic, this.time);
+      const { uniforms } = this.marks.uniforms;
+      for (const [i, toggle] of SHOWN.entries()) {
+        uniforms.uShow[i] = look.off.has(toggle) ? 0 : 1;
+      }
+      uniforms.uShowLane[0] = look.off.has("traffic") ? 0 : 1;
+      uniforms.uShowLane[1] = look.off.has("replica") ? 0 : 1;
+      this.glideFrom = at / 1000;
+      this.textsChanged ||= at - this.textsAt > TEXT_MS;
+      this.valuesChanged = false;
+    }
+    if (this.flagsChanged) {
+      const wanted = look.search.toLowerCase();
+      encoder.flag(
+        look.selected,
+        this.hovered,
+        wanted === "" ? null : (owner) => !owner.toLowerCase().includes(wanted),
+      );
+      this.flagsChanged = false;
+    }
+    if (this.textsChanged) {
+      const { camera } = this;
+      encoder.texts(samples, camera.scale, camera.sees.bind(camera), look.off, look.colouring);
+      this.textsAt = at;
+      this.textsChanged = false;
+    }
+  }
+
+  /** Scales grow with what is seen and shrink only with what is looked at: colours of a minute stay comparable. */
+  private rescale(samples: Samples): void {
+    const { colouring } = this.look;
+    let colour = 1;
+    if (!colouring.share) {
+      for (const node of this.layout.nodes) {
+        const owner = samples.find(node.owner);
+        if (owner >= 0) {
+          this.most.colour = Math.max(this.most.colour, colouring.read(samples, owner) || 0);
+        }
+      }
+      colour = nice(this.most.colour);
+    }
+    this.most.traffic = Math.max(this.most.traffic, this.encoder.busiest(samples));
+    const traffic = nice(this.most.traffic);
+    if (colour !== this.scales.colour || traffic !== this.scales.traffic) {
+      this.scales = { colour, traffic };
+      this.onScales(this.scales);
+    }
+  }
+
+  private boxes(): void {
+    const { boxes } = this.marks;
+    const layout = this.layout;
+    const line = rgb("line");
+    const strong = rgb("line-strong");
+    const panel = rgb("panel");
+    boxes.reserve(layout.boxes.length);
+    let n = 0;
+    // from the outside in
+    for (const kind of ["rack", "host"] as const) {
+      for (const box of layout.boxes) {
+        if (box.kind === kind) {
+          boxes.data.set(
+            [
+              box.x,
+              box.y,
+              box.width,
+              box.height,
+              ...panel,
+              kind === "host" ? 1 : 0.45,
+              ...(kind === "host" ? line : strong),
+              1,
+              kind === "host" ? 7 : 10,
+            ],
+            n * boxes.stride,
+          );
+          n += 1;
+        }
+      }
+    }
+    boxes.upload(n);
+    this.marks.count("box", n);
+  }
+}
+
+const smooth = (from: number, to: number, value: number): number => {
+  const t = Math.max(0, Math.min(1, (value - from) / (to - from)));
+  return t * t * (3 - 2 * t);
+};
+
+/** A colour of theme.css as shares of red, green and blue. */
+function rgb(name: string): [number, number, number] {
+  const value = Number.parseInt(color(name).slice(1), 16);
+  return [((value >> 16) & 255) / 255, ((value >> 8) & 255) / 255, (value & 255) / 255];
+}
+
+function fill(into: Float32Array, names: string[]): void {
+  into.set(names.flatMap(rgb));
+}
+
