@@ -15,7 +15,15 @@ from starlette.types import ASGIApp
 from starlette.websockets import WebSocket
 
 from iotrail import report
-from iotrail.errors import IotrailError, QueryError, QueryInterrupted, ServeError, TrailError, UsageError
+from iotrail.errors import (
+    IotrailError,
+    QueryError,
+    QueryInterrupted,
+    ServeError,
+    TrailError,
+    UnknownNameError,
+    UsageError,
+)
 from iotrail.native import package_version
 from iotrail.requests.find import Chosen
 from iotrail.serve import catalogue, frames, requests
@@ -163,6 +171,8 @@ def application(trail: Path | None, collector: Collector | None, token: str | No
 
 def _refused(_: Request, error: IotrailError) -> Response:
     match error:
+        case UnknownNameError():
+            status = 404
         case UsageError():
             status = 400
         case QueryInterrupted():

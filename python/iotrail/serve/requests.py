@@ -56,9 +56,9 @@ def heat(trail: Trail, chosen: Chosen, every_ms: int) -> str:
     if chosen.through is not None:
         find.mark_through(trail, chosen.through)
     rows = trail.query(
-        f"""SELECT (ts - {chosen.start_ts}) // {every_ms * MS} AS at, least, CAST(SUM(n) AS BIGINT) AS n
+        f"""SELECT (ts - {chosen.start_ts}) // {every_ms * MS} AS bucket, least, CAST(SUM(n) AS BIGINT) AS n
         FROM request_count WHERE {chosen.where} AND least IS NOT NULL
-        GROUP BY ALL ORDER BY at, least"""
+        GROUP BY ALL ORDER BY bucket, least"""
     ).fetchall()
     return json.dumps({"start_ms": chosen.start_ts // MS, "every_ms": every_ms, "cells": rows})
 
