@@ -32,12 +32,14 @@ PACKAGES_VENV := $(shell $(PYTHON) -c 'import ensurepip' 2>/dev/null || echo /no
 # For the eBPF programs of crates/probes; without, they are left out.
 PROBES_PACKAGES := clang=clang /usr/include/bpf/bpf_helpers.h=libbpf-dev
 POSTGRES := /usr/lib/postgresql/*/bin/initdb=postgresql /usr/lib/postgresql/*/bin/pgbench=postgresql
+CEPH_PACKAGES := ceph-mon=ceph-mon ceph-mgr=ceph-mgr ceph-mds=ceph-mds ceph-osd=ceph-osd ceph-fuse=ceph-fuse rados=ceph-common \
+    /usr/lib/python3/dist-packages/cephfs.cpython-*.so=python3-cephfs losetup=mount
 TEST_PACKAGES := chromium=chromium dot=graphviz fio=fio mpicc=libopenmpi-dev mpirun=openmpi-bin strace=strace \
-    sqlite3=sqlite3 redis-server=redis-server fusermount3=fuse3 losetup=mount setpriv=util-linux git=git make=make gcc=gcc dpkg-deb=dpkg tar=tar gzip=gzip $(POSTGRES)
+    sqlite3=sqlite3 redis-server=redis-server fusermount3=fuse3 losetup=mount setpriv=util-linux git=git make=make gcc=gcc dpkg-deb=dpkg tar=tar gzip=gzip $(POSTGRES) $(CEPH_PACKAGES)
 BENCH_PACKAGES := strace=strace fio=fio mpicc=libopenmpi-dev mpirun=openmpi-bin sqlite3=sqlite3 gcc=gcc make=make tar=tar perf=linux-perf \
     lttng=lttng-tools /usr/include/lttng/tracepoint.h=liblttng-ust-dev
 
-.PHONY: all build native web help demo demo-store test test-rust test-python test-web bench lint format fuzz clean
+.PHONY: all build native web help demo demo-store demo-ceph test test-rust test-python test-web bench lint format fuzz clean
 
 ## all: build everything; then .venv/bin/iotrail runs (the default)
 all: build
@@ -70,6 +72,11 @@ demo: build
 demo-store: build
 	@scripts/packages sqlite3=sqlite3 gcc=gcc tar=tar
 	@$(BIN)/python examples/store/demo.py
+
+## demo-ceph: a real Ceph cluster under load on this machine, and the page that shows it live; Ctrl-C ends it
+demo-ceph: build
+	@scripts/packages --required $(CEPH_PACKAGES)
+	@$(BIN)/python examples/ceph/demo.py
 
 ## test: run all tests (test-rust, test-python and test-web run a part; NAME=… selects)
 test: test-rust test-python test-web
