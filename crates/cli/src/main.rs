@@ -5,6 +5,7 @@
 
 mod agent;
 mod arguments;
+mod collect;
 mod failure;
 mod ingest;
 mod kernel;
@@ -39,6 +40,8 @@ enum Verb {
     Replay(replay::Args),
     /// Sample this machine and its storage systems, and send what they say to a collector
     Agent(agent::Args),
+    /// Collect records of many machines into one trail, and show them live
+    Collect(collect::Args),
     /// Look at trails, check, compact, merge and prune them
     Trail(trail::Args),
     /// Switch the record types of a running program on and off
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Verb::Record(args) => record::run(args),
         Verb::Replay(args) => replay::run(args),
         Verb::Agent(args) => agent::run(args),
+        Verb::Collect(args) => collect::run(args),
         Verb::Trail(args) => trail::run(args),
         Verb::Types(args) => types::run(args),
         Verb::Ingest(args) => ingest::run(args),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ArrowDictionaryKeyType, Int32Type, Int64Type};
-use arrow_array::{Array, ArrayRef, RecordBatch, StringArray, new_null_array};
+use arrow_array::{Array, ArrayRef, RecordBatch, StringArray, UInt32Array, new_null_array};
 use arrow_ord::sort::{SortColumn, SortOptions, lexsort_to_indices};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_select::take::take_record_batch;
@@ -154,10 +154,20 @@ pub fn sort(table: &Table, batch: &RecordBatch) -> Result<RecordBatch, Error> {
     if first_out_of_order(table, batch).is_none() {
         return Ok(batch.clone());
     }
-    let keys: Vec<SortColumn> = order_columns(table, batch)
-        .into_iter()
-        .map(|values| SortColumn { values, options: Some(ASCENDING) })
-        .collect();
+    let keys = order_columns(table, batch);
+    let ints: Option<Vec<&[i64]>> =
+        keys.iter().map(|k| k.as_primitive_opt::<Int64Type>().map(|k| k.values().as_ref())).collect();
+    // The large tables: a third of the time of comparing by columns.
+    if let Some([a, b]) = ints.as_deref() {
+        let rows = u32::try_from(batch.num_rows()).expect("a batch has fewer rows than 2^32");
+        let mut order: Vec<(i64, i64, u32)> =
+            (0..rows).map(|row| (a[row as usize], b[row as usize], row)).collect();
+        order.sort_unstable();
+        let indices = UInt32Array::from_iter_values(order.into_iter().map(|(.., row)| row));
+        return take_record_batch(batch, &indices).when("sort rows");
+    }
+    let keys: Vec<SortColumn> =
+        keys.into_iter().map(|values| SortColumn { values, options: Some(ASCENDING) }).collect();
     let indices = lexsort_to_indices(&keys, None).when("sort rows")?;
     take_record_batch(batch, &indices).when("sort rows")
 }

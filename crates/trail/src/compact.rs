@@ -19,6 +19,9 @@ use crate::writer::TrailWriter;
 /// Files merged at once at most: bounds memory when files are tiny.
 const MAX_FAN_IN: usize = 256;
 
+/// Files that a grown trail has at least before they are merged.
+const GROWN_FILES: usize = 6;
+
 /// What a compaction did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compacted {
@@ -45,6 +48,14 @@ pub struct Compacted {
 /// [`Error::BadFile`], [`Error::MissingFile`] if a live file can't be read whole; [`Error::Conflict`] if
 /// another compaction was faster; [`Error::Io`]. The trail is then as before.
 pub fn compact(trail: &Path, grace: Duration) -> Result<Compacted, Error> {
+    compact_groups(trail, grace, groups)
+}
+
+fn compact_groups(
+    trail: &Path,
+    grace: Duration,
+    groups: impl Fn(&Table, &[FileEntry]) -> Vec<Vec<FileEntry>>,
+) -> Result<Compacted, Error> {
     let mut writer = TrailWriter::open(trail)?.durable();
     let before = writer.snapshot().clone();
     let mut done = Compacted::default();
@@ -66,6 +77,28 @@ pub fn compact(trail: &Path, grace: Duration) -> Result<Compacted, Error> {
     (done.files_after, done.bytes_after) = size(writer.snapshot());
     done.snapshot = writer.snapshot().snapshot;
     Ok(done)
+}
+
+/// As [`compact`], for a trail that somebody writes to all the time: merges only where it at least halves the files
+/// that are at hand, so that each row is written again a few times in all and not each time.
+///
+/// # Errors
+/// As [`compact`].
+pub fn compact_grown(trail: &Path, grace: Duration) -> Result<Compacted, Error> {
+    compact_groups(trail, grace, |table, files| {
+        groups(table, files).into_iter().map(tail).filter(|group| group.len() >= GROWN_FILES).collect()
+    })
+}
+
+/// Without the files at the front that are larger than all that come after them: it doesn't pay yet to write
+/// them again.
+fn tail(mut group: Vec<FileEntry>) -> Vec<FileEntry> {
+    let mut after: u64 = group.iter().map(|file| file.rows).sum();
+    let first = group.iter().position(|file| {
+        after -= file.rows;
+        file.rows <= after
+    });
+    group.split_off(first.unwrap_or(group.len()))
 }
 
 /// The files to be merged with each other, in order of time. What is large enough stays as it is.

@@ -25,12 +25,13 @@ mod writer;
 
 pub use check::{Check, DamagedFile, check};
 pub use columns::{arrow_schema, arrow_type, conform, first_out_of_order, sort, time_column};
-pub use compact::{Compacted, compact};
+pub use compact::{Compacted, compact, compact_grown};
 pub use error::Error;
 pub use file::{Damage, FILE_ROWS, ROW_GROUP_ROWS};
 pub use info::{Info, TableInfo};
 pub use ingest::Ingest;
 pub use merge::merge;
 pub use rows::{Columns, FileOp, FileOpColumns, Order, Rows, SmallRow, SyncOp, SyncOpColumns, TrailReader};
+pub use seal::is_listed;
 pub use snapshot::{ColumnEntry, DeadFile, FileEntry, Snapshot, TableFiles};
 pub use writer::{GRACE, TrailWriter};

@@ -195,6 +195,18 @@ impl TrailReader {
         Ok(rows)
     }
 
+    /// The rows of one data file, in batches of [`crate::arrow_schema`].
+    ///
+    /// # Errors
+    /// As [`TrailReader::file_ops`].
+    pub fn file(
+        &self,
+        table: &'static Table,
+        entry: &FileEntry,
+    ) -> Result<impl Iterator<Item = Result<RecordBatch, Error>> + use<>, Error> {
+        OpenFile::open(&self.path, table, entry)?.read_all(8192)
+    }
+
     fn rows<C: Columns>(&self, order: Order) -> Result<Rows<C>, Error> {
         let mut files = Vec::new();
         for entry in self.snapshot.files(C::TABLE.name) {

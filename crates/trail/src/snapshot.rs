@@ -278,14 +278,18 @@ impl Snapshot {
         Err(Error::BadSnapshot { path: trail.to_owned(), why })
     }
 
-    /// Publishes the document under its number. Returns false if that number is taken.
-    pub(crate) fn publish(&self, trail: &Path) -> Result<bool, Error> {
+    /// Publishes the document under its number; with `durable`, once the storage has it. Returns false if that number
+    /// is taken.
+    pub(crate) fn publish(&self, trail: &Path, durable: bool) -> Result<bool, Error> {
         let folder = trail.join("snapshots");
         let path = Self::path(trail, self.snapshot);
         let temporary = folder.join(format!(".{:08}.{}", self.snapshot, std::process::id()));
         let text = serde_json::to_vec_pretty(self).expect("a snapshot is plain data");
         let written = fs::File::create(&temporary)
-            .and_then(|mut file| file.write_all(&text))
+            .and_then(|mut file| {
+                file.write_all(&text)?;
+                if durable { file.sync_all() } else { Ok(()) }
+            })
             .at("write", &temporary)
             .and_then(|()| match fs::hard_link(&temporary, &path) {
                 Ok(()) => Ok(true),

@@ -28,6 +28,7 @@ pub struct TrailWriter {
     removed: BTreeSet<String>,
     nodes: BTreeSet<String>,
     durable: bool,
+    layout: Layout,
 }
 
 impl TrailWriter {
@@ -80,8 +81,8 @@ impl TrailWriter {
             added: Vec::new(),
             removed: BTreeSet::new(),
             nodes: BTreeSet::new(),
-
             durable: false,
+            layout: Layout::Quick,
         }
     }
 
@@ -89,6 +90,15 @@ impl TrailWriter {
     /// very storage it observes. What replaces older files does.
     #[must_use]
     pub fn durable(mut self) -> Self {
+        self.durable = true;
+        self.layout = Layout::Small;
+        self
+    }
+
+    /// Makes files and snapshots durable before they are listed, and writes them as quickly as a recorder: for one who
+    /// gives up another copy of the rows once they are published.
+    #[must_use]
+    pub fn synced(mut self) -> Self {
         self.durable = true;
         self
     }
@@ -118,8 +128,7 @@ impl TrailWriter {
             return Err(Error::BadRows { table: table.name, why });
         }
         if batch.num_rows() > 0 {
-            let layout = if self.durable { Layout::Small } else { Layout::Quick };
-            let mut file = DataFile::create(&self.path, table, layout)?;
+            let mut file = DataFile::create(&self.path, table, self.layout)?;
             file.write(&batch)?;
             let file = file.finish(self.durable)?;
             self.add(file);
@@ -127,8 +136,10 @@ impl TrailWriter {
         Ok(())
     }
 
-    /// Path in the trail of the first file that the next publish lists.
-    pub(crate) fn first_added(&self) -> Option<&str> {
+    /// Path in the trail of the first file that the next publish lists. Who notes it durably beforehand can tell after a
+    /// crash whether that publish happened: see [`crate::is_listed`].
+    #[must_use]
+    pub fn first_added(&self) -> Option<&str> {
         self.added.first().map(|file| file.entry.path.as_str())
     }
 
@@ -152,7 +163,8 @@ impl TrailWriter {
     ///
     /// # Errors
     /// [`Error::Conflict`] if another writer took off one of the files this one takes off;
-    /// [`Error::Io`]. After an error nothing has changed, and it may be tried again.
+    /// [`Error::Io`]. After an error nothing has changed, and it may be tried again; unless it was the last step, to make
+    /// the new snapshot's name durable, which [`crate::is_listed`] tells.
     pub fn publish(&mut self) -> Result<u64, Error> {
         loop {
             let taken = Snapshot::numbers(&self.path)?.last().copied().unwrap_or(0);
@@ -162,11 +174,20 @@ impl TrailWriter {
             }
             // Above all numbers there are, also those of snapshots that can't be read.
             let next = self.next(taken.max(self.newest.snapshot) + 1)?;
-            if next.publish(&self.path)? {
+            if self.durable {
+                // The files are; what names them must be too.
+                let folders: BTreeSet<&Path> =
+                    self.added.iter().filter_map(|file| Path::new(&file.entry.path).parent()).collect();
+                folders.iter().try_for_each(|folder| sync(&self.path.join(folder)))?;
+            }
+            if next.publish(&self.path, self.durable)? {
                 self.newest = next;
                 self.added.clear();
                 self.removed.clear();
                 self.drop_old_snapshots(GRACE);
+                if self.durable {
+                    sync(&self.path.join("snapshots"))?;
+                }
                 return Ok(self.newest.snapshot);
             }
         }
@@ -278,6 +299,11 @@ impl TrailWriter {
             let _ = fs::remove_file(Snapshot::path(&self.path, pair[0]));
         }
     }
+}
+
+/// Waits until the storage has a file, or the names in a folder.
+fn sync(path: &Path) -> Result<(), Error> {
+    fs::File::open(path).and_then(|file| file.sync_all()).at("make durable", path)
 }
 
 fn is_empty(folder: &Path) -> bool {

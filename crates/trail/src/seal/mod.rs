@@ -354,8 +354,11 @@ pub(crate) fn awaited(trail: &Path) -> Option<HashSet<i64>> {
 }
 
 /// Whether snapshot `first` of a trail or a later one lists, or once listed, a file whose path hashes to
-/// `file`.
-fn is_listed(trail: &Path, first: u64, file: i64) -> Result<bool, Error> {
+/// `file` ([`hash63`]).
+///
+/// # Errors
+/// Those of [`crate::Snapshot::numbers`].
+pub fn is_listed(trail: &Path, first: u64, file: i64) -> Result<bool, Error> {
     if first == 0 {
         return Ok(false);
     }

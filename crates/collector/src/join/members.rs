@@ -1,0 +1,67 @@
+//! Machines of the cluster's members, from table `member`.
+
+use std::collections::HashMap;
+
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::{Int32Type, Int64Type};
+use arrow_array::{Array as _, RecordBatch};
+use iotrail_format::schema::MEMBER;
+
+use super::PATIENCE;
+
+/// What is known of one.
+struct Known {
+    /// The machine its process runs on, by the newest row that says so.
+    own: Option<(i64, String)>,
+    /// The machine that sees it from afar, and since when, by the collector's clock.
+    afar: Option<(i64, String)>,
+}
+
+/// Members by name.
+#[derive(Default)]
+pub struct Members(HashMap<String, Known>);
+
+impl Members {
+    /// Learns from rows of `member`.
+    pub fn learn(&mut self, batch: &RecordBatch, now: i64) {
+        let column = |name: &str| {
+            let at = MEMBER.columns.iter().position(|column| column.name == name);
+            batch.column(at.expect("a column of the table"))
+        };
+        let word = |name: &str, row: usize| {
+            let words = column(name).as_dictionary::<Int32Type>();
+            words.key(row).map(|key| words.values().as_string::<i32>().value(key)).unwrap_or_default()
+        };
+        for row in 0..batch.num_rows() {
+            let (member, node) = (word("member", row), word("node", row));
+            let ts = column("ts").as_primitive::<Int64Type>().value(row);
+            // A machine has no process, and is where it is.
+            let is_own = column("process").is_valid(row) || column_text(column("role"), row) == "host";
+            let known = self.0.entry(member.to_owned()).or_insert(Known { own: None, afar: None });
+            if is_own && known.own.as_ref().is_none_or(|(last, _)| *last <= ts) {
+                known.own = Some((ts, node.to_owned()));
+            } else if !is_own && known.afar.is_none() {
+                known.afar = Some((now, node.to_owned()));
+            }
+        }
+    }
+
+    /// The machine of a member. One that is only seen from afar is given the machine that sees it, once its own agent
+    /// had time to speak.
+    pub fn node(&self, member: &str, now: i64) -> Option<&str> {
+        let known = self.0.get(member)?;
+        let afar = || known.afar.as_ref().filter(|(since, _)| now - since >= PATIENCE);
+        known.own.as_ref().or_else(afar).map(|(_, node)| node.as_str())
+    }
+}
+
+/// Text of any layout a column of `member` has.
+fn column_text(column: &arrow_array::ArrayRef, row: usize) -> &str {
+    match column.as_string_opt::<i32>() {
+        Some(texts) => texts.value(row),
+        None => {
+            let words = column.as_dictionary::<Int32Type>();
+            words.key(row).map(|key| words.values().as_string::<i32>().value(key)).unwrap_or_default()
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! Keeps what is not in the trail yet, and seals it: the thread between the log and the trail.
+//!
+//! Rows come in the order of the log. Those seen before are dropped, the others grow in memory, by table. Every few
+//! seconds, or when they are many, the log's segment ends, and what came before that end is joined, sorted, written and
+//! published as one snapshot. A crash at any point leaves each row in the log or in the trail, never in both: see
+//! [`crate::log::state`].
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, sync_channel};
+use std::time::{Duration, Instant};
+
+use arrow_array::RecordBatch;
+use arrow_select::filter::filter_record_batch;
+use iotrail_format::schema::{MEMBER, SERVICE_OP, TABLES, Table};
+use iotrail_trail::{FILE_ROWS, Snapshot, TrailReader, TrailWriter, sort};
+use tokio::sync::oneshot;
+
+use crate::clock::now_ns;
+use crate::error::Error;
+use crate::intake::Hold;
+use crate::join::Joiner;
+use crate::log::Command;
+use crate::log::state::{Intent, State};
+use crate::metrics::{Metrics, OfTable};
+use crate::once::{Once, WINDOW, is_for_good};
+use crate::rows::Rows;
+use crate::tail::Tail;
+
+/// Rows of the window before a restart that are read again at most, to know what comes again.
+const READ_AGAIN: u64 = 8 << 20;
+
+/// Rows that are durable.
+pub struct Arrived {
+    /// Their table.
+    pub table: &'static Table,
+    /// The rows, of [`iotrail_trail::arrow_schema`].
+    pub batch: RecordBatch,
+    /// Whether they may come again.
+    pub repeats: bool,
+    /// Whether a seal left them out because they wait.
+    pub waiting: bool,
+    /// When they came, ns since the epoch.
+    pub since: i64,
+    /// The memory they hold.
+    pub hold: Hold,
+}
+
+/// What the keeper's thread is told.
+pub enum ToKeeper {
+    /// Rows that are durable.
+    Rows(Arrived),
+    /// The log's segment ended; all rows of it came before.
+    Rotated(Result<u64, Error>),
+    /// Somebody wants all that came before to be in the trail.
+    Seal(SealNow),
+}
+
+/// A wish for a seal.
+pub struct SealNow {
+    /// Whether rows that wait are written as they are.
+    pub all: bool,
+    /// Where to answer.
+    pub done: oneshot::Sender<Result<Sealed, String>>,
+}
+
+/// What a seal came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Sealed {
+    /// The trail's newest snapshot.
+    pub snapshot: u64,
+    /// Rows that wait for the machine they name, and are not in it.
+    pub waiting: u64,
+}
+
+/// The rows, and what is known of those before.
+pub struct Keeper {
+    trail: PathBuf,
+    folder: PathBuf,
+    state: State,
+    tails: BTreeMap<&'static str, Tail>,
+    holds: Vec<Hold>,
+    once: Once,
+    joiner: Joiner,
+    waiting: u64,
+    snapshot: u64,
+    metrics: Arc<Metrics>,
+}
+
+impl Keeper {
+    /// Opens the trail, and learns from it what may come again and who is who.
+    ///
+    /// # Errors
+    /// Those of reading the trail.
+    pub fn open(trail: &Path, folder: &Path, state: State, metrics: Arc<Metrics>) -> Result<Self, Error> {
+        let mut keeper = Self {
+            trail: trail.to_owned(),
+            folder: folder.to_owned(),
+            state,
+            tails: BTreeMap::new(),
+            holds: Vec::new(),
+            once: Once::default(),
+            joiner: Joiner::default(),
+            waiting: 0,
+            snapshot: 0,
+            metrics,
+        };
+        let reader = TrailReader::open(trail)?;
+        keeper.snapshot = reader.snapshot().snapshot;
+        keeper.remember(&reader)?;
+        Ok(keeper)
+    }
+
+    /// Reads again what was sealed lately, newest first, and what is known for good.
+    fn remember(&mut self, reader: &TrailReader) -> Result<(), Error> {
+        let now = now_ns();
+        let mut left = READ_AGAIN;
+        for table in TABLES {
+            let for_good = is_for_good(table) || table.name == MEMBER.name;
+            let mut files: Vec<_> = reader.snapshot().files(table.name).iter().collect();
+            files.sort_by(|a, b| b.path.cmp(&a.path));
+            for entry in files {
+                let sealed = sealed_at(&entry.path).unwrap_or(now);
+                if !for_good && (now - sealed > WINDOW || entry.rows > left) {
+                    break;
+                }
+                if !for_good {
+                    left -= entry.rows;
+                }
+                for batch in reader.file(table, entry)? {
+                    let batch = batch?;
+                    self.once.fresh(table, &batch, sealed.min(now));
+                    let recent = table.name == SERVICE_OP.name;
+                    self.joiner.learn(table, &batch, recent, sealed.min(now));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes rows.
+    pub fn take(&mut self, rows: Arrived) {
+        let Arrived { table, mut batch, repeats, waiting, since, hold } = rows;
+        if !waiting && (repeats || is_for_good(table)) {
+            let fresh = self.once.fresh(table, &batch, since);
+            let dropped = batch.num_rows() - fresh.true_count();
+            if dropped > 0 {
+                let of = OfTable { table: table.name };
+                self.metrics.duplicates.get_or_create(&of).inc_by(dropped as u64);
+                batch = filter_record_batch(&batch, &fresh).expect("one value a row");
+            }
+            self.metrics.forgotten.inc_by(std::mem::take(&mut self.once.forgotten));
+        }
+        self.joiner.learn(table, &batch, repeats, since);
+        self.tails.entry(table.name).or_insert_with(|| Tail::new(table)).append(&batch, since);
+        self.holds.push(hold);
+    }
+
+    /// Rows of the fullest table.
+    fn fullest(&self) -> usize {
+        self.tails.values().map(Tail::rows).max().unwrap_or(0)
+    }
+
+    /// Writes all that came to the trail; it is of segments up to `through`. With `all`, also what waits, as it is.
+    ///
+    /// # Errors
+    /// Those of writing the trail and the log; nothing is lost then, and it may be tried again.
+    pub fn seal(&mut self, through: u64, log: &Sender<Command>, all: bool) -> Result<Sealed, Error> {
+        let begun = Instant::now();
+        let now = now_ns();
+        let mut came = Vec::new();
+        let mut waiting: Vec<(&'static Table, RecordBatch, i64)> = Vec::new();
+        let mut writer = TrailWriter::open(&self.trail)?.synced();
+        let mut rows = 0;
+        for (name, tail) in &mut self.tails {
+            let table = iotrail_format::schema::table(name).expect("tails are of tables");
+            if tail.rows() == 0 {
+                continue;
+            }
+            let (batch, since) = tail.take();
+            let settled = self.joiner.settle(table, batch.clone(), &since, now, all);
+            waiting.extend(settled.waiting.into_iter().map(|(batch, since)| (table, batch, since)));
+            came.push((table, batch, since));
+            rows += settled.ready.num_rows() as u64;
+            if let Err(e) = write(&mut writer, table, &settled.ready) {
+                self.put_back(came);
+                return Err(e);
+            }
+        }
+        match self.publish(&mut writer, through, log, &waiting) {
+            Ok(()) => {}
+            Err(e) => {
+                self.put_back(came);
+                return Err(e);
+            }
+        }
+        self.holds.clear();
+        self.snapshot = writer.snapshot().snapshot;
+        self.waiting = waiting.iter().map(|(_, batch, _)| batch.num_rows() as u64).sum();
+        for (table, batch, since) in waiting {
+            self.tails.entry(table.name).or_insert_with(|| Tail::new(table)).append(&batch, since);
+        }
+        self.metrics.sealed_rows.inc_by(rows);
+        self.metrics.waiting.set(i64::try_from(self.waiting).unwrap_or(i64::MAX));
+        self.metrics.unjoined.inc_by(std::mem::take(&mut self.joiner.unjoined));
+        self.metrics.seal_seconds.observe(begun.elapsed().as_secs_f64());
+        Ok(Sealed { snapshot: self.snapshot, waiting: self.waiting })
+    }
+
+    /// After a failure: the rows as they came, before those that came since.
+    fn put_back(&mut self, came: Vec<(&'static Table, RecordBatch, Vec<(usize, i64)>)>) {
+        self.joiner.unjoined = 0;
+        for (table, batch, since) in came {
+            let tail = self.tails.entry(table.name).or_insert_with(|| Tail::new(table));
+            let ends = since.iter().skip(1).map(|(row, _)| *row).chain([batch.num_rows()]);
+            for ((start, since), end) in since.iter().zip(ends) {
+                tail.append(&batch.slice(*start, end - start), *since);
+            }
+        }
+    }
+
+    fn publish(
+        &mut self,
+        writer: &mut TrailWriter,
+        through: u64,
+        log: &Sender<Command>,
+        waiting: &[(&'static Table, RecordBatch, i64)],
+    ) -> Result<(), Error> {
+        if !waiting.is_empty() {
+            let rows: Result<Vec<_>, _> = waiting
+                .iter()
+                .map(|(table, batch, since)| Rows::of(table, batch.clone()).map(|rows| (rows, *since)))
+                .collect();
+            let arrow = |source| iotrail_trail::Error::Arrow { action: "keep rows that wait", source };
+            let (done, kept) = sync_channel(1);
+            let asked = log.send(Command::Wait(through, rows.map_err(arrow)?, done));
+            let kept = asked.ok().and_then(|()| kept.recv().ok());
+            kept.unwrap_or_else(|| Err(Error::ending(&self.folder)))?;
+        }
+        if let Some(file) = writer.first_added() {
+            let intent = Intent { through, snapshot: writer.snapshot().snapshot + 1, file: file.to_owned() };
+            self.state.intent = Some(intent.clone());
+            self.state.write(&self.folder)?;
+            if let Err(e) = writer.publish() {
+                // It may have come as far as listing the files.
+                if !intent.is_published(&self.trail)? {
+                    return Err(e.into());
+                }
+            }
+        }
+        self.state = State { sealed: through, intent: None };
+        // If this fails, the intent tells the same.
+        if self.state.write(&self.folder).is_ok() {
+            let _ = log.send(Command::Sealed(through));
+        }
+        Ok(())
+    }
+
+    /// Does what it is told until nobody can tell it any more. Seals every `every`.
+    pub fn run(mut self, told: &Receiver<ToKeeper>, log: Sender<Command>, every: Duration) {
+        let mut due = Instant::now() + every;
+        let mut wishes: Vec<SealNow> = Vec::new();
+        let mut rotating = false;
+        loop {
+            match told.recv_timeout(due.saturating_duration_since(Instant::now())) {
+                Ok(ToKeeper::Rows(rows)) => self.take(rows),
+                Ok(ToKeeper::Seal(wish)) => wishes.push(wish),
+                Ok(ToKeeper::Rotated(ended)) => {
+                    rotating = false;
+                    let all = wishes.iter().any(|wish| wish.all);
+                    let sealed = ended.and_then(|through| self.seal(through, &log, all));
+                    if let Err(e) = &sealed {
+                        self.metrics.seal_failures.inc();
+                        eprintln!("iotrail: cannot write to the trail, and tries again: {e}");
+                    }
+                    for wish in wishes.drain(..) {
+                        let _ = wish.done.send(sealed.as_ref().copied().map_err(ToString::to_string));
+                    }
+                    due = Instant::now() + every;
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            if rotating {
+                continue;
+            }
+            if self.fullest() == 0 {
+                let nothing = Sealed { snapshot: self.snapshot, waiting: 0 };
+                wishes.drain(..).for_each(|wish| drop(wish.done.send(Ok(nothing))));
+            } else if self.fullest() >= FILE_ROWS || Instant::now() >= due || !wishes.is_empty() {
+                rotating = log.send(Command::Rotate).is_ok();
+            }
+            if Instant::now() >= due {
+                due = Instant::now() + every;
+            }
+        }
+    }
+}
+
+/// Sorts rows and writes them, as files of at most [`FILE_ROWS`].
+fn write(writer: &mut TrailWriter, table: &'static Table, rows: &RecordBatch) -> Result<(), Error> {
+    let sorted = sort(table, rows)?;
+    let mut start = 0;
+    while start < sorted.num_rows() {
+        // A rest that is small goes along.
+        let left = sorted.num_rows() - start;
+        let length = if left > FILE_ROWS + FILE_ROWS / 2 { FILE_ROWS } else { left };
+        writer.append(table, &sorted.slice(start, length))?;
+        start += length;
+    }
+    Ok(())
+}
+
+/// When a data file was written, ns since the epoch: names begin with it, in ms.
+fn sealed_at(path: &str) -> Option<i64> {
+    let name = path.rsplit('/').next()?;
+    Some(i64::from_str_radix(name.split('-').next()?, 16).ok()?.saturating_mul(1_000_000))
+}
+
+/// Opens a trail, or makes an empty one.
+///
+/// # Errors
+/// Those of the trail.
+pub fn open_trail(path: &Path) -> Result<(), Error> {
+    match Snapshot::newest(path) {
+        Ok(_) => Ok(()),
+        Err(iotrail_trail::Error::NotFound { .. }) => Ok(drop(TrailWriter::create(path, false)?)),
+        Err(e) => Err(e.into()),
+    }
+}

@@ -1,0 +1,120 @@
+//! Everything a listener serves, and who may have it.
+
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use arrow_flight::flight_service_server::FlightServiceServer;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse as _, Json, Response};
+use axum::routing::{get, post};
+use axum::{Router, extract::Query};
+use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::TraceServiceServer;
+use serde::Deserialize;
+use subtle::ConstantTimeEq as _;
+use tokio::sync::oneshot;
+use tonic::Status;
+use tonic::codec::CompressionEncoding;
+
+use crate::flight::Flight;
+use crate::intake::Intake;
+use crate::keeper::{SealNow, ToKeeper};
+use crate::metrics::Metrics;
+use crate::otlp::{self, Traces};
+use crate::receiving::Receiving;
+
+/// What handlers share.
+#[derive(Clone)]
+pub struct Shared {
+    /// The way in.
+    pub intake: Intake,
+    /// The way to the trail.
+    pub keeper: Sender<ToKeeper>,
+    /// Counters.
+    pub metrics: Arc<Metrics>,
+    /// What peers must know; none if nothing.
+    pub token: Option<Arc<str>>,
+    /// Memory for messages while they are received.
+    pub receiving: Receiving,
+    /// Bytes of a message at most.
+    pub largest: usize,
+}
+
+/// All of it.
+#[must_use]
+pub fn router(shared: Shared) -> Router {
+    let flight = Flight::new(shared.intake.clone(), shared.metrics.clone(), shared.largest);
+    let flight = FlightServiceServer::new(flight).max_decoding_message_size(shared.largest);
+    let traces = TraceServiceServer::new(Traces(shared.clone()))
+        .accept_compressed(CompressionEncoding::Gzip)
+        .max_decoding_message_size(shared.largest);
+    let receiving = shared.receiving.clone();
+    let grpc = Router::new()
+        .route_service("/arrow.flight.protocol.FlightService/{method}", flight)
+        .route_service("/opentelemetry.proto.collector.trace.v1.TraceService/{method}", traces)
+        .layer(middleware::map_request(move |request: Request| {
+            let receiving = receiving.clone();
+            async move { request.map(|body| receiving.measure(body)) }
+        }));
+    Router::new()
+        .merge(grpc)
+        .route("/v1/traces", post(otlp::http))
+        .route("/metrics", get(metrics))
+        .route("/seal", post(seal))
+        .layer(middleware::from_fn_with_state(shared.clone(), knows_token))
+        .route("/health", get(|| async { "ok\n" }))
+        .fallback(nothing)
+        .with_state(shared)
+}
+
+async fn nothing(request: Request) -> Response {
+    let what = "a collector has /arrow.flight.protocol.FlightService/DoPut, /v1/traces, /live, /metrics, /seal, /health";
+    refuse(&request, StatusCode::NOT_FOUND, Status::unimplemented(what), what)
+}
+
+/// An answer as the peer's protocol has it.
+fn refuse(request: &Request, code: StatusCode, status: Status, text: &str) -> Response {
+    if is_grpc(request) { status.into_http::<Body>() } else { (code, format!("{text}\n")).into_response() }
+}
+
+fn is_grpc(request: &Request) -> bool {
+    let kind = request.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+    kind.is_some_and(|kind| kind.starts_with(b"application/grpc"))
+}
+
+/// Lets those in who know the token.
+async fn knows_token(State(shared): State<Shared>, request: Request, next: Next) -> Response {
+    let Some(token) = &shared.token else { return next.run(request).await };
+    let given = request.headers().get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
+    let text = match given.map(|given| given.strip_prefix(b"Bearer ")) {
+        Some(Some(given)) if bool::from(given.ct_eq(token.as_bytes())) => return next.run(request).await,
+        Some(_) => "the token is not this collector's",
+        None => "a token is needed: send it as header authorization: Bearer TOKEN",
+    };
+    shared.metrics.refuse("token");
+    refuse(&request, StatusCode::UNAUTHORIZED, Status::unauthenticated(text), text)
+}
+
+async fn metrics(State(shared): State<Shared>) -> Response {
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(header::CONTENT_TYPE, kind)], shared.metrics.text()).into_response()
+}
+
+/// Query of `POST /seal`.
+#[derive(Deserialize)]
+struct SealQuery {
+    #[serde(default)]
+    all: bool,
+}
+
+async fn seal(State(shared): State<Shared>, Query(query): Query<SealQuery>) -> Response {
+    let (done, sealed) = oneshot::channel();
+    let _ = shared.keeper.send(ToKeeper::Seal(SealNow { all: query.all, done }));
+    match sealed.await {
+        Ok(Ok(sealed)) => Json(sealed).into_response(),
+        Ok(Err(why)) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response(),
+        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "the collector is ending\n").into_response(),
+    }
+}
