@@ -241,6 +241,11 @@ impl Outbox {
         self.tick = tick;
     }
 
+    /// Sums that follow in this tick are since then, not since the tick before: their source was not asked then.
+    pub fn since(&mut self, before: Option<i64>) {
+        self.tick.before = before;
+    }
+
     /// A level: what `metric` is now.
     pub fn level(&mut self, member: &str, metric: &str, name: Option<&str>, value: f64) {
         self.row_of_sample(self.tick.now, Some(0), member, metric, name, None, value);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use iotrail_agent::source::Source;
+use iotrail_agent::sources::ceph::{self, Ceph};
 use iotrail_agent::sources::machine::Machine;
 use iotrail_agent::sources::nfs::Nfs;
 use iotrail_agent::sources::trails::Trails;
@@ -36,6 +37,12 @@ pub struct Args {
     /// Where this machine stands, from the outside in, as RACK/HOST
     #[arg(long, value_name = "PLACE")]
     place: Option<String>,
+    /// Ceph's admin sockets: a folder or a pattern of names
+    #[arg(long, value_name = "DIR|PATTERN", default_value = ceph::SOCKETS)]
+    ceph: Vec<String>,
+    /// Leave the settings of Ceph's daemons as they are; its requests are then not told, only its counters
+    #[arg(long)]
+    no_requests: bool,
     /// Send what recorders write too: a trail, or a folder of trails
     #[arg(long, value_name = "TRAIL|DIR")]
     trails: Vec<PathBuf>,
@@ -83,7 +90,13 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         None => default_state()?.join(node.replace('/', "_")),
     };
     let mut sources: Vec<Box<dyn Source>> =
-        vec![Box::new(Machine::new(args.place, totals.clone())), Box::<Nfs>::default()];
+        vec![Box::new(Machine::new(args.place.clone(), totals.clone())), Box::<Nfs>::default()];
+    let options = ceph::Options {
+        sockets: args.ceph,
+        state: (!args.no_requests).then(|| state.clone()),
+        place: args.place.clone(),
+    };
+    sources.push(Box::new(Ceph::new(options).map_err(|e| Failure::new(e.to_string()))?));
     if !args.trails.is_empty() {
         sources.push(Box::new(Trails::new(args.trails, &state)));
     }

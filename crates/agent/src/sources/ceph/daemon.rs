@@ -1,0 +1,632 @@
+//! One daemon behind an admin socket: who it is, what it is to be asked next, and what its answers come to.
+//!
+//! Questions stand in a queue and are put one at a time, so a daemon that hangs hangs on one of them. After each
+//! failure everything begins anew with who it is: the next process on this socket may be another.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use iotrail_format::ids::hash63;
+use procfs::DiskStat;
+use serde::Deserialize;
+
+use super::counters::{Counters, Used};
+use super::history::{History, PURGE};
+use super::membership::{Afar, SESSION, Status};
+use super::process::{self, Daemon as Process};
+use super::requests::{Requests, Teller};
+use super::settings::{self, Settings};
+use super::socket::{Command, Conversation, Progress, SocketError};
+use super::split::Splitter;
+use crate::outbox::{Member, Outbox};
+use crate::source::Tick;
+
+/// Time for an answer. A history of 20,000 requests took 0.6 s here.
+const WITHIN: Duration = Duration::from_secs(10);
+
+/// Longest pause after failures.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// Time between two looks at a monitor's sessions; and for each MB of them, that much more.
+const SESSIONS: Duration = Duration::from_secs(3);
+
+/// A question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Ask {
+    Config,
+    Status,
+    Counters,
+    Histogram,
+    Diff,
+    Set(&'static str, String),
+    /// Requests that ended, by the command that lists them.
+    History(&'static str),
+    /// Clean up: the list of requests of a client that doesn't exist.
+    Clean,
+    MonStatus,
+    Sessions,
+    /// No question: all dumps of a round were read.
+    RoundEnds,
+}
+
+/// What a daemon says it is.
+#[derive(Debug)]
+struct Identity {
+    member: String,
+    role: String,
+    place: String,
+    process: Option<Process>,
+    /// Of the process, or of the member where that is in another namespace.
+    id: i64,
+    disk: Option<(u32, u32)>,
+}
+
+#[derive(Deserialize)]
+struct Config {
+    name: String,
+    #[serde(default)]
+    fsid: String,
+    #[serde(default)]
+    crush_location: String,
+    #[serde(default)]
+    osd_data: String,
+}
+
+#[derive(Deserialize)]
+struct MonStatus {
+    state: String,
+    quorum: Vec<i64>,
+    monmap: MonMap,
+}
+
+#[derive(Deserialize)]
+struct MonMap {
+    mons: Vec<Mon>,
+}
+
+#[derive(Deserialize)]
+struct Mon {
+    rank: i64,
+    name: String,
+}
+
+/// What all daemons of a source share in a tick.
+pub struct Shared<'a> {
+    /// When.
+    pub tick: Tick,
+    /// This machine's name where a daemon names no other place.
+    pub host: &'a str,
+    /// Whether and how settings are changed; none: only looked at.
+    pub settings: Option<&'a mut Settings>,
+    /// Members on this machine.
+    pub near: &'a BTreeSet<String>,
+    /// Disks of the machine.
+    pub disks: &'a [DiskStat],
+}
+
+/// One daemon.
+pub struct Daemon {
+    /// Its socket.
+    pub path: PathBuf,
+    queue: VecDeque<Ask>,
+    talk: Option<(Ask, Conversation)>,
+    config: Option<Config>,
+    identity: Option<Identity>,
+    told: Option<(String, &'static str, Option<String>)>,
+    counters: Counters,
+    /// Tick of the last counters.
+    counted: Option<i64>,
+    ready: bool,
+    size: u64,
+    serves: bool,
+    requests: Option<Requests>,
+    history: History,
+    history_due: Instant,
+    /// Entries of the dump before, and of the list of slow ones.
+    found: (u64, u64),
+    sessions: Splitter,
+    sessions_due: Instant,
+    afar: Afar,
+    mons: Vec<(String, bool)>,
+    failures: u32,
+    quiet_until: Instant,
+}
+
+impl Daemon {
+    /// The one behind a socket.
+    #[must_use]
+    pub fn new(path: PathBuf) -> Self {
+        let now = Instant::now();
+        Self {
+            path,
+            queue: VecDeque::new(),
+            talk: None,
+            config: None,
+            identity: None,
+            told: None,
+            counters: Counters::default(),
+            counted: None,
+            ready: false,
+            size: settings::SIZE.parse().expect("a number"),
+            serves: false,
+            requests: None,
+            history: History::default(),
+            history_due: now,
+            found: (0, 0),
+            sessions: Splitter::new(SESSION),
+            sessions_due: now,
+            afar: Afar::default(),
+            mons: Vec::new(),
+            failures: 0,
+            quiet_until: now,
+        }
+    }
+
+    /// Its name, once known.
+    #[must_use]
+    pub fn member(&self) -> Option<&str> {
+        self.identity.as_ref().map(|identity| identity.member.as_str())
+    }
+
+    /// The question it was put last, if that isn't answered.
+    #[must_use]
+    pub fn talk(&self) -> Option<&Conversation> {
+        self.talk.as_ref().map(|(_, talk)| talk)
+    }
+
+    /// Begins a tick: what is to be asked in it. One that has not answered all of the tick before isn't asked more.
+    pub fn plan(&mut self) {
+        let now = Instant::now();
+        if self.talk.is_some() || !self.queue.is_empty() || now < self.quiet_until {
+            return;
+        }
+        let Some(identity) = &self.identity else {
+            self.queue.extend([Ask::Config, Ask::Status]);
+            return;
+        };
+        self.queue.push_back(Ask::Counters);
+        match identity.role.as_str() {
+            "osd" => self.queue.extend([Ask::Histogram, Ask::Status]),
+            "mon" => {
+                self.queue.push_back(Ask::MonStatus);
+                if now >= self.sessions_due {
+                    self.queue.push_back(Ask::Sessions);
+                }
+            }
+            "mds" | "client" => self.queue.push_back(Ask::Status),
+            _ => {}
+        }
+        if self.ready && self.serves && now >= self.history_due {
+            self.queue.push_back(Ask::History("dump_historic_ops"));
+            if identity.role == "osd" {
+                self.queue.push_back(Ask::History("dump_historic_slow_ops"));
+            }
+            self.queue.push_back(Ask::RoundEnds);
+        }
+    }
+
+    /// Goes on as far as it can without waiting; whether it has a question on its way.
+    pub fn advance(&mut self, shared: &mut Shared<'_>, out: &mut Outbox) -> bool {
+        loop {
+            if self.talk.is_none() {
+                let Some(ask) = self.queue.pop_front() else { return false };
+                if ask == Ask::RoundEnds {
+                    self.round_ends(shared, out);
+                    continue;
+                }
+                match self.put(&ask) {
+                    Ok(talk) => self.talk = Some((ask, talk)),
+                    Err(error) => {
+                        self.failed(&error, out);
+                        return false;
+                    }
+                }
+            }
+            let Some((ask, mut talk)) = self.talk.take() else { return false };
+            match talk.advance() {
+                Ok(progress) => {
+                    let done = progress == Progress::Done;
+                    if matches!(ask, Ask::History(_) | Ask::Sessions) {
+                        self.streamed(&ask, &mut talk.body, done, out);
+                    }
+                    if done {
+                        self.answered(&ask, &talk, shared, out);
+                    } else {
+                        self.talk = Some((ask, talk));
+                        if progress == Progress::Waits {
+                            return true;
+                        }
+                    }
+                }
+                Err(error) => {
+                    match ask {
+                        Ask::History(_) => self.history.cut(),
+                        Ask::Sessions => {
+                            self.sessions.finish();
+                            self.afar.cut();
+                        }
+                        _ => {}
+                    }
+                    self.failed(&error, out);
+                    return false;
+                }
+            }
+        }
+    }
+
+    fn put(&self, ask: &Ask) -> Result<Conversation, SocketError> {
+        let command = match ask {
+            Ask::Config => Command::new("config show"),
+            Ask::Status => Command::new("status"),
+            Ask::Counters => Command::new("perf dump"),
+            Ask::Histogram => Command::new("perf histogram dump"),
+            // Of any setting: Pacific answers with all that differ from their defaults.
+            Ask::Diff => Command::new("config diff"),
+            Ask::Set(setting, value) => Command {
+                setting: Some(setting),
+                value: Some([value.as_str()]),
+                ..Command::new("config set")
+            },
+            Ask::History(prefix) => Command::new(prefix),
+            Ask::Clean => Command { filter: Some(["none"]), ..Command::new("dump_historic_ops") },
+            Ask::MonStatus => Command::new("mon_status"),
+            Ask::Sessions => Command::new("sessions"),
+            Ask::RoundEnds => unreachable!("no question"),
+        };
+        let streamed = matches!(ask, Ask::History(_) | Ask::Sessions);
+        Conversation::ask(&self.path, &command, streamed, WITHIN)
+    }
+
+    /// What came of a long answer.
+    fn streamed(&mut self, ask: &Ask, body: &mut Vec<u8>, done: bool, out: &mut Outbox) {
+        match ask {
+            Ask::History(prefix) => {
+                let Some(requests) = &mut self.requests else { return body.clear() };
+                let Some(found) = self.history.read(body, done, requests, out) else { return };
+                if *prefix == "dump_historic_slow_ops" {
+                    self.found.1 = found;
+                } else {
+                    self.found.0 = self.found.0.max(found);
+                }
+            }
+            _ => {
+                let afar = &mut self.afar;
+                let mut odd = false;
+                self.sessions.split(body, done, |session| odd |= !afar.session(session));
+                if odd {
+                    out.warn(format!(
+                        "{}: sessions that can't be read: this Ceph is newer or older than \
+                                      what iotrail knows",
+                        self.path.display()
+                    ));
+                }
+            }
+        }
+    }
+
+    fn answered(&mut self, ask: &Ask, talk: &Conversation, shared: &mut Shared<'_>, out: &mut Outbox) {
+        let body = talk.body.as_slice();
+        let read = match ask {
+            Ask::Config => serde_json::from_slice(body).map(|config| self.config = Some(config)),
+            // A client that mounts nothing has none.
+            Ask::Status if body.starts_with(b"ERROR") => {
+                self.status(&Status::default(), talk, shared, out);
+                Ok(())
+            }
+            Ask::Status => {
+                serde_json::from_slice(body).map(|status: Status| self.status(&status, talk, shared, out))
+            }
+            Ask::Counters => self.count(body, shared, out),
+            Ask::Histogram => match &self.identity {
+                Some(identity) => {
+                    out.since(self.counted.replace(shared.tick.now));
+                    self.counters.histogram(&identity.member, body, out)
+                }
+                None => Ok(()),
+            },
+            Ask::Diff => {
+                self.changes(body, shared, out);
+                Ok(())
+            }
+            Ask::Set(setting, value) => {
+                if body.starts_with(b"ERROR") || memchr::memmem::find(body, b"\"error\"").is_some() {
+                    let answer = String::from_utf8_lossy(&body[..body.len().min(200)]).trim().to_owned();
+                    out.warn(format!("{}: can't set {setting} to {value}: {answer}", self.path.display()));
+                }
+                Ok(())
+            }
+            Ask::MonStatus => serde_json::from_slice(body).map(|status| self.monitors(&status, shared, out)),
+            Ask::Sessions => {
+                self.sessions.finish();
+                if let Some(identity) = &self.identity {
+                    self.afar.end(&identity.member, shared.near, out);
+                }
+                let more = SESSIONS.mul_f64(talk.length() as f64 / 1e6);
+                self.sessions_due = Instant::now() + SESSIONS + more;
+                Ok(())
+            }
+            Ask::History(_) | Ask::Clean | Ask::RoundEnds => Ok(()),
+        };
+        match read {
+            Ok(()) => self.failures = 0,
+            Err(error) => {
+                let begin = String::from_utf8_lossy(&body[..body.len().min(60)]).trim().to_owned();
+                out.warn(format!(
+                    "{}: the answer to {ask:?} is not what Ceph says: {error}; it begins with {begin:?}",
+                    self.path.display()
+                ));
+                if self.identity.is_none() {
+                    self.pause();
+                }
+            }
+        }
+    }
+
+    /// What a daemon says of itself: the first time, who it is.
+    fn status(&mut self, status: &Status, talk: &Conversation, shared: &mut Shared<'_>, out: &mut Outbox) {
+        if self.identity.is_none() {
+            let Some(config) = self.config.take() else { return };
+            self.introduce(config, status, talk, shared, out);
+        }
+        let Some(identity) = &self.identity else { return };
+        if identity.role == "mds" {
+            self.serves = status.serves();
+            if let (Some(requests), Some(fs)) = (&mut self.requests, &status.fs_name) {
+                requests.teller.fs.clone_from(fs);
+            }
+        }
+        if identity.role != "mon" {
+            let (state, detail) = status.member(&identity.role);
+            self.state(state, detail, out);
+        }
+    }
+
+    fn introduce(
+        &mut self,
+        config: Config,
+        status: &Status,
+        talk: &Conversation,
+        shared: &mut Shared<'_>,
+        out: &mut Outbox,
+    ) {
+        let pid = talk.pid();
+        let process = pid.and_then(Process::of);
+        let role = config.name.split('.').next().unwrap_or("client").to_owned();
+        let member = match (role.as_str(), status.id, pid) {
+            ("client", Some(id), _) => format!("client.{id}"),
+            // Of a library's user only the process tells it from others of its name.
+            ("client", None, Some(pid)) => format!("{}.{pid}", config.name),
+            ("client", None, None) => {
+                self.path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+            }
+            _ => config.name.clone(),
+        };
+        let id = process.as_ref().map_or_else(|| hash63(member.as_bytes()), |process| process.process);
+        if let Some(process) = &process {
+            out.process(id, process.pid.into(), &process.name, &role, process.start_ts);
+        }
+        let fsid = status.cluster_fsid.clone().unwrap_or(config.fsid);
+        let disk = (role == "osd").then(|| process::disk(Path::new(&config.osd_data))).flatten();
+        let place = place(&config.crush_location).unwrap_or_else(|| shared.host.to_owned());
+        let teller = Teller { member: member.clone(), fsid, fs: String::new(), thread: id };
+        self.requests = Some(Requests::new(teller));
+        self.serves = role == "osd";
+        self.history.from_wall(shared.tick.from_wall);
+        if let (Some(settings), false) = (&shared.settings, settings::wanted(&role).is_empty()) {
+            if settings.knows(&self.path, id) {
+                self.set(&role);
+            } else {
+                self.queue.push_front(Ask::Diff);
+            }
+        }
+        self.identity = Some(Identity { member, role, place, process, id, disk });
+    }
+
+    /// What its settings were is known and kept: now they are changed.
+    fn set(&mut self, role: &str) {
+        for (setting, value) in settings::wanted(role).iter().rev() {
+            self.queue.push_front(Ask::Set(setting, (*value).to_owned()));
+        }
+        self.ready = true;
+    }
+
+    fn changes(&mut self, diff: &[u8], shared: &mut Shared<'_>, out: &mut Outbox) {
+        let (Some(identity), Some(settings)) = (&self.identity, &mut shared.settings) else { return };
+        let role = identity.role.clone();
+        match settings.keep(&self.path, identity.id, &role, diff) {
+            Ok(()) => self.set(&role),
+            Err(error) => out.warn(format!(
+                "{}: its history stays as it is, for its settings can't be kept to be put back: {error}",
+                identity.member
+            )),
+        }
+    }
+
+    fn count(&mut self, body: &[u8], shared: &Shared<'_>, out: &mut Outbox) -> Result<(), serde_json::Error> {
+        let Some(identity) = &self.identity else { return Ok(()) };
+        out.since(self.counted);
+        self.counters.dump(&identity.member, &identity.role, body, out)?;
+        let used: Used =
+            identity.process.as_ref().map(|p| p.used(identity.disk, shared.disks)).unwrap_or_default();
+        self.counters.process(&identity.member, used, out);
+        // The histogram, which is asked next, is of the same stretch of time.
+        if identity.role != "osd" {
+            self.counted = Some(shared.tick.now);
+        }
+        Ok(())
+    }
+
+    fn monitors(&mut self, status: &MonStatus, shared: &Shared<'_>, out: &mut Outbox) {
+        let of = Status { state: Some(status.state.clone()), ..Status::default() };
+        let (state, detail) = of.member("mon");
+        self.state(state, detail, out);
+        for mon in &status.monmap.mons {
+            let (member, up) = (format!("mon.{}", mon.name), status.quorum.contains(&mon.rank));
+            let known = self.mons.iter_mut().find(|(name, _)| *name == member);
+            if shared.near.contains(&member) || known.as_ref().is_some_and(|(_, was)| *was == up) {
+                continue;
+            }
+            let (state, detail) = if up { ("up", None) } else { ("down", Some("not in the quorum")) };
+            out.member(Member { member: &member, role: "mon", state, detail, ..Member::default() });
+            match known {
+                Some(known) => known.1 = up,
+                None => self.mons.push((member, up)),
+            }
+        }
+    }
+
+    /// All of a round was read: what it adds up to, and whether the daemon's lists are to be purged.
+    fn round_ends(&mut self, shared: &Shared<'_>, out: &mut Outbox) {
+        let Some(identity) = &self.identity else { return };
+        let (found, slow) = std::mem::take(&mut self.found);
+        let (round, since, wait) = self.history.end(shared.tick.now);
+        self.history.from_wall(shared.tick.from_wall);
+        self.history_due = Instant::now() + wait;
+        let completed = self.counters.take_completed();
+        if round.lost > 0 {
+            out.dropped(round.lost);
+            out.warn(format!(
+                "{}: {} entries of its history can't be read: this Ceph is newer or older than what iotrail \
+                 knows",
+                identity.member, round.lost
+            ));
+        }
+        if found >= self.size {
+            out.dropped(completed.saturating_sub(round.told).max(1));
+            let more = (2 * self.size).min(settings::MOST);
+            out.warn(format!(
+                "{}: its history of {found} requests is full, so some are missing; it is made {more}",
+                identity.member
+            ));
+            self.size = more;
+            let setting = settings::wanted(&identity.role)[0].0;
+            self.queue.push_back(Ask::Set(setting, more.to_string()));
+        }
+        if since.is_some() {
+            out.since(since);
+            let member = &identity.member;
+            for (name, (count, ns)) in [("small", round.sums.small), ("large", round.sums.large)] {
+                if count > 0 {
+                    out.sum(member, "write", Some(name), count as f64);
+                    out.sum(member, "write_time", Some(name), ns as f64);
+                }
+            }
+            if identity.role == "osd" {
+                out.sum(member, "replica_out", None, round.sums.replica_out as f64);
+            }
+        }
+        if found > PURGE {
+            let (setting, kept, clean) = match identity.role.as_str() {
+                "osd" => (settings::OSD_DURATION, settings::DURATION, Ask::Clean),
+                // MDSs of Pacific take no filter: the second that is left is read, and taken.
+                _ => (settings::MDS_DURATION, settings::MDS_KEPT, Ask::History("dump_historic_ops")),
+            };
+            self.queue.extend([
+                Ask::Set(setting, settings::PURGED.to_owned()),
+                clean,
+                Ask::Set(setting, kept.to_owned()),
+            ]);
+        }
+        // After the other list, so that what ends meanwhile is in one of them.
+        if slow > PURGE {
+            self.queue.extend([
+                Ask::Set(settings::SLOW_SIZE, "0".to_owned()),
+                Ask::Clean,
+                Ask::Set(settings::SLOW_SIZE, settings::SLOW.to_owned()),
+            ]);
+        }
+    }
+
+    /// Tells a state, if it is another one.
+    fn state(&mut self, state: &'static str, detail: Option<String>, out: &mut Outbox) {
+        let Some(identity) = &self.identity else { return };
+        let now = (identity.member.clone(), state, detail);
+        if self.told.as_ref() != Some(&now) {
+            out.member(Member {
+                process: identity.process.as_ref().map(|process| process.process),
+                member: &identity.member,
+                role: &identity.role,
+                place: Some(&identity.place),
+                state,
+                detail: now.2.as_deref(),
+            });
+            self.told = Some(now);
+        }
+    }
+
+    fn failed(&mut self, error: &SocketError, out: &mut Outbox) {
+        // A client that ended took its socket with it, or left it: both say nothing else.
+        let client = self.identity.as_ref().is_some_and(|identity| identity.role == "client");
+        if error.is_gone() && client {
+            self.state("left", None, out);
+        } else {
+            self.state("down", Some(error.to_string()), out);
+            if self.identity.is_some() || !error.is_gone() {
+                out.warn(error.to_string());
+            }
+        }
+        self.talk = None;
+        self.queue.clear();
+        if error.is_gone() {
+            self.begin_anew();
+        }
+        self.pause();
+    }
+
+    /// The next process here counts from 0, has its own settings and its own history.
+    fn begin_anew(&mut self) {
+        let path = std::mem::take(&mut self.path);
+        let (told, failures) = (self.told.take(), self.failures);
+        *self = Self { told, failures, ..Self::new(path) };
+    }
+
+    fn pause(&mut self) {
+        self.failures += 1;
+        let pause = Duration::from_secs(1 << self.failures.min(5)) - Duration::from_millis(1500);
+        self.quiet_until = Instant::now() + pause.min(PAUSE);
+    }
+
+    /// Its socket is gone.
+    pub fn gone(&mut self, out: &mut Outbox) {
+        if self.identity.as_ref().is_some_and(|identity| identity.role == "client") {
+            self.state("left", None, out);
+        } else {
+            self.state("down", Some(format!("its socket {} is gone", self.path.display())), out);
+        }
+    }
+}
+
+/// Whether a process is still the one behind a socket.
+#[must_use]
+pub fn runs(socket: &Path, id: i64) -> bool {
+    match Conversation::ask(socket, &Command::new("version"), false, WITHIN) {
+        // Of another namespace: nothing tells it from one that came after it.
+        Ok(talk) => talk.pid().and_then(Process::of).is_none_or(|process| process.process == id),
+        Err(_) => false,
+    }
+}
+
+/// Where a CRUSH location says a daemon stands, from the outside in: of `root=default rack=r1 host=n1`, r1/n1.
+fn place(crush_location: &str) -> Option<String> {
+    let names: Vec<&str> = ["datacenter", "room", "row", "rack", "host"]
+        .iter()
+        .filter_map(|level| {
+            crush_location.split([' ', ',', ';']).find_map(|word| word.strip_prefix(level)?.strip_prefix('='))
+        })
+        .collect();
+    (!names.is_empty()).then(|| names.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places() {
+        assert_eq!(place("root=default host=node1"), Some("node1".to_owned()));
+        assert_eq!(place("host=n1 rack=r7 root=default"), Some("r7/n1".to_owned()));
+        assert_eq!(place("root=default"), None);
+        assert_eq!(place(""), None);
+    }
+}

@@ -1,0 +1,168 @@
+//! Ceph, by the admin sockets of its daemons and clients on this machine: no change to Ceph, no plugin, no log.
+//!
+//! Which sockets there are is looked up each tick, who is behind one is asked. One thread talks to all of them at
+//! once and waits for none longer than a tick: what isn't answered by then is taken up in the next.
+//! docs/ceph.md says what is read and what each row means.
+
+pub mod counters;
+pub mod daemon;
+pub mod history;
+pub mod membership;
+pub mod process;
+pub mod requests;
+pub mod settings;
+pub mod socket;
+pub mod split;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use procfs::Current as _;
+
+use crate::outbox::Outbox;
+use crate::source::{Source, Tick};
+use daemon::{Daemon, Shared};
+use settings::Settings;
+
+/// Where Ceph puts its sockets unless told otherwise.
+pub const SOCKETS: &str = "/var/run/ceph";
+
+/// Time in which a tick's answers are waited for.
+const TICK: Duration = Duration::from_millis(800);
+
+/// What to look at.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Folders of sockets, or patterns of their names.
+    pub sockets: Vec<String>,
+    /// Folder in which daemons' own settings are kept while they are changed; none: nothing is changed, and requests
+    /// are not told.
+    pub state: Option<PathBuf>,
+    /// Where daemons stand that don't say it; none: the machine's name.
+    pub place: Option<String>,
+}
+
+/// Samples, members and requests of Ceph.
+pub struct Ceph {
+    patterns: Vec<String>,
+    settings: Option<Settings>,
+    place: Option<String>,
+    daemons: BTreeMap<PathBuf, Daemon>,
+}
+
+/// Why it can't begin.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A pattern.
+    #[error("{pattern}: no pattern of names of sockets: {source}")]
+    Pattern {
+        /// It.
+        pattern: String,
+        /// Why.
+        source: glob::PatternError,
+    },
+    /// The file of settings.
+    #[error("{}: what daemons' settings were before an agent changed them can't be read: {source}; put them back \
+             by hand (docs/ceph.md) and remove the file", path.display())]
+    State {
+        /// It.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+impl Ceph {
+    /// With options.
+    pub fn new(options: Options) -> Result<Self, Error> {
+        let patterns: Vec<String> = options
+            .sockets
+            .into_iter()
+            .map(|path| {
+                if Path::new(&path).is_dir() || !path.contains(['*', '?', '[']) && !path.ends_with(".asok") {
+                    format!("{}/*.asok", glob::Pattern::escape(path.trim_end_matches('/')))
+                } else {
+                    path
+                }
+            })
+            .collect();
+        for pattern in &patterns {
+            glob::Pattern::new(pattern)
+                .map_err(|source| Error::Pattern { pattern: pattern.clone(), source })?;
+        }
+        let settings = options
+            .state
+            .map(|folder| {
+                Settings::open(&folder)
+                    .map_err(|source| Error::State { path: folder.join("ceph.json"), source })
+            })
+            .transpose()?;
+        Ok(Self { patterns, settings, place: options.place, daemons: BTreeMap::new() })
+    }
+
+    /// Looks for new sockets and for those that are gone.
+    fn look(&mut self, out: &mut Outbox) {
+        let mut there = BTreeSet::new();
+        for pattern in &self.patterns {
+            // A folder that can't be read yet, or any more, has no sockets.
+            there.extend(glob::glob(pattern).into_iter().flatten().flatten());
+        }
+        self.daemons.retain(|path, daemon| {
+            let stays = there.contains(path);
+            if !stays {
+                daemon.gone(out);
+            }
+            stays
+        });
+        for path in there {
+            self.daemons.entry(path.clone()).or_insert_with(|| Daemon::new(path));
+        }
+    }
+}
+
+impl Source for Ceph {
+    fn name(&self) -> &'static str {
+        "ceph"
+    }
+
+    fn repeats(&self) -> bool {
+        true
+    }
+
+    fn poll(&mut self, tick: Tick, out: &mut Outbox) {
+        self.look(out);
+        let near: BTreeSet<String> =
+            self.daemons.values().filter_map(|daemon| daemon.member().map(str::to_owned)).collect();
+        let disks = procfs::DiskStats::current().map(|disks| disks.0).unwrap_or_default();
+        let host = match &self.place {
+            Some(place) => place.clone(),
+            None => fs::read_to_string("/proc/sys/kernel/hostname")
+                .map_or_else(|_| out.node().to_owned(), |name| name.trim().to_owned()),
+        };
+        let mut shared =
+            Shared { tick, host: &host, settings: self.settings.as_mut(), near: &near, disks: &disks };
+        let until = Instant::now() + TICK;
+        self.daemons.values_mut().for_each(Daemon::plan);
+        loop {
+            let mut waits = false;
+            for daemon in self.daemons.values_mut() {
+                waits |= daemon.advance(&mut shared, out);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if !waits || left.is_zero() {
+                break;
+            }
+            socket::wait(self.daemons.values().filter_map(Daemon::talk), left);
+        }
+    }
+
+    fn leave(&mut self) {
+        // No daemon has a question on its way when it gets the next.
+        self.daemons.clear();
+        if let Some(settings) = &mut self.settings {
+            settings.put_back(daemon::runs);
+        }
+    }
+}

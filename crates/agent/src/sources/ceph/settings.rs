@@ -1,0 +1,185 @@
+//! Daemons' settings that are changed to have all of their history, and put back.
+//!
+//! `config set` on an admin socket overrides all else (ceph/src/common/config.h, `CONF_OVERRIDE`) until the daemon
+//! ends. What was overridden before is written to a file before anything is changed, so that an agent that was
+//! killed and started again still knows it, and puts that back when it leaves.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::socket::{Command, Conversation, Progress, wait};
+
+/// Time that all daemons together have to take their settings back.
+const LEAVE: Duration = Duration::from_secs(5);
+
+/// What history is to be like: settings and values, by role.
+#[must_use]
+pub fn wanted(role: &str) -> &'static [(&'static str, &'static str)] {
+    match role {
+        "osd" => &[
+            ("osd_op_history_size", SIZE),
+            (OSD_DURATION, DURATION),
+            (SLOW_SIZE, SLOW),
+            ("osd_op_history_slow_op_threshold", PURGED),
+        ],
+        // MDSs of Pacific have no list of slow requests: so the duration stays that of Ceph's default.
+        "mds" => &[("mds_op_history_size", SIZE), (MDS_DURATION, MDS_KEPT)],
+        _ => &[],
+    }
+}
+
+/// Requests a daemon keeps: as many as come in some 10 s, at 2.5 KB.
+pub const SIZE: &str = "20000";
+/// Most of them, when they come faster than that.
+pub const MOST: u64 = 160_000;
+/// Seconds for which it keeps them: how long an agent may be away.
+pub const DURATION: &str = "60";
+/// That of MDSs.
+pub const MDS_KEPT: &str = "600";
+/// Seconds that are left when it is purged; and what takes longer is slow.
+pub const PURGED: &str = "1";
+/// Slow requests an OSD keeps.
+pub const SLOW: &str = "2000";
+/// Setting of an OSD's duration.
+pub const OSD_DURATION: &str = "osd_op_history_duration";
+/// Setting of an MDS's duration.
+pub const MDS_DURATION: &str = "mds_op_history_duration";
+/// Setting of an OSD's number of slow requests.
+pub const SLOW_SIZE: &str = "osd_op_history_slow_op_size";
+
+/// What one daemon's settings were overridden by.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Saved {
+    /// Process: another one has its own settings.
+    process: i64,
+    /// Values; none was not overridden.
+    settings: BTreeMap<String, Option<String>>,
+}
+
+/// The file of what was before.
+#[derive(Debug)]
+pub struct Settings {
+    path: PathBuf,
+    saved: BTreeMap<PathBuf, Saved>,
+}
+
+impl Settings {
+    /// Those of an agent whose folder this is.
+    pub fn open(folder: &Path) -> io::Result<Self> {
+        let path = folder.join("ceph.json");
+        let saved = match fs::read(&path) {
+            Ok(text) => serde_json::from_slice(&text)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
+            Err(error) => return Err(error),
+        };
+        Ok(Self { path, saved })
+    }
+
+    /// Whether what a process behind a socket had is known.
+    #[must_use]
+    pub fn knows(&self, socket: &Path, process: i64) -> bool {
+        self.saved.get(socket).is_some_and(|saved| saved.process == process)
+    }
+
+    /// Keeps what a process behind a socket has, as `config diff` answers. Only when that is durable it may be changed.
+    pub fn keep(&mut self, socket: &Path, process: i64, role: &str, diff: &[u8]) -> io::Result<()> {
+        #[derive(Deserialize)]
+        struct Diff {
+            diff: BTreeMap<String, Levels>,
+        }
+        #[derive(Deserialize)]
+        struct Levels {
+            #[serde(rename = "override")]
+            by: Option<Value>,
+        }
+        let diff: Diff = serde_json::from_slice(diff)?;
+        let settings = wanted(role)
+            .iter()
+            .map(|(name, _)| {
+                let by = diff.diff.get(*name).and_then(|levels| levels.by.as_ref());
+                let value = by.map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+                ((*name).to_owned(), value)
+            })
+            .collect();
+        self.saved.insert(socket.to_owned(), Saved { process, settings });
+        self.write()
+    }
+
+    fn write(&self) -> io::Result<()> {
+        let beside = self.path.with_extension("new");
+        let mut file = File::create(&beside)?;
+        file.write_all(&serde_json::to_vec_pretty(&self.saved)?)?;
+        file.sync_all()?;
+        fs::rename(&beside, &self.path)?;
+        File::open(self.path.parent().unwrap_or(Path::new(".")))?.sync_all()
+    }
+
+    /// Puts everything back at processes that still run. What couldn't be is kept, for the next agent.
+    pub fn put_back(&mut self, runs: impl Fn(&Path, i64) -> bool) {
+        let until = Instant::now() + LEAVE;
+        self.saved.retain(|socket, saved| {
+            runs(socket, saved.process)
+                && !saved.settings.iter().all(|(name, value)| {
+                    let command = match value {
+                        Some(value) => Command { value: Some([value]), ..Command::new("config set") },
+                        None => Command::new("config unset"),
+                    };
+                    ask(socket, &Command { setting: Some(name), ..command }, until).is_ok()
+                })
+        });
+        if self.saved.is_empty() {
+            let _ = fs::remove_file(&self.path);
+        } else {
+            // What the file says is still true otherwise.
+            let _ = self.write();
+        }
+    }
+}
+
+/// Asks and waits for the answer.
+fn ask(socket: &Path, command: &Command<'_>, until: Instant) -> Result<Vec<u8>, super::socket::SocketError> {
+    let within = until.saturating_duration_since(Instant::now());
+    let mut talk = Conversation::ask(socket, command, false, within)?;
+    loop {
+        match talk.advance()? {
+            Progress::Waits => wait(std::iter::once(&talk), Duration::from_millis(100)),
+            Progress::More => {}
+            Progress::Done => return Ok(talk.body),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_before_is_kept_by_process() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let socket = Path::new("/run/osd.0.asok");
+        let diff = br#"{"diff":{"osd_op_history_size":{"default":20,"override":77,"final":77},
+                        "osd_op_history_duration":{"default":600,"file":"60","final":60}}}"#;
+        let mut settings = Settings::open(folder.path()).expect("none yet");
+        assert!(!settings.knows(socket, 7));
+        settings.keep(socket, 7, "osd", diff).expect("kept");
+        let settings = Settings::open(folder.path()).expect("kept");
+        assert!(settings.knows(socket, 7) && !settings.knows(socket, 8));
+        let saved = &settings.saved[socket].settings;
+        assert_eq!(saved["osd_op_history_size"], Some("77".to_owned()));
+        assert_eq!(saved["osd_op_history_duration"], None);
+        assert_eq!(saved.len(), 4);
+    }
+
+    #[test]
+    fn a_spoiled_file_is_no_license_to_forget() {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("ceph.json"), "{").expect("written");
+        assert!(Settings::open(folder.path()).is_err());
+    }
+}

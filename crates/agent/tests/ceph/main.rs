@@ -1,0 +1,5 @@
+//! The Ceph source against what real daemons printed, and against daemons that misbehave.
+
+mod daemons;
+mod requests;
+mod rows;

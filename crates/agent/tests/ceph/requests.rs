@@ -1,0 +1,233 @@
+//! Histories that daemons printed, as rows. The large ones are a benchmark of 4,626 replicated writes, which is not
+//! in the repository.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use flate2::read::GzDecoder;
+use iotrail_agent::outbox::Outbox;
+use iotrail_agent::source::Tick;
+use iotrail_agent::sources::ceph::history::{History, Round};
+use iotrail_agent::sources::ceph::requests::{Requests, Teller};
+
+use crate::rows::{Cell, Row, take};
+
+pub fn fixture(name: &str) -> Vec<u8> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/ceph").join(name);
+    std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+fn requests(member: &str) -> Requests {
+    let (fsid, fs) = ("f00d".to_owned(), "cephfs".to_owned());
+    Requests::new(Teller { member: member.to_owned(), fsid, fs, thread: 7 })
+}
+
+fn outbox() -> Outbox {
+    let mut out = Outbox::new("here");
+    out.begin(Tick { now: 2, before: Some(1), from_wall: 0 });
+    out
+}
+
+fn read(history: &mut History, requests: &mut Requests, dump: &[u8], out: &mut Outbox) -> Round {
+    let mut body = Vec::new();
+    for chunk in dump.chunks(100_000) {
+        body.extend_from_slice(chunk);
+        assert_eq!(history.read(&mut body, false, requests, out), None);
+    }
+    history.read(&mut body, true, requests, out).expect("the end");
+    history.end(2).0
+}
+
+fn told(member: &str, name: &str) -> HashMap<&'static str, Vec<Row>> {
+    let mut out = outbox();
+    let round = read(&mut History::default(), &mut requests(member), &fixture(name), &mut out);
+    assert_eq!(round.lost, 0);
+    take(&mut out)
+}
+
+fn ops<'a>(rows: &'a HashMap<&'static str, Vec<Row>>, kind: &str, op: &str) -> Vec<&'a Row> {
+    rows["service_op"].iter().filter(|row| row["kind"].text() == kind && row["op"].text() == op).collect()
+}
+
+#[test]
+fn a_write_and_its_replica_are_joined() {
+    let primary = told("osd.0", "history.osd.0.json");
+    let [write] = ops(&primary, "server", "write")[..] else { panic!("one write") };
+    assert_eq!(write["client"], Cell::Text("client.4226".into()));
+    assert_eq!((write["pos"].int(), write["length"].int(), write["span"].int()), (0, 4096, 2));
+    assert!(write["dur"].int() > 0);
+    let path = primary["file"].iter().find(|row| row["file"] == write["file"]).expect("its object");
+    assert!(path["path"].text().starts_with("1/benchmark_data_"), "{path:?}");
+
+    // Both calls are parts of it, begin within it and end before the reply.
+    let calls: Vec<_> =
+        ops(&primary, "client", "repop").into_iter().filter(|call| call["length"].int() == 4096).collect();
+    assert_eq!(calls.len(), 2);
+    let stitches = |kind: &str, parent: &Cell| -> Vec<&Row> {
+        primary["stitch"]
+            .iter()
+            .filter(|s| s["kind"].text() == kind && s["parent_crumb"] == *parent)
+            .collect()
+    };
+    assert_eq!(stitches("split", &write["crumb"]).len(), 2);
+    let end = |row: &Row| row["ts"].int() + row["dur"].int();
+    for call in &calls {
+        assert!(call["ts"].int() > write["ts"].int() && end(call) <= end(write));
+    }
+
+    // One of them is the replica's own record.
+    let replica = told("osd.1", "history.osd.1.json");
+    let [repop] = ops(&replica, "server", "repop")[..] else { panic!("one replica") };
+    assert_eq!(repop["client"], Cell::Null);
+    let to: Vec<&Row> = calls.iter().flat_map(|call| stitches("rpc", &call["crumb"])).collect();
+    let nodes: HashSet<&str> = to.iter().map(|stitch| stitch["node"].text()).collect();
+    assert_eq!(nodes, HashSet::from(["@osd.1", "@osd.2"]));
+    assert!(to.iter().any(|s| s["node"].text() == "@osd.1" && s["crumb"] == repop["crumb"]));
+    assert_eq!(repop["file"], write["file"]);
+
+    for event in ["dispatched", "queued_for_pg", "reached_pg", "started", "op_commit"] {
+        let at = ops(&primary, "internal", event);
+        assert!(at.iter().any(|row| row["crumb"] == write["crumb"] && row["dur"] == Cell::Int(0)), "{event}");
+    }
+}
+
+#[test]
+fn what_was_taken_is_not_taken_again() {
+    let dump = fixture("history.osd.0.json");
+    let (mut history, mut requests, mut out) = (History::default(), requests("osd.0"), outbox());
+    let first = read(&mut history, &mut requests, &dump, &mut out);
+    assert!(first.told >= 2);
+    assert_eq!(first.sums.replica_out, 2 * (4096 + 90));
+    assert_eq!((first.sums.small.0, first.sums.large.0), (1, 1));
+    let rows = out.take();
+    assert!(!rows.is_empty());
+    // Ages grow.
+    let aged = String::from_utf8(dump).expect("text").replace("\"age\":", "\"age\":1");
+    let again = read(&mut history, &mut requests, aged.as_bytes(), &mut out);
+    assert_eq!((again.found, again.told), (first.found, 0));
+    assert!(out.take().is_empty());
+}
+
+#[test]
+fn forwards_peers_and_own_work_of_mdss() {
+    let (m1, m2) = (told("mds.m1", "history.mds.m1.json"), told("mds.m2", "history.mds.m2.json"));
+    let creates = |rows| -> Vec<Row> { ops(rows, "server", "create").into_iter().cloned().collect() };
+    let (forwarded, served) = (creates(&m1), creates(&m2));
+    // m1 had it twice, and forwarded it each time; m2 served it.
+    assert_eq!((forwarded.len(), served.len()), (2, 1));
+    let parent = |rows: &HashMap<&'static str, Vec<Row>>, child: &Row| -> Option<Cell> {
+        let stitch = rows.get("stitch")?.iter().find(|stitch| stitch["crumb"] == child["crumb"])?;
+        assert_eq!((stitch["kind"].text(), stitch["parent_node"].text()), ("rpc", ""));
+        Some(stitch["parent_crumb"].clone())
+    };
+    let (first, second) = (&forwarded[0], &forwarded[1]);
+    assert_eq!(parent(&m1, first), None);
+    assert_eq!(parent(&m1, second), Some(first["crumb"].clone()));
+    assert_eq!(parent(&m2, &served[0]), Some(second["crumb"].clone()));
+    assert_eq!(ops(&m1, "internal", "forward").len(), forwarded.len() + ops(&m1, "server", "lookup").len());
+
+    // The reply is early, the journal's end after it.
+    let create = &served[0];
+    let journal = ops(&m2, "internal", "journal");
+    let journal =
+        journal.iter().find(|row| row["crumb"] == create["crumb"]).expect("its event in the journal");
+    let end = |row: &Row| row["ts"].int() + row["dur"].int();
+    assert!(end(create) < end(journal));
+    assert_eq!(create["client"], Cell::Text("client.4402".into()));
+
+    let [rename] = ops(&m2, "server", "rename")[..] else { panic!("one rename") };
+    let [peer] = ops(&m1, "server", "peer_request")[..] else { panic!("one peer") };
+    assert_eq!(parent(&m1, peer), Some(rename["crumb"].clone()));
+    assert_eq!(ops(&m2, "internal", "exportdir").len(), 1);
+}
+
+/// Compact, as daemons print when asked for `json`; samples were kept as `json-pretty`.
+fn compact(pretty: &[u8]) -> Vec<u8> {
+    let (mut text, mut inside, mut escaped) = (Vec::with_capacity(pretty.len() / 2), false, false);
+    for &c in pretty {
+        if inside {
+            inside = escaped || c != b'"';
+            escaped = !escaped && c == b'\\';
+        } else {
+            inside = c == b'"';
+        }
+        if inside || !c.is_ascii_whitespace() {
+            text.push(c);
+        }
+    }
+    text
+}
+
+fn sample(name: &str) -> Option<Vec<u8>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let places = [std::env::var_os("IOTRAIL_SHARED").map(PathBuf::from), Some(root.join("../shared"))];
+    let path =
+        places.into_iter().flatten().map(|p| p.join("ceph/samples").join(name)).find(|p| p.exists())?;
+    let mut text = Vec::new();
+    GzDecoder::new(File::open(path).expect(name)).read_to_end(&mut text).expect(name);
+    Some(compact(&text))
+}
+
+#[test]
+fn every_write_of_a_benchmark_is_joined_with_its_replicas() {
+    let mut primaries = Vec::new();
+    let mut calls: HashMap<i64, (i64, String)> = HashMap::new();
+    let mut replicas: HashSet<(String, i64)> = HashSet::new();
+    for osd in 0..3 {
+        let Some(dump) = sample(&format!("hist-4k.osd.{osd}.json.gz")) else {
+            eprintln!("skipped: no shared/ceph/samples beside the repository");
+            return;
+        };
+        let (member, mut out) = (format!("osd.{osd}"), outbox());
+        let round = read(&mut History::default(), &mut requests(&member), &dump, &mut out);
+        assert_eq!(round.lost, 0);
+        let rows = take(&mut out);
+        for row in rows["service_op"].iter().filter(|row| row["kind"].text() == "server") {
+            if row["op"].text() == "repop" {
+                assert!(replicas.insert((format!("@{member}"), row["crumb"].int())), "twice: {row:?}");
+            } else {
+                primaries.push((row["crumb"].int(), row["client"].text().to_owned()));
+            }
+        }
+        let parts: HashMap<i64, i64> = rows["stitch"]
+            .iter()
+            .filter(|row| row["kind"].text() == "split")
+            .map(|row| (row["crumb"].int(), row["parent_crumb"].int()))
+            .collect();
+        for row in rows["stitch"].iter().filter(|row| row["kind"].text() == "rpc") {
+            let primary = parts[&row["parent_crumb"].int()];
+            calls.insert(row["crumb"].int(), (primary, row["node"].text().to_owned()));
+        }
+    }
+    assert_eq!(primaries.iter().filter(|(_, client)| client.starts_with("client.")).count(), 4_626);
+    assert_eq!(primaries.iter().filter(|(_, client)| client.starts_with("mds.")).count(), 5);
+    assert_eq!(replicas.len(), 9_262);
+    // Each call is a replica's record, and each primary has two of them.
+    let called: HashSet<(String, i64)> =
+        calls.iter().map(|(crumb, (_, node))| (node.clone(), *crumb)).collect();
+    assert_eq!(called, replicas);
+    let mut of_primary: HashMap<i64, usize> = HashMap::new();
+    calls.values().for_each(|(primary, _)| *of_primary.entry(*primary).or_default() += 1);
+    assert_eq!(of_primary.len(), 4_631);
+    assert!(primaries.iter().all(|(crumb, _)| of_primary[crumb] == 2));
+}
+
+#[test]
+fn metadata_operations_of_a_benchmark() {
+    let Some(dump) = sample("hist.mds.m1.json.gz") else {
+        eprintln!("skipped: no shared/ceph/samples beside the repository");
+        return;
+    };
+    let mut out = outbox();
+    let round = read(&mut History::default(), &mut requests("mds.m1"), &dump, &mut out);
+    assert_eq!((round.found, round.told, round.lost), (452, 452, 0));
+    let rows = take(&mut out);
+    let counts: Vec<usize> = ["create", "getattr", "lookup", "mkdir", "readdir"]
+        .map(|op| ops(&rows, "server", op).len())
+        .into_iter()
+        .collect();
+    assert_eq!(counts, [402, 36, 6, 4, 4]);
+    assert_eq!(ops(&rows, "internal", "journal").len(), 406);
+}
