@@ -34,8 +34,9 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use iotrail_format::schema::MEMBER;
 use tokio::net::TcpListener;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 pub use error::Error;
 pub use options::Options;
@@ -43,7 +44,7 @@ pub use options::Options;
 use crate::error::IoContext as _;
 use crate::intake::Intake;
 use crate::keeper::{Keeper, SealNow, ToKeeper, open_trail};
-use crate::live::Feed;
+use crate::live::{Feed, Live};
 use crate::log::Log;
 use crate::log::segment::Folder;
 use crate::log::state::State;
@@ -126,8 +127,12 @@ async fn start(options: &Options, ending: &watch::Sender<bool>) -> Result<Collec
     let state = State::settle(folder.path(), &options.trail)?;
     folder.delete(state.sealed)?;
     let sealed = state.sealed;
+    let mut live = Live::open(&options.trail, options.window, metrics.clone())?;
     let mut keeper = Keeper::open(&options.trail, folder.path(), state, metrics.clone())?;
     let replayed = log::replay(&folder, sealed, |rows| {
+        if rows.table.name == MEMBER.name {
+            live.take(rows.table, &rows.batch);
+        }
         keeper.take(rows);
         Ok(())
     })?;
@@ -155,7 +160,7 @@ async fn start(options: &Options, ending: &watch::Sender<bool>) -> Result<Collec
 
     let (to_log, commands) = channel();
     let (to_keeper, told) = channel();
-    let (feed, _fed) = Feed::new(metrics.clone());
+    let (feed, fed) = Feed::new(metrics.clone());
     let log = Log::begin(folder, replayed, to_keeper.clone(), feed, metrics.clone())?;
     thread("iotrail-log", move || log.run(&commands));
     let (of_keeper, every) = (to_log.clone(), options.seal);
@@ -169,8 +174,11 @@ async fn start(options: &Options, ending: &watch::Sender<bool>) -> Result<Collec
     });
 
     let intake = Intake::new(to_log, options.memory, metrics.clone());
+    let (to_live, told) = mpsc::channel(64);
+    tokio::spawn(live.run(fed, told));
     let shared = Shared {
         intake,
+        live: to_live,
         keeper: to_keeper.clone(),
         metrics: metrics.clone(),
         token,

@@ -14,13 +14,14 @@ use axum::{Router, extract::Query};
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::TraceServiceServer;
 use serde::Deserialize;
 use subtle::ConstantTimeEq as _;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tonic::Status;
 use tonic::codec::CompressionEncoding;
 
 use crate::flight::Flight;
 use crate::intake::Intake;
 use crate::keeper::{SealNow, ToKeeper};
+use crate::live::{Told, socket};
 use crate::metrics::Metrics;
 use crate::otlp::{self, Traces};
 use crate::receiving::Receiving;
@@ -32,6 +33,8 @@ pub struct Shared {
     pub intake: Intake,
     /// The way to the trail.
     pub keeper: Sender<ToKeeper>,
+    /// The way to the live stream.
+    pub live: mpsc::Sender<Told>,
     /// Counters.
     pub metrics: Arc<Metrics>,
     /// What peers must know; none if nothing.
@@ -62,6 +65,7 @@ pub fn router(shared: Shared) -> Router {
         .merge(grpc)
         .route("/v1/traces", post(otlp::http))
         .route("/metrics", get(metrics))
+        .route("/live", get(socket::live))
         .route("/seal", post(seal))
         .layer(middleware::from_fn_with_state(shared.clone(), knows_token))
         .route("/health", get(|| async { "ok\n" }))

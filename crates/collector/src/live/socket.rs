@@ -1,0 +1,69 @@
+//! `GET /live`: a viewer's WebSocket.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
+use axum::response::Response;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use super::Told;
+use super::viewer::See;
+use crate::router::Shared;
+
+/// A viewer that takes nothing for so long is closed.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Bytes of what a viewer may say.
+const SAID: usize = 4 << 20;
+
+/// Takes a viewer.
+pub async fn live(State(shared): State<Shared>, upgrade: WebSocketUpgrade) -> Response {
+    upgrade.max_message_size(SAID).max_frame_size(SAID).on_upgrade(|socket| watch(shared, socket))
+}
+
+async fn watch(shared: Shared, mut socket: WebSocket) {
+    static IDS: AtomicU64 = AtomicU64::new(0);
+    let id = IDS.fetch_add(1, Ordering::Relaxed);
+    // Room for one text behind the one that is being sent.
+    let (to, mut texts) = mpsc::channel(1);
+    if shared.live.send(Told::Came(id, to)).await.is_err() {
+        return;
+    }
+    loop {
+        let sent = tokio::select! {
+            text = texts.recv() => match text {
+                Some(text) => timeout(PATIENCE, socket.send(Message::Text(text.into()))).await,
+                None => break,
+            },
+            said = socket.recv() => match said {
+                Some(Ok(Message::Text(text))) => match See::read(&text) {
+                    Ok(see) => {
+                        let _ = shared.live.send(Told::Sees(id, see)).await;
+                        continue;
+                    }
+                    Err(why) => {
+                        shared.metrics.refuse("see");
+                        // A reason has at most 123 bytes (RFC 6455, section 5.5).
+                        let why: String = why.chars().filter(char::is_ascii).take(120).collect();
+                        let frame = CloseFrame { code: close_code::POLICY, reason: why.into() };
+                        let _ = timeout(PATIENCE, socket.send(Message::Close(Some(frame)))).await;
+                        break;
+                    }
+                },
+                Some(Ok(Message::Ping(_) | Message::Pong(_))) => continue,
+                _ => break,
+            },
+        };
+        match sent {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => break,
+            Err(_) => {
+                shared.metrics.closed_viewers.inc();
+                break;
+            }
+        }
+    }
+    let _ = shared.live.send(Told::Went(id)).await;
+}
