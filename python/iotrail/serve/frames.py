@@ -51,7 +51,7 @@ class Span:
 def frames(trail: Trail, span: Span) -> str:
     """`{"members": […], "series": […], "frames": […]}` as JSON."""
     start, end = span.start_ms * MS, span.end_ms * MS
-    _narrow(trail, start - (LONGEST_STRETCH_MS + span.every_ms) * MS, end, span)
+    _narrow(trail, start, end, span)
     trail.set_params({"every_ns": span.every_ms * MS})
     measure = trail.modules["sample"].measures["value"]
     key = quoted(span.by)
@@ -120,12 +120,13 @@ def _members(trail: Trail, start: int, end: int) -> str:
 
 def _narrow(trail: Trail, start: int, end: int, span: Span) -> None:
     """Let `node_sample` be only what is asked for, before the modules: they would not push it down to the files."""
+    earliest = start - LONGEST_STRETCH_MS * MS
     files = [
         file
         for file in trail.files("node_sample")
-        if file.min_ts is None or file.max_ts is None or (file.min_ts <= end and start <= file.max_ts)
+        if file.min_ts is None or file.max_ts is None or (file.min_ts <= end and earliest <= file.max_ts)
     ]
-    conditions = [f"ts >= {start}", f"ts <= {end}"]
+    conditions = [f"ts >= {earliest}", f"ts <= {end}", f"ts + COALESCE(dur, 0) > {start}"]
     if span.members is not None and span.by == "member":
         conditions.append(f"list_contains({_list(span.members)}, member)")
     if span.metrics is not None:

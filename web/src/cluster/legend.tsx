@@ -126,6 +126,23 @@ export function LegendPanel(props: LegendProps) {
         <span>{middle}</span>
         <span>{colouring.format(scales.colour)}</span>
       </div>
+      <div class="grains">
+        <span>Seen by</span>
+        <div class="choices">
+          {GRAINS.map(([id, name]) => (
+            <button
+              type="button"
+              key={name}
+              class={id === grain ? "now" : undefined}
+              aria-pressed={chosen === id}
+              title={id === null ? "By how near one is" : `One mark a ${name.toLowerCase()}`}
+              onClick={() => props.onGrain(id)}
+            >
+              {name}
+            </button>
+          ))}
+        </div>
+      </div>
       <fieldset class="toggles">
         <legend class="hidden-label">Marks</legend>
         {TOGGLES.map((toggle) => (
@@ -148,7 +165,7 @@ export function LegendPanel(props: LegendProps) {
       </fieldset>
       {!off.has("traffic") && (
         <p class="hint">
-          Faster: quicker responses. Denser: more bytes, a full lane {rate(scales.traffic)}.
+          Fast: quick responses. Dense: many bytes; a full lane is {rate(scales.traffic)}.
         </p>
       )}
       {!off.has("pie") && (
@@ -163,19 +180,9 @@ export function LegendPanel(props: LegendProps) {
       )}
       {!off.has("sizes") && (
         <p class="hint">
-          Bars, left to right: {SIZE_NAMES[0]} to {SIZE_NAMES.at(-1)}; reads up, writes down.
+          Bars: {SIZE_NAMES[0]} to {SIZE_NAMES.at(-1)}; reads up, writes down.
         </p>
       )}
-      <div class="grains">
-        <span>Seen by</span>
-        <div class="choices">
-          {GRAINS.map(([id, name]) => (
-            <button type="button" key={name} aria-pressed={chosen === id} onClick={() => props.onGrain(id)}>
-              {id === null ? `${name}: ${GRAINS.find(([one]) => one === grain)?.[1].toLowerCase()}` : name}
-            </button>
-          ))}
-        </div>
-      </div>
     </aside>
   );
 }

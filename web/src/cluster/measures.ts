@@ -150,10 +150,10 @@ export const writeLatency = (size: "small" | "large"): Reading => {
 /** Operations of an MDS that have a slice of their own; what isn't named is the last. */
 export const SLICES: { name: string; ops: string[]; color: string }[] = [
   { name: "open", ops: ["open"], color: "kind-read" },
-  { name: "lookup, getattr", ops: ["lookup", "getattr", "stat", "lookupino"], color: "kind-meta" },
+  { name: "lookup, stat", ops: ["lookup", "getattr", "stat", "lookupino"], color: "kind-meta" },
   { name: "readdir", ops: ["readdir"], color: "split-sync" },
-  { name: "create, mkdir", ops: ["create", "mkdir", "mknod", "symlink"], color: "kind-write" },
-  { name: "unlink, rename", ops: ["unlink", "rmdir", "rename"], color: "kind-flush" },
+  { name: "create", ops: ["create", "mkdir", "mknod", "symlink"], color: "kind-write" },
+  { name: "unlink", ops: ["unlink", "rmdir", "rename"], color: "kind-flush" },
   { name: "other", ops: [], color: "kind-wait" },
 ];
 
@@ -215,6 +215,11 @@ export function nice(value: number): number {
   }
   const power = 10 ** Math.floor(Math.log10(value));
   return power * ([1, 2, 5, 10].find((digit) => digit * power >= value * 0.999) ?? 10);
+}
+
+/** The same for bytes: a power of two. */
+export function niceBytes(value: number): number {
+  return value > 1 ? 2 ** Math.ceil(Math.log2(value) - 1e-9) : 1;
 }
 
 /** What can be switched on and off, in the order of the legend. */

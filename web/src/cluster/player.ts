@@ -88,6 +88,11 @@ export class Player {
     }
     if (this.options.trail) {
       await this.survey();
+      if (moment !== null || !this.following) {
+        // members are known before their samples
+        this.moment = moment ?? this.start;
+        this.onSamples();
+      }
       this.timer = window.setInterval(() => void this.survey(), SPAN_MS);
     }
     this.ready = true;

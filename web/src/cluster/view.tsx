@@ -32,6 +32,7 @@ function usePlayer(info: Info, stream: boolean, moment: number | null, wanted: b
   const [player, setPlayer] = useState<Player | null>(null);
   const [tick, setTick] = useState(0);
   const [members, setMembers] = useState<Placed[]>([]);
+  const [ready, setReady] = useState(false);
   const scene = useRef<Scene | null>(null);
   const feed = useRef<() => void>(() => {});
 
@@ -70,7 +71,7 @@ function usePlayer(info: Info, stream: boolean, moment: number | null, wanted: b
       }
     };
     setPlayer(made);
-    void made.open(moment);
+    void made.open(moment).then(() => setReady(true));
     let last = 0;
     let frame = 0;
     const step = (now: number) => {
@@ -99,7 +100,7 @@ function usePlayer(info: Info, stream: boolean, moment: number | null, wanted: b
     });
     feed.current();
   }, []);
-  return { player, tick, members, scene, attach };
+  return { player, ready, tick, members, scene, attach };
 }
 
 export function ClusterView({ info, view, change, theme, onStream }: ClusterProps) {
@@ -274,8 +275,10 @@ export function ClusterView({ info, view, change, theme, onStream }: ClusterProp
             {one.player.error.hint && <small>{one.player.error.hint}</small>}
           </p>
         )}
-        {members.length === 0 && one === here && !one.player.error && (
-          <p class="pane-note">{info.live ? "No member of the cluster has been seen yet." : "This trail has no members of a cluster."}</p>
+        {one.ready && one.members.length === 0 && !one.player.error && (
+          <p class="pane-note">
+            {info.live ? "No member of the cluster has been seen yet." : "This trail has no members of a cluster."}
+          </p>
         )}
       </div>
     );

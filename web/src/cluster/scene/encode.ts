@@ -1,7 +1,7 @@
 // From values to what the shaders take. Runs when new values come, not when a frame is drawn.
 
 import { bytes, count, time } from "../../format/units";
-import type { Layout } from "../layout";
+import type { Layout, Node } from "../layout";
 import {
   type Colouring,
   cacheHits,
@@ -19,13 +19,15 @@ import {
 import type { Samples } from "../samples";
 import type { State } from "../wire";
 import { type Form, form } from "./forms";
-import type { Letters } from "./letters";
+import { type Ink, type Letters, LINE } from "./letters";
 import type { Instances, Marks } from "./marks";
 
 export const STATES: Record<State, number> = { up: 0, standby: 1, down: 2, failed: 3, left: 4 };
 
 /** A lane that is full has so many dots. */
-const MOST_DOTS = 7;
+const MOST_DOTS = 6;
+/** Pixels from line to line. */
+const LEADING = 12;
 const SELECTED = 1;
 const HOVERED = 2;
 const DIMMED = 4;
@@ -63,6 +65,8 @@ export class Encoder {
   private owners = new Int32Array(0);
   /** The animation's time for which dots were placed: the shader counts from there. */
   dotsAt = 0;
+  /** Colours of the heat, cold to hot, as shares of red, green and blue. */
+  ramp: number[][] = [];
   layout: Layout = { nodes: [], boxes: [], width: 0, height: 0, cell: 0 };
 
   constructor(
@@ -133,6 +137,15 @@ export class Encoder {
     places.upload(this.layout.nodes.length);
   }
 
+  /** Finds the owners that had no samples yet. */
+  resolve(samples: Samples): void {
+    for (let i = 0; i < this.owners.length; i++) {
+      if (this.owners[i] < 0) {
+        this.owners[i] = samples.find(this.layout.nodes[i].owner);
+      }
+    }
+  }
+
   /** Values of nodes. `members` of a group share what is a share of one. */
   level(samples: Samples, colouring: Colouring, scale: number): void {
     const { levels } = this.marks;
@@ -141,10 +154,7 @@ export class Encoder {
     for (let i = 0; i < nodes.length; i++) {
       const o = i * stride;
       const node = nodes[i];
-      let owner = this.owners[i];
-      if (owner < 0) {
-        owner = this.owners[i] = samples.find(node.owner);
-      }
+      const owner = this.owners[i];
       data[o] = data[o + 1];
       if (owner < 0) {
         data.fill(-1, o, o + 11);
@@ -179,7 +189,8 @@ export class Encoder {
     let most = 0;
     for (let i = 0; i < this.owners.length; i++) {
       const owner = this.owners[i];
-      if (owner >= 0) {
+      // what passes a machine is that of all on it: its lanes are full sooner
+      if (owner >= 0 && this.layout.nodes[i].role !== "host") {
         most = Math.max(
           most,
           received(samples, owner) || 0,
@@ -267,41 +278,45 @@ export class Encoder {
     const { letters } = this;
     let n = 0;
     for (const box of this.layout.boxes) {
-      const most = box.kind === "band" ? Number.POSITIVE_INFINITY : box.width * scale - 10;
-      if (!sees(box.x, box.y, box.width, box.height) || (box.kind !== "band" && off.has("names"))) {
+      const band = box.kind === "band";
+      if (!sees(box.x, box.y, box.width, box.height) || (!band && off.has("names"))) {
         continue;
       }
       const bold = box.kind !== "host";
-      if (letters.width(box.label, bold) <= most && (box.kind === "band" || 16 * scale > 9)) {
-        n = letters.write(into, n, box.label, box.x, box.y, box.kind === "band" ? 0 : 6, box.kind === "band" ? 0 : 1, 1, 0, 0, bold);
+      const room = box.head * scale;
+      if (band || (room > 10 && letters.width(box.label, bold) <= box.width * scale - 10)) {
+        // a band's stands on it, the others' in their head
+        const dy = band ? Math.max(0, room - LINE - 3) : (room - LINE) / 2;
+        n = letters.write(into, n, box.label, box.x, box.y, band ? 0 : 7, dy, 1, 0, bold);
       }
     }
     for (const [i, node] of this.layout.nodes.entries()) {
       const width = node.halfWidth * 2 * scale;
       // a cell without room for a short name has none
-      if (width < 34 || !sees(node.x - node.halfWidth, node.y - node.halfHeight, node.halfWidth * 2, node.halfHeight * 2)) {
+      if (width < 30 || !sees(node.x - node.halfWidth, node.y - node.halfHeight, node.halfWidth * 2, node.halfHeight * 2)) {
         continue;
       }
-      const shape = this.forms[i];
-      const lines: [string, boolean][] = [];
-      const room = node.shape === "box" ? node.halfHeight * 1.5 * scale : 120 * scale;
-      if (!off.has("names") && letters.width(node.label, true) < width) {
-        lines.push([node.label, true]);
+      const { name, values } = this.forms[i];
+      const below = (from: number) => Math.floor(((node.halfHeight - from) * scale + 3) / LEADING);
+      // 4150 of client.4150 says which among clients too
+      const label = [node.label, node.label.slice(node.label.lastIndexOf(".") + 1)].find(
+        (text) => letters.width(text, true) <= width - 2,
+      );
+      const tile = node.shape === "box";
+      const ink = tile ? this.inkOn(this.marks.levels.data[i * this.marks.levels.stride + 1]) : null;
+      const named = label !== undefined && !off.has("names") && below(name) > 0;
+      if (named) {
+        n = letters.write(into, n, label, node.x, node.y + name, 0, 0, ink ?? 0, 0.5, true);
       }
       const owner = this.owners[i];
-      if (owner >= 0 && room > 62) {
-        lines.push(...this.values(samples, owner, node.role, off, colouring, node.shape === "box" ? node.members.length : 0));
-      }
-      let y = shape.name;
-      let dy = 0;
-      for (const [text, bold] of lines) {
-        if (letters.width(text, bold) < width + 8) {
-          n = letters.write(into, n, text, node.x, node.y + y, 0, dy, bold ? 0 : 1, 0.5, 0, bold);
-          dy += 12;
-        }
-        if (node.role === "client" && bold && node.shape !== "box") {
-          y = shape.values;
-          dy = 0;
+      let line = named && (tile || name === values) ? 1 : 0;
+      const most = below(values);
+      if (owner >= 0 && line < most) {
+        for (const text of this.values(samples, owner, node, off, colouring)) {
+          if (line < most && letters.width(text) <= width - 2) {
+            n = letters.write(into, n, text, node.x, node.y + values, 0, line * LEADING, ink ?? 1, 0.5);
+            line += 1;
+          }
         }
       }
     }
@@ -309,23 +324,30 @@ export class Encoder {
     this.marks.count("text", n);
   }
 
+  /** What can be read on a tile of that heat. */
+  private inkOn(share: number): Ink {
+    const at = Math.max(0, Math.min(1, share)) * (this.ramp.length - 1);
+    const [r, g, b] = this.ramp[Math.round(at)] ?? [1, 1, 1];
+    return 0.299 * r + 0.587 * g + 0.114 * b > 0.55 || share < 0 ? (share < 0 ? 0 : 2) : 3;
+  }
+
   private values(
     samples: Samples,
     owner: number,
-    role: string,
+    node: Node,
     off: ReadonlySet<Toggle>,
     colouring: Colouring,
-    many: number,
-  ): [string, boolean][] {
+  ): string[] {
     const lines: string[] = [];
-    if (many > 0) {
+    const { role } = node;
+    if (node.shape === "box") {
+      const many = node.members.length;
       const value = colouring.read(samples, owner) / (colouring.share && role !== "host" ? many : 1);
-      lines.push(`${many} × ${Number.isNaN(value) ? "–" : colouring.format(value)}`);
+      const text = Number.isNaN(value) ? "–" : colouring.format(value);
+      lines.push(many > 1 ? `${many} × ${text}` : text);
     }
     if (role === "osd" && !off.has("values")) {
-      const small = smallWrites(samples, owner);
-      const large = largeWrites(samples, owner);
-      lines.push(`S ${tiny(small)}  L ${tiny(large)}`);
+      lines.push(`S ${tiny(smallWrites(samples, owner))}`, `L ${tiny(largeWrites(samples, owner))}`);
     }
     if (role === "client" && !off.has("cache")) {
       const dirty = samples.sum("cache_dirty", owner);
@@ -337,14 +359,14 @@ export class Encoder {
       const flushes = samples.sum("journal_flush", owner);
       const took = samples.sum("journal_time", owner) / flushes;
       if (!Number.isNaN(flushes)) {
-        lines.push(`journal ${count(Math.round(flushes))}/s ${tiny(took)}`);
+        lines.push(`J ${count(Math.round(flushes))}/s`, `J ${tiny(took)}`);
       }
       const exported = samples.of("export", "out", owner);
       if (exported > 0) {
         lines.push(`${count(exported)} exports/s`);
       }
     }
-    return lines.map((line) => [line, false]);
+    return lines;
   }
 }
 

@@ -16,7 +16,7 @@ export interface Form {
   lane: [near: [rail: number, body: number], far: [rail: number, body: number]];
   /** Traffic of replicas. */
   replica: [near: [rail: number, body: number], far: [rail: number, body: number]] | null;
-  /** Tops of the name and of the values under it. */
+  /** Tops of the name and of the values, which follow it if they are the same. */
   name: number;
   values: number;
 }
@@ -24,51 +24,51 @@ export interface Form {
 const FORMS: Record<Exclude<Shape, "box">, Form> = {
   circle: {
     number: 0,
-    radius: 19,
-    middle: -22,
-    farMiddle: 1,
-    farWidth: 40,
-    farHeight: 46,
+    radius: 22,
+    middle: -20,
+    farMiddle: 4,
+    farWidth: 41,
+    farHeight: 57,
     lane: [
-      [-74, -52],
-      [-74, -45],
+      [-87, -55],
+      [-87, -53],
     ],
     replica: [
-      [28, 8],
-      [74, 47],
+      [38, 15],
+      [87, 61],
     ],
-    name: 54,
-    values: 66,
+    name: 65,
+    values: 65,
   },
   hexagon: {
     number: 1,
-    radius: 32,
-    middle: -6,
-    farMiddle: 10,
-    farWidth: 52,
-    farHeight: 48,
+    radius: 34,
+    middle: -4,
+    farMiddle: 8,
+    farWidth: 54,
+    farHeight: 56,
     lane: [
-      [-65, -38],
-      [-65, -38],
+      [-73, -40],
+      [-73, -48],
     ],
     replica: null,
-    name: 30,
-    values: 43,
+    name: 36,
+    values: 36,
   },
   square: {
     number: 2,
-    radius: 18,
-    middle: -12,
-    farMiddle: -11,
-    farWidth: 31,
-    farHeight: 33,
+    radius: 20,
+    middle: -16,
+    farMiddle: -13,
+    farWidth: 33,
+    farHeight: 40,
     lane: [
-      [46, 8],
-      [47, 22],
+      [34, 6],
+      [55, 27],
     ],
     replica: null,
-    name: -47,
-    values: 8,
+    name: -55,
+    values: 36,
   },
   diamond: {
     number: 3,
@@ -87,9 +87,29 @@ const FORMS: Record<Exclude<Shape, "box">, Form> = {
   },
 };
 
+/** Half of the cells for which the forms above are. */
+const HALVES: Record<Exclude<Shape, "box">, number> = { circle: 88, hexagon: 74, square: 56, diamond: 38 };
+
 export function form(node: Node): Form {
   if (node.shape !== "box") {
-    return FORMS[node.shape];
+    // a taller cell has its room at the bottom
+    const up = HALVES[node.shape] - node.halfHeight;
+    const f = FORMS[node.shape];
+    const moved = ([near, far]: Form["lane"]): Form["lane"] => [
+      [near[0] + up, near[1] + up],
+      [far[0] + up, far[1] + up],
+    ];
+    return up === 0
+      ? f
+      : {
+          ...f,
+          middle: f.middle + up,
+          farMiddle: f.farMiddle + up,
+          lane: moved(f.lane),
+          replica: f.replica && moved(f.replica),
+          name: f.name + up,
+          values: f.values + up,
+        };
   }
   const { halfWidth, halfHeight } = node;
   const lane = Math.min(16, halfHeight * 0.3);
@@ -112,7 +132,7 @@ export function form(node: Node): Form {
         ]
       : [rail, rail],
     replica: replica > 0 ? [bottom, bottom] : null,
-    name: -halfHeight + lane + 5,
-    values: -halfHeight + lane + 18,
+    name: (down ? -halfHeight : -halfHeight + lane) + 5,
+    values: (down ? -halfHeight : -halfHeight + lane) + 5,
   };
 }

@@ -18,7 +18,8 @@ interface Glyph {
   advance: number;
 }
 
-export type Ink = 0 | 1 | 2;
+/** The page's text and muted text; what is read on light and on dark tiles. */
+export type Ink = 0 | 1 | 2 | 3;
 
 export class Letters {
   readonly texture: Texture;
@@ -81,7 +82,6 @@ export class Letters {
     dy: number,
     ink: Ink,
     align: number,
-    least: number,
     bold = false,
   ): number {
     into.reserve(from + text.length);
@@ -105,7 +105,6 @@ export class Letters {
         data[o + 6] = glyph.width;
         data[o + 7] = glyph.height;
         data[o + 8] = ink;
-        data[o + 9] = least;
         count += 1;
       }
       at += glyph.advance;

@@ -31,7 +31,7 @@ export function uniforms() {
     uShow: { value: new Float32Array(5), type: "f32", size: 5 },
     uShowLane: { value: new Float32Array(2), type: "vec2<f32>" },
     uTraffic: { value: new Float32Array(12), type: "vec3<f32>", size: 4 },
-    uTextInk: { value: new Float32Array(9), type: "vec3<f32>", size: 3 },
+    uTextInk: { value: new Float32Array(12), type: "vec3<f32>", size: 4 },
     uRatio: { value: 1, type: "f32" },
     uAtlasSize: { value: new Float32Array([1, 1]), type: "vec2<f32>" },
   });
@@ -142,7 +142,7 @@ export class Marks {
     [
       ["aAt", 4],
       ["aGlyph", 4],
-      ["aInk", 2],
+      ["aInk", 1],
     ],
     4096,
   );

@@ -7,7 +7,7 @@ import "pixi.js/unsafe-eval";
 import { Container, type Renderer, WebGLRenderer } from "pixi.js";
 import { color } from "../../theme/theme";
 import { arrange, type Layout, type Node } from "../layout";
-import { type Colouring, nice, SLICES, type Toggle } from "../measures";
+import { type Colouring, nice, niceBytes, SLICES, type Toggle } from "../measures";
 import type { Placed } from "../membership";
 import type { Samples } from "../samples";
 import type { Grain } from "../wire";
@@ -51,9 +51,10 @@ const INKS = [
 const TRAFFIC = ["traffic-in", "traffic-out", "replica-in", "replica-out"];
 const SHOWN: Toggle[] = ["pie", "space", "busy", "sizes", "cache"];
 
-/** Script time of frames, in ms, newest last: read by bench/page.py. */
-export const frameTimes: number[] = [];
+/** Script time of frames, in ms, newest last: `window.iotrailFrameTimes`, read by bench/page.py. */
+const frameTimes: number[] = [];
 const KEPT_TIMES = 4_000;
+Object.assign(window, { iotrailFrameTimes: frameTimes });
 
 export class Scene {
   readonly camera = new Camera();
@@ -175,7 +176,8 @@ export class Scene {
     );
     fill(uniforms.uInk, INKS);
     fill(uniforms.uTraffic, TRAFFIC);
-    fill(uniforms.uTextInk, ["text", "muted", "high"]);
+    fill(uniforms.uTextInk, ["text", "muted", "ink-dark", "ink-light"]);
+    this.encoder.ramp = RAMP.map(rgb);
     this.placesChanged = true;
   }
 
@@ -241,7 +243,7 @@ export class Scene {
     uniforms.uSinceDots = this.time - this.encoder.dotsAt;
     // on the screen, not in the animation's time: a paused moment is reached too
     uniforms.uMix = Math.min(1, (at / 1000 - this.glideFrom) / GLIDE);
-    uniforms.uDetail = smooth(0.34, 0.62, camera.scale);
+    uniforms.uDetail = smooth(0.3, 0.5, camera.scale);
     this.renderer.render(this.stage);
     frameTimes.push(performance.now() - began);
     if (frameTimes.length > KEPT_TIMES) {
@@ -255,7 +257,7 @@ export class Scene {
       return;
     }
     if (this.placesChanged) {
-      const layout = arrange(this.members, look.grain, this.camera.width / this.camera.height);
+      const layout = arrange(this.members, look.grain, this.camera.width, this.camera.height);
       encoder.place(layout, samples, this.moment, this.time);
       this.camera.over(layout.width, layout.height);
       this.boxes();
@@ -265,6 +267,7 @@ export class Scene {
       this.sighted();
     }
     if (this.valuesChanged) {
+      encoder.resolve(samples);
       this.rescale(samples);
       encoder.level(samples, look.colouring, this.scales.colour);
       encoder.traffic(samples, this.scales.traffic, this.time);
@@ -309,7 +312,7 @@ export class Scene {
       colour = nice(this.most.colour);
     }
     this.most.traffic = Math.max(this.most.traffic, this.encoder.busiest(samples));
-    const traffic = nice(this.most.traffic);
+    const traffic = niceBytes(this.most.traffic);
     if (colour !== this.scales.colour || traffic !== this.scales.traffic) {
       this.scales = { colour, traffic };
       this.onScales(this.scales);
@@ -358,7 +361,9 @@ const smooth = (from: number, to: number, value: number): number => {
 
 /** A colour of theme.css as shares of red, green and blue. */
 function rgb(name: string): [number, number, number] {
-  const value = Number.parseInt(color(name).slice(1), 16);
+  const digits = color(name).slice(1);
+  // the build shortens #ffffff
+  const value = Number.parseInt(digits.length === 3 ? digits.replace(/./g, "$&$&") : digits, 16);
   return [((value >> 16) & 255) / 255, ((value >> 8) & 255) / 255, (value & 255) / 255];
 }
 

@@ -123,8 +123,8 @@ void main() {
   vec2 q = vAt - vec2(0.0, mix(vForm.w, vForm.z, near));
   vec2 b = mix(vFar.xy, vec2(r), near);
   float far = min(b.x, b.y);
-  float round_ = shape == 0 ? r : r * 0.34;
-  float d = box(q, b, mix(far * 0.2, round_, near));
+  float rounded = shape == 0 ? r : r * 0.34;
+  float d = box(q, b, mix(far * 0.2, rounded, near));
   if (shape == 1) {
     d = mix(d, hexagon(q, r * 0.94) - 2.0, near);
   } else if (shape == 3) {
@@ -187,7 +187,7 @@ void main() {
   }
 
   if (shape == 0 && uShow[3] > 0.0 && rings > 0.0 && vBars0.x >= 0.0) {
-    vec2 h = vAt - vec2(0.0, 41.0);
+    vec2 h = vAt - vec2(0.0, vForm.z + 72.0);
     float x = (h.x + 33.0) / 11.0;
     if (x >= 0.0 && x < 6.0 && abs(h.y) < 12.0) {
       int i = int(x);
@@ -266,7 +266,7 @@ void main() {
   float end = mix(aMove.x, aLane.z, uDetail);
   vec2 at = vec2(aLane.x, mix(start, end, along)) * uScale + uShift;
   // never less than what can be seen, never more than a lane holds
-  float size = clamp(3.6 * uScale, 1.7, 6.0);
+  float size = clamp(5.0 * uScale, 1.6, 7.5);
   vKind = int(aMove.w);
   vDown = sign(end - start);
   vAlpha = smoothstep(0.0, 0.12, along) * smoothstep(1.0, 0.88, along) * (vKind < 2 ? uShowLane.x : uShowLane.y);
@@ -294,7 +294,7 @@ export const TEXT_VERTEX = `${HEAD}
 in vec2 aCorner;
 in vec4 aAt;      // anchor in the world; offset in the screen's pixels
 in vec4 aGlyph;   // left, top, width, height in the atlas
-in vec2 aInk;     // ink, smallest scale to be seen at
+in float aInk;
 uniform float uRatio;
 uniform vec2 uAtlasSize;
 out vec2 vUv;
@@ -303,17 +303,17 @@ ${TO_SCREEN}
 void main() {
   vec2 anchor = floor((aAt.xy * uScale + uShift) * uRatio + 0.5) / uRatio;
   vec2 corner = aCorner * 0.5 + 0.5;
-  vInk = int(aInk.x);
+  vInk = int(aInk);
   vUv = (aGlyph.xy + corner * aGlyph.zw) / uAtlasSize;
-  gl_Position = uScale < aInk.y ? vec4(2.0, 2.0, 2.0, 1.0) : toClip(anchor + aAt.zw + corner * aGlyph.zw / uRatio);
+  gl_Position = toClip(anchor + aAt.zw + corner * aGlyph.zw / uRatio);
 }`;
 
 export const TEXT_FRAGMENT = `${HEAD}
 in vec2 vUv;
 flat in int vInk;
 uniform sampler2D uAtlas;
-// text, muted, high
-uniform vec3 uTextInk[3];
+// text, muted, and what is read on dark and light tiles
+uniform vec3 uTextInk[4];
 out vec4 color;
 void main() {
   color = vec4(uTextInk[vInk], 1.0) * texture(uAtlas, vUv).a;
