@@ -1,7 +1,7 @@
 // The frame around the views: brand, tabs, what is shown and how fresh it is, theme, help.
 
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
-import { stateText, type StreamState } from "../cluster/live";
+import { type StreamState, stateText } from "../cluster/live";
 import { ClusterView } from "../cluster/view";
 import type { Info } from "../cluster/wire";
 import { useTheme } from "../theme/theme";
@@ -117,7 +117,15 @@ export function App({ info }: { info: Info }) {
 function Freshness({ stream, following }: { stream: StreamState; following: boolean }) {
   const late = stream.kind === "live" && stream.behind > 5_000;
   const kind =
-    stream.kind === "live" ? (late ? "late" : following ? "live" : "ready") : stream.kind === "none" ? "none" : "lost";
+    stream.kind === "live"
+      ? late
+        ? "late"
+        : following
+          ? "live"
+          : "ready"
+      : stream.kind === "none"
+        ? "none"
+        : "lost";
   return (
     <output class={`freshness ${kind}`} title={stream.kind === "lost" ? stream.reason : undefined}>
       <i />

@@ -20,22 +20,25 @@ const POINTER: [string, string][] = [
 ];
 
 export function Help({ close }: { close: () => void }) {
+  const open = (dialog: HTMLDialogElement | null) => {
+    if (dialog && !dialog.open) {
+      dialog.showModal();
+    }
+  };
   return (
-    <div class="help-shade" role="presentation" onClick={close}>
-      <section class="help" role="dialog" aria-label="Keys">
-        {[KEYS, POINTER].map((rows) => (
-          <dl key={rows[0][0]}>
-            {rows.map(([key, meaning]) => (
-              <div key={key}>
-                <dt>
-                  <kbd>{key}</kbd>
-                </dt>
-                <dd>{meaning}</dd>
-              </div>
-            ))}
-          </dl>
-        ))}
-      </section>
-    </div>
+    <dialog class="help" aria-label="Keys" ref={open} onClose={close} {...{ closedby: "any" }}>
+      {[KEYS, POINTER].map((rows) => (
+        <dl key={rows[0][0]}>
+          {rows.map(([key, meaning]) => (
+            <div key={key}>
+              <dt>
+                <kbd>{key}</kbd>
+              </dt>
+              <dd>{meaning}</dd>
+            </div>
+          ))}
+        </dl>
+      ))}
+    </dialog>
   );
 }

@@ -12,25 +12,38 @@ export class AskError extends Error {
   }
 }
 
+interface Answer {
+  id: number;
+  found?: never;
+  error?: string;
+  hint?: string | null;
+}
+
 interface Waiting {
   resolve: (found: never) => void;
   reject: (error: AskError) => void;
 }
 
-const worker = new Worker(new URL("./asker.worker.ts", import.meta.url), { type: "module" });
 const waiting = new Map<number, Waiting>();
 let number = 0;
+let running: Worker | null = null;
 
-worker.onmessage = (event: MessageEvent<{ id: number; found?: never; error?: string; hint?: string | null }>) => {
-  const { id, found, error, hint } = event.data;
-  const asker = waiting.get(id);
-  waiting.delete(id);
-  if (error !== undefined) {
-    asker?.reject(new AskError(error, hint ?? null));
-  } else {
-    asker?.resolve(found as never);
+function worker(): Worker {
+  if (!running) {
+    running = new Worker(new URL("./asker.worker.ts", import.meta.url), { type: "module" });
+    running.onmessage = (event: MessageEvent<Answer>) => {
+      const { id, found, error, hint } = event.data;
+      const asker = waiting.get(id);
+      waiting.delete(id);
+      if (error !== undefined) {
+        asker?.reject(new AskError(error, hint ?? null));
+      } else {
+        asker?.resolve(found as never);
+      }
+    };
   }
-};
+  return running;
+}
 
 /** An answer that may be given up: then it never comes. */
 export interface Question<T> {
@@ -44,12 +57,12 @@ function ask<T>(path: string): Question<T> {
   const answer = new Promise<T>((resolve, reject) => {
     waiting.set(id, { resolve: resolve as (found: never) => void, reject });
   });
-  worker.postMessage({ id, url: new URL(path, location.href).href });
+  worker().postMessage({ id, url: new URL(path, location.href).href });
   return {
     answer,
     stop: () => {
       if (waiting.delete(id)) {
-        worker.postMessage({ id, stop: true });
+        worker().postMessage({ id, stop: true });
       }
     },
   };

@@ -37,7 +37,7 @@ async function ask(id: number, url: string): Promise<void> {
   }
 }
 
-onmessage = (event: MessageEvent<Asked>) => {
+self.onmessage = (event: MessageEvent<Asked>) => {
   const asked = event.data;
   if ("stop" in asked) {
     running.get(asked.id)?.abort();

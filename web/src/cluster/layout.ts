@@ -27,6 +27,7 @@ export interface Node {
 
 export interface Box {
   kind: "band" | "rack" | "host";
+  role: string;
   label: string;
   x: number;
   y: number;
@@ -43,7 +44,18 @@ export interface Layout {
   height: number;
   /** Width of the typical node of the largest role: what decides on the grain. */
   cell: number;
+  /** How it was made, to be made alike. */
+  made: { most: number; heads: Heads; members: number };
 }
+
+export const EMPTY: Layout = {
+  nodes: [],
+  boxes: [],
+  width: 0,
+  height: 0,
+  cell: 0,
+  made: { most: 0, heads: { band: 0, rack: 0, host: 0 }, members: 0 },
+};
 
 interface RoleLook {
   title: string;
@@ -71,7 +83,7 @@ const OTHER_TIER = 1;
 const GAP = 10;
 const PAD = 10;
 /** Room above for a name, whose size is the screen's: more of the world where that is seen small. */
-interface Heads {
+export interface Heads {
   band: number;
   rack: number;
   host: number;
@@ -178,43 +190,122 @@ function foremost(members: Placed[], grain: Grain): Placed[] {
   return members.filter((member) => rank(member.role) === best.get(ownerOf(member, grain)));
 }
 
-/** Places the members for a view of so many pixels. */
-export function arrange(all: Placed[], grain: Grain, viewWidth: number, viewHeight: number): Layout {
+/** A layout of so many more or fewer members is made as the one before was. */
+const ALIKE = 0.05;
+
+/** Places the members for a view of so many pixels; alike if few came or left since `before`. */
+export function arrange(
+  all: Placed[],
+  grain: Grain,
+  viewWidth: number,
+  viewHeight: number,
+  before: Layout["made"] | null = null,
+): Layout {
   const aspect = viewWidth / viewHeight;
-  const members = foremost(all, grain);
-  const bands = groups(members, (member) => member.role).sort(
-    ([a], [b]) => tierOf(a) - tierOf(b) || orderOf(a) - orderOf(b),
-  );
-  const largest = bands.reduce((best, band) => (band[1].length > best[1].length ? band : best), ["", []] as [
-    string,
-    Placed[],
-  ]);
-  const few = grain === "member" && members.length <= FEW;
-  const fit = (layout: Layout) => Math.min(aspect / Math.max(1, layout.width), 1 / Math.max(1, layout.height));
+  const bands = tree(foremost(all, grain));
+  const largest = Math.max(0, ...bands.map((each) => each.members.length));
+  const few = grain === "member" && all.length <= FEW;
+  const role = bands.find((each) => each.members.length === largest)?.role ?? "";
+  const drawn = (made: Layout["made"]): Layout => {
+    const layout = plan({ bands, grain, few, heads: made.heads }, made.most).draw();
+    return { ...layout, cell: look(role).width, made };
+  };
+  if (before && before.members > FEW && Math.abs(before.members - all.length) <= ALIKE * before.members) {
+    return drawn(before);
+  }
+  const seen: Fit = (size) => Math.min(aspect / Math.max(1, size.width), 1 / Math.max(1, size.height));
   const world = { bands, grain, few, heads: HEADS };
-  const rough = widest(world, aspect, fit);
+  const rough = widest(world, aspect, seen);
   // Names need room that depends on how large all is seen; with that room it is seen smaller.
-  const scale = fit(rough) * viewHeight * 0.8;
+  const scale = Math.max(1e-4, seen(rough) * viewHeight * 0.8);
   const room = (kind: keyof Heads) =>
     Math.min(MOST_HEADS[kind], Math.max(HEADS[kind], HEAD_PIXELS[kind] / scale));
   const heads = { band: room("band"), rack: room("rack"), host: room("host") };
-  return { ...widest({ ...world, heads }, aspect, fit), cell: look(largest[0]).width };
+  return drawn({ most: widest({ ...world, heads }, aspect, seen).most, heads, members: all.length });
+}
+
+/** The same places, of members of which only states changed. */
+export function restated(layout: Layout, all: Placed[], grain: Grain): Layout {
+  const members = foremost(all, grain);
+  const now = new Map(members.map((member) => [member.member, member]));
+  const nodes = layout.nodes.map((node) =>
+    changed(
+      node,
+      node.members.map((member) => now.get(member.member) ?? member),
+    ),
+  );
+  const bands = new Map(groups(members, (member) => member.role));
+  const boxes = layout.boxes.map((box) =>
+    box.kind === "band" ? { ...box, label: bandLabel(box.role, bands.get(box.role) ?? []) } : box,
+  );
+  return { ...layout, nodes, boxes };
+}
+
+/** What of members decides on their places. */
+export function placesKey(members: Placed[]): string {
+  return members.map((member) => `${member.member} ${member.role} ${member.rack} ${member.host}`).join("\n");
+}
+
+/** A role's members, by rack and host, in order. */
+interface Band {
+  role: string;
+  members: Placed[];
+  hosts: number;
+  racks: { rack: string; members: Placed[]; hosts: { host: string; members: Placed[] }[] }[];
+}
+
+function tree(members: Placed[]): Band[] {
+  return groups(members, (member) => member.role)
+    .sort(([a], [b]) => tierOf(a) - tierOf(b) || orderOf(a) - orderOf(b))
+    .map(([role, ofRole]) => ({
+      role,
+      members: ofRole,
+      hosts: new Set(ofRole.map((member) => member.host)).size,
+      racks: groups(ofRole, (member) => member.rack ?? "").map(([rack, inRack]) => ({
+        rack,
+        members: inRack.sort((x, y) => natural(x.member, y.member)),
+        hosts: groups(inRack, (member) => member.host).map(([host, inHost]) => ({ host, members: inHost })),
+      })),
+    }));
+}
+
+const changed = (place: Node, members: Placed[]): Node => ({
+  ...place,
+  members,
+  state: worst(members.map((member) => member.state)),
+  since: Math.max(...members.map((member) => member.since_ms)),
+});
+
+function bandLabel(role: string, members: Placed[]): string {
+  const up = members.filter((member) => member.state === "up").length;
+  return `${title(role)} · ${up === members.length ? up : `${up} of ${members.length} up`}`;
 }
 
 interface World {
-  bands: [string, Placed[]][];
+  bands: Band[];
   grain: Grain;
   few: boolean;
   heads: Heads;
 }
 
-/** The layout that is seen largest: its width is near the one whose picture has the aspect. */
-function widest(world: World, aspect: number, fit: (layout: Layout) => number): Layout {
+/** What a layout would take, before anything is placed. */
+interface Plan {
+  /** What it was allowed to take of the width. */
+  most: number;
+  width: number;
+  height: number;
+  draw: () => Omit<Layout, "cell" | "made">;
+}
+
+type Fit = (size: { width: number; height: number }) => number;
+
+/** The plan that is seen largest: its width is near the one whose picture has the aspect. */
+function widest(world: World, aspect: number, seen: Fit): Plan {
   let narrow = 100;
   let wide = 60_000;
   for (let i = 0; i < 12; i++) {
     const width = Math.sqrt(narrow * wide);
-    const tried = build(world, width);
+    const tried = plan(world, width);
     if (tried.width / Math.max(1, tried.height) > aspect) {
       wide = width;
     } else {
@@ -222,29 +313,37 @@ function widest(world: World, aspect: number, fit: (layout: Layout) => number): 
     }
   }
   return [0.8, 0.9, 1.0, 1.12, 1.25, 1.5, 1.8]
-    .map((factor) => build(world, wide * factor))
-    .reduce((a, b) => (fit(b) > fit(a) ? b : a));
+    .map((factor) => plan(world, wide * factor))
+    .reduce((a, b) => (seen(b) > seen(a) ? b : a));
 }
 
-function build(world: World, most: number): Layout {
+function plan(world: World, most: number): Plan {
   const into: Drawn = { ...world, nodes: [], boxes: [] };
-  const tiers = TIERS.map((_, tier) => world.bands.filter(([role]) => tierOf(role) === tier))
+  const tiers = TIERS.map((_, tier) => world.bands.filter(({ role }) => tierOf(role) === tier))
     .filter((beside) => beside.length > 0)
     .map((beside) =>
       shelve(
-        beside.map(([role, members]) => band(into, role, members, most)),
+        beside.map((each) => band(into, each, most)),
         most,
         BESIDE_GAP,
       ),
     );
   const width = Math.max(0, ...tiers.map((block) => block.width));
-  let y = 0;
-  for (const block of tiers) {
-    block.place((width - block.width) / 2, y);
-    y += block.height + BAND_GAP;
-  }
-  const { nodes, boxes } = into;
-  return { nodes, boxes, width, height: Math.max(0, y - BAND_GAP), cell: 0 };
+  const height = tiers.reduce((sum, block) => sum + block.height + BAND_GAP, -BAND_GAP);
+  return {
+    most,
+    width,
+    height,
+    draw: () => {
+      let y = 0;
+      for (const block of tiers) {
+        block.place((width - block.width) / 2, y);
+        y += block.height + BAND_GAP;
+      }
+      const { nodes, boxes } = into;
+      return { nodes, boxes, width, height: Math.max(0, height) };
+    },
+  };
 }
 
 /** What is built into. */
@@ -253,34 +352,41 @@ interface Drawn extends World {
   boxes: Box[];
 }
 
-function band(into: Drawn, role: string, members: Placed[], most: number): Block {
+function band(into: Drawn, { role, members, hosts: hostCount, racks: inRacks }: Band, most: number): Block {
   const style = look(role, into.few);
-  const inRacks = groups(members, (member) => member.rack ?? "");
   // What a host may take of the width if all stand in a row.
-  const room = most / new Set(members.map((member) => member.host)).size - 2 * PAD - GAP;
-  const racks = inRacks.map(([rack, inRack]) => {
+  const room = most / hostCount - 2 * PAD - GAP;
+  const racks = inRacks.map(({ rack, members: inRack, hosts: inHosts }) => {
     // A machine is its own host: a box around each would say nothing.
     const hosts =
       role === "host"
         ? [cells(into, style, role, inRack, most / inRacks.length)]
-        : groups(inRack, (member) => member.host).map(([host, inHost]) =>
-            framed(into, "host", host, cells(into, style, role, inHost, room), into.grain === "member"),
+        : inHosts.map(({ host, members: inHost }) =>
+            framed(into, "host", role, host, cells(into, style, role, inHost, room), into.grain === "member"),
           );
-    const block = packed(hosts, Math.min(most, Math.max(style.width, (most * inRack.length) / members.length)), most);
+    const share = (most * inRack.length) / members.length;
+    const block = packed(hosts, Math.min(most, Math.max(style.width, share)), most);
     if (rack === "") {
       return block;
     }
-    return framed(into, "rack", rack, groupNode(into, block, "rack", rack, role, inRack), into.grain !== "rack");
+    return framed(
+      into,
+      "rack",
+      role,
+      rack,
+      groupNode(into, block, "rack", rack, role, inRack),
+      into.grain !== "rack",
+    );
   });
   const inside = shelve(racks, most, GAP * 2);
-  const up = members.filter((member) => member.state === "up").length;
-  const label = `${title(role)} · ${up === members.length ? up : `${up} of ${members.length} up`}`;
   const head = into.heads.band;
+  const { width } = inside;
+  const height = inside.height + head;
   return {
-    width: inside.width,
-    height: inside.height + head,
+    width,
+    height,
     place: (x, y) => {
-      into.boxes.push({ kind: "band", label, x, y, width: inside.width, height: inside.height + head, head });
+      into.boxes.push({ kind: "band", role, label: bandLabel(role, members), x, y, width, height, head });
       inside.place(x, y + head);
     },
   };
@@ -298,12 +404,11 @@ function packed(hosts: Block[], share: number, most: number): Block {
 /** The members of a host in a grid; or, seen from afar, one node in their place. */
 function cells(into: Drawn, style: RoleLook, role: string, members: Placed[], room: number): Block {
   const { grain, nodes } = into;
-  const sorted = [...members].sort((a, b) => natural(a.member, b.member));
-  const ideal = Math.ceil(Math.sqrt((sorted.length * style.height * 1.4) / style.width));
-  const widest = Math.min(sorted.length, Math.max(ideal, Math.floor(room / style.width)));
+  const ideal = Math.ceil(Math.sqrt((members.length * style.height * 1.4) / style.width));
+  const widest = Math.min(members.length, Math.max(ideal, Math.floor(room / style.width)));
   // eight in two rows of four rather than of five and three
-  const columns = Math.ceil(sorted.length / Math.ceil(sorted.length / widest));
-  const rows = Math.ceil(sorted.length / columns);
+  const columns = Math.ceil(members.length / Math.ceil(members.length / widest));
+  const rows = Math.ceil(members.length / columns);
   const block: Block = {
     width: columns * style.width,
     height: rows * style.height,
@@ -311,7 +416,7 @@ function cells(into: Drawn, style: RoleLook, role: string, members: Placed[], ro
       if (grain !== "member") {
         return;
       }
-      for (const [i, member] of sorted.entries()) {
+      for (const [i, member] of members.entries()) {
         nodes.push({
           owner: member.member,
           label: member.member,
@@ -331,7 +436,7 @@ function cells(into: Drawn, style: RoleLook, role: string, members: Placed[], ro
   if (role === "host") {
     return grain === "member" ? block : { ...block, place: () => {} };
   }
-  return groupNode(into, block, "host", sorted[0].host, role, sorted);
+  return groupNode(into, block, "host", members[0].host, role, members);
 }
 
 /** A block that, at its grain, is one node. */
@@ -366,7 +471,14 @@ function groupNode(
   };
 }
 
-function framed({ heads, boxes }: Drawn, kind: "rack" | "host", label: string, inside: Block, shown: boolean): Block {
+function framed(
+  { heads, boxes }: Drawn,
+  kind: "rack" | "host",
+  role: string,
+  label: string,
+  inside: Block,
+  shown: boolean,
+): Block {
   const head = heads[kind];
   const width = inside.width + 2 * PAD;
   const height = inside.height + PAD + head;
@@ -375,7 +487,7 @@ function framed({ heads, boxes }: Drawn, kind: "rack" | "host", label: string, i
     height,
     place: (x, y) => {
       if (shown) {
-        boxes.push({ kind, label, x, y, width, height, head });
+        boxes.push({ kind, role, label, x, y, width, height, head });
       }
       inside.place(x + PAD, y + head);
     },

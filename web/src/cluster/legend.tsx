@@ -23,7 +23,13 @@ function Sample({ toggle }: { toggle: Toggle }) {
   const arc = (ink: string) => (
     <svg viewBox="0 0 18 18" width="18" height="18" aria-hidden="true">
       <circle cx="9" cy="9" r="6.5" fill="none" stroke="var(--track)" stroke-width="3" />
-      <path d="M9 2.5a6.5 6.5 0 1 1-5.6 3.3" fill="none" stroke={`var(--${ink})`} stroke-width="3" transform="rotate(0 9 9)" />
+      <path
+        d="M9 2.5a6.5 6.5 0 1 1-5.6 3.3"
+        fill="none"
+        stroke={`var(--${ink})`}
+        stroke-width="3"
+        transform="rotate(0 9 9)"
+      />
     </svg>
   );
   const arrows = (down: string, up: string) => (
@@ -164,9 +170,7 @@ export function LegendPanel(props: LegendProps) {
         ))}
       </fieldset>
       {!off.has("traffic") && (
-        <p class="hint">
-          Fast: quick responses. Dense: many bytes; a full lane is {rate(scales.traffic)}.
-        </p>
+        <p class="hint">Fast: quick responses. Dense: many bytes; a full lane is {rate(scales.traffic)}.</p>
       )}
       {!off.has("pie") && (
         <ul class="slices">

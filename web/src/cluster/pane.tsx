@@ -144,7 +144,9 @@ export function Pane(props: PaneProps) {
         const node = made.nodeAt(x, y);
         made.hover(node?.owner ?? null);
         element.style.cursor = node ? "pointer" : "grab";
-        setTooltip(node ? { x: event.clientX, y: event.clientY, content: about(node, current.current.player) } : null);
+        setTooltip(
+          node ? { x: event.clientX, y: event.clientY, content: about(node, current.current.player) } : null,
+        );
         return;
       }
       moved += Math.abs(x - before[0]) + Math.abs(y - before[1]);
@@ -154,7 +156,12 @@ export function Pane(props: PaneProps) {
         made.camera.zoom(apart([x, y]) / Math.max(1, apart(before)), (x + other[0]) / 2, (y + other[1]) / 2);
         sighted();
       } else if (banding) {
-        setBand([Math.min(start[0], x), Math.min(start[1], y), Math.abs(x - start[0]), Math.abs(y - start[1])]);
+        setBand([
+          Math.min(start[0], x),
+          Math.min(start[1], y),
+          Math.abs(x - start[0]),
+          Math.abs(y - start[1]),
+        ]);
       } else if (moved > 4) {
         made.camera.pan(x - before[0], y - before[1]);
         sighted();

@@ -5,8 +5,8 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { bytes, count, rate, time } from "../format/units";
 import { color, type Theme } from "../theme/theme";
-import { title } from "./layout";
 import { History } from "./history";
+import { title } from "./layout";
 import {
   type Colouring,
   cacheHits,
@@ -96,7 +96,11 @@ export function Panel(props: PanelProps) {
   }, [props.members, props.grain]);
   return (
     <aside class="side-panel" aria-label={props.selected.size > 0 ? "Selection" : "Cluster"}>
-      {props.selected.size > 0 ? <Selection {...props} owners={owners} /> : <Cluster {...props} owners={owners} />}
+      {props.selected.size > 0 ? (
+        <Selection {...props} owners={owners} />
+      ) : (
+        <Cluster {...props} owners={owners} />
+      )}
     </aside>
   );
 }
@@ -106,7 +110,8 @@ type Inner = PanelProps & { owners: Map<string, Placed[]> };
 function Cluster({ player, members, owners, colouring, grain, onSelect, onGo }: Inner) {
   const { samples } = player;
   const roles = [...new Set(members.map((member) => member.role))];
-  const many = (owner: string) => (grain === "member" || !colouring.share ? 1 : (owners.get(owner)?.length ?? 1));
+  const many = (owner: string) =>
+    grain === "member" || !colouring.share ? 1 : (owners.get(owner)?.length ?? 1);
   const ranked = [...owners.keys()]
     .map((owner): [string, number] => [owner, colouring.read(samples, samples.find(owner)) / many(owner)])
     .filter(([, value]) => Number.isFinite(value))
@@ -215,8 +220,27 @@ function Selection({ player, tick, owners, selected, grain, theme, trail, onSele
   );
 }
 
-function Courses({ player, tick, owner, grain, theme }: { player: Player; tick: number; owner: string; grain: Grain; theme: Theme }) {
-  const history = useMemo(() => new History(owner, COURSES.map((course) => course.read)), [owner, grain]);
+function Courses({
+  player,
+  tick,
+  owner,
+  grain,
+  theme,
+}: {
+  player: Player;
+  tick: number;
+  owner: string;
+  grain: Grain;
+  theme: Theme;
+}) {
+  const history = useMemo(
+    () =>
+      new History(
+        owner,
+        COURSES.map((course) => course.read),
+      ),
+    [owner, grain],
+  );
   const [, filled] = useState(0);
   const filledAt = useRef(Number.NEGATIVE_INFINITY);
   useEffect(() => () => history.close(), [history]);
@@ -244,7 +268,17 @@ function Courses({ player, tick, owner, grain, theme }: { player: Player; tick: 
 const WIDTH = 248;
 const HEIGHT = 34;
 
-function Course({ history, index, moment, theme }: { history: History; index: number; moment: number; theme: Theme }) {
+function Course({
+  history,
+  index,
+  moment,
+  theme,
+}: {
+  history: History;
+  index: number;
+  moment: number;
+  theme: Theme;
+}) {
   const box = useRef<HTMLDivElement>(null);
   const chart = useRef<uPlot | null>(null);
   const course = COURSES[index];
@@ -284,7 +318,12 @@ function Course({ history, index, moment, theme }: { history: History; index: nu
         <small>max {course.format(most)}</small>
         <b>{last === null ? "–" : course.format(last)}</b>
       </figcaption>
-      <div ref={box} style={{ height: `${HEIGHT}px` }} role="img" aria-label={`${course.name} of two minutes`} />
+      <div
+        ref={box}
+        style={{ height: `${HEIGHT}px` }}
+        role="img"
+        aria-label={`${course.name} of two minutes`}
+      />
     </figure>
   );
 }

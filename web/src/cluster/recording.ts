@@ -64,7 +64,11 @@ export class Recording {
   chunk(number: number, end: number): Chunk {
     let chunk = this.chunks.get(number);
     const again =
-      chunk && !chunk.final && !chunk.question && (chunk.error || end > chunk.asked) && Date.now() - chunk.asked > AGAIN_MS;
+      chunk &&
+      !chunk.final &&
+      !chunk.question &&
+      (chunk.error || end > chunk.asked) &&
+      Date.now() - chunk.asked > AGAIN_MS;
     if (!chunk || again) {
       chunk = this.ask(number, end, chunk?.found ?? null);
     }

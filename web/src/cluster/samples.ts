@@ -103,8 +103,8 @@ export class Samples {
     let sum = Number.NaN;
     for (const column of this.columns(metric)) {
       const value = this.value(column, owner);
-      if (value === value) {
-        sum = sum === sum ? sum + value : value;
+      if (!Number.isNaN(value)) {
+        sum = Number.isNaN(sum) ? value : sum + value;
       }
     }
     return sum;

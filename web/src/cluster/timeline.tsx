@@ -69,7 +69,8 @@ export function Timeline(props: TimelineProps) {
     return bounds ? from + ((event.clientX - bounds.left) / bounds.width) * (to - from) : from;
   };
   const marks = useMemo(
-    () => changes.filter((change, i) => change.since_ms > start && (change.state !== "up" || i > 0)).slice(-400),
+    () =>
+      changes.filter((change, i) => change.since_ms > start && (change.state !== "up" || i > 0)).slice(-400),
     [changes, start],
   );
   useEffect(() => {
@@ -85,7 +86,7 @@ export function Timeline(props: TimelineProps) {
   }, []);
 
   return (
-    <footer class="timeline" aria-label="Time">
+    <footer class="timeline">
       <button
         type="button"
         class="play"
@@ -99,7 +100,11 @@ export function Timeline(props: TimelineProps) {
       </button>
       <label class="speed">
         <span class="hidden-label">Speed</span>
-        <select value={props.speed} disabled={following} onChange={(event) => props.onSpeed(Number(event.currentTarget.value))}>
+        <select
+          value={props.speed}
+          disabled={following}
+          onChange={(event) => props.onSpeed(Number(event.currentTarget.value))}
+        >
           {SPEEDS.map((speed) => (
             <option key={speed} value={speed}>
               {speed}×
@@ -156,7 +161,11 @@ export function Timeline(props: TimelineProps) {
             ),
         )}
         {than !== null && within(than) && (
-          <span class="handle than" style={{ left: share(than) }} title={`Beside: ${clock(than)}; Alt and drag moves it`} />
+          <span
+            class="handle than"
+            style={{ left: share(than) }}
+            title={`Beside: ${clock(than)}; Alt and drag moves it`}
+          />
         )}
         {within(moment) && <span class="handle" style={{ left: share(moment) }} />}
         {pointer !== null && (
@@ -172,7 +181,9 @@ export function Timeline(props: TimelineProps) {
         <select
           value={String(width)}
           title={`Recorded: ${duration((end - start) * 1e6)}`}
-          onChange={(event) => setWidth(event.currentTarget.value === "null" ? null : Number(event.currentTarget.value))}
+          onChange={(event) =>
+            setWidth(event.currentTarget.value === "null" ? null : Number(event.currentTarget.value))
+          }
         >
           {WINDOWS.map(([ms, name]) => (
             <option key={name} value={String(ms)}>
@@ -191,7 +202,13 @@ export function Timeline(props: TimelineProps) {
         {than === null ? "Compare" : "One moment"}
       </button>
       {props.live && (
-        <button type="button" class="button follow" aria-pressed={following} onClick={props.onFollow} title="Follow the live stream (L)">
+        <button
+          type="button"
+          class="button follow"
+          aria-pressed={following}
+          onClick={props.onFollow}
+          title="Follow the live stream (L)"
+        >
           Live
         </button>
       )}

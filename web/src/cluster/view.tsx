@@ -10,8 +10,8 @@ import { ownerOf, type Placed } from "./membership";
 import { Pane } from "./pane";
 import { Panel } from "./panel";
 import { Player, SPEEDS } from "./player";
-import { type Look, type Scales, type Scene } from "./scene/scene";
-import { Timeline, clock, day } from "./timeline";
+import type { Look, Scales, Scene } from "./scene/scene";
+import { clock, day, Timeline } from "./timeline";
 import type { Grain, Info } from "./wire";
 import "./cluster.css";
 
@@ -207,7 +207,12 @@ export function ClusterView({ info, view, change, theme, onStream }: ClusterProp
   useEffect(() => {
     const key = (event: KeyboardEvent) => {
       const { target } = event;
-      if (target instanceof HTMLInputElement || target instanceof HTMLSelectElement || event.ctrlKey || event.metaKey) {
+      if (
+        target instanceof HTMLInputElement ||
+        target instanceof HTMLSelectElement ||
+        event.ctrlKey ||
+        event.metaKey
+      ) {
         return;
       }
       const now = latest.current;
@@ -277,7 +282,9 @@ export function ClusterView({ info, view, change, theme, onStream }: ClusterProp
         )}
         {one.ready && one.members.length === 0 && !one.player.error && (
           <p class="pane-note">
-            {info.live ? "No member of the cluster has been seen yet." : "This trail has no members of a cluster."}
+            {info.live
+              ? "No member of the cluster has been seen yet."
+              : "This trail has no members of a cluster."}
           </p>
         )}
       </div>

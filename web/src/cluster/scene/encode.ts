@@ -1,7 +1,7 @@
 // From values to what the shaders take. Runs when new values come, not when a frame is drawn.
 
 import { bytes, count, time } from "../../format/units";
-import type { Layout, Node } from "../layout";
+import { EMPTY, type Layout, type Node } from "../layout";
 import {
   type Colouring,
   cacheHits,
@@ -20,14 +20,14 @@ import type { Samples } from "../samples";
 import type { State } from "../wire";
 import { type Form, form } from "./forms";
 import { type Ink, type Letters, LINE } from "./letters";
-import type { Instances, Marks } from "./marks";
+import type { Marks } from "./marks";
 
 export const STATES: Record<State, number> = { up: 0, standby: 1, down: 2, failed: 3, left: 4 };
 
 /** A lane that is full has so many dots. */
 const MOST_DOTS = 6;
 /** Pixels from line to line. */
-const LEADING = 12;
+const LEADING = 11;
 const SELECTED = 1;
 const HOVERED = 2;
 const DIMMED = 4;
@@ -65,9 +65,12 @@ export class Encoder {
   private owners = new Int32Array(0);
   /** The animation's time for which dots were placed: the shader counts from there. */
   dotsAt = 0;
+  private drawn = 0;
+  /** The largest values and rates since `most` was emptied: what scales are made of. */
+  most = { heat: 0, rate: 0 };
   /** Colours of the heat, cold to hot, as shares of red, green and blue. */
   ramp: number[][] = [];
-  layout: Layout = { nodes: [], boxes: [], width: 0, height: 0, cell: 0 };
+  layout: Layout = EMPTY;
 
   constructor(
     private marks: Marks,
@@ -126,7 +129,11 @@ export class Encoder {
   }
 
   /** Outlines of what is selected, under the pointer, or not what was searched for. */
-  flag(selected: ReadonlySet<string>, hovered: string | null, dimmed: ((owner: string) => boolean) | null): void {
+  flag(
+    selected: ReadonlySet<string>,
+    hovered: string | null,
+    dimmed: ((owner: string) => boolean) | null,
+  ): void {
     const { places } = this.marks;
     for (const [i, node] of this.layout.nodes.entries()) {
       places.data[i * places.stride + 11] =
@@ -146,12 +153,11 @@ export class Encoder {
     }
   }
 
-  /** Values of nodes. `members` of a group share what is a share of one. */
-  level(samples: Samples, colouring: Colouring, scale: number): void {
-    const { levels } = this.marks;
-    const { data, stride } = levels;
+  /** Values of nodes from a number up to another. The members of a group share what is a share of one. */
+  level(from: number, to: number, samples: Samples, colouring: Colouring, scale: number): void {
+    const { data, stride } = this.marks.levels;
     const { nodes } = this.layout;
-    for (let i = 0; i < nodes.length; i++) {
+    for (let i = from; i < to; i++) {
       const o = i * stride;
       const node = nodes[i];
       const owner = this.owners[i];
@@ -162,7 +168,9 @@ export class Encoder {
         continue;
       }
       const many = colouring.share && node.shape === "box" && node.role !== "host" ? node.members.length : 1;
-      data[o + 1] = known(colouring.read(samples, owner) / many / scale);
+      const heat = colouring.read(samples, owner) / many;
+      data[o + 1] = known(heat / scale);
+      this.most.heat = Math.max(this.most.heat, heat || 0);
       switch (node.role) {
         case "osd":
           data[o + 2] = known(spaceUsed(samples, owner));
@@ -181,35 +189,24 @@ export class Encoder {
           break;
       }
     }
-    levels.upload(nodes.length);
   }
 
-  /** The largest rate of a lane now: what its scale is made of. */
-  busiest(samples: Samples): number {
-    let most = 0;
-    for (let i = 0; i < this.owners.length; i++) {
-      const owner = this.owners[i];
-      // what passes a machine is that of all on it: its lanes are full sooner
-      if (owner >= 0 && this.layout.nodes[i].role !== "host") {
-        most = Math.max(
-          most,
-          received(samples, owner) || 0,
-          sent(samples, owner) || 0,
-          samples.sum("replica_in", owner) || 0,
-          samples.sum("replica_out", owner) || 0,
-        );
-      }
-    }
-    return most;
+  /** Hands over what `level` and `traffic` made of all nodes, dots as of the animation's time `at`. */
+  upload(at: number): void {
+    this.marks.levels.upload(this.layout.nodes.length);
+    this.marks.dots.upload(this.drawn);
+    this.marks.count("dot", this.drawn);
+    this.dotsAt = at;
   }
 
-  /** Traffic, at the animation's time `now`; `scale` is the rate of a full lane. */
-  traffic(samples: Samples, scale: number, now: number): void {
-    const into = this.marks.dots;
-    let drawn = 0;
+  /** Traffic of nodes from a number up to another, at the animation's time `now`; `scale` is the rate of a full lane. */
+  traffic(from: number, to: number, samples: Samples, scale: number, now: number): void {
     const { nodes } = this.layout;
-    into.reserve(nodes.length * 4 * MOST_DOTS);
-    for (let i = 0; i < nodes.length; i++) {
+    if (from === 0) {
+      this.drawn = 0;
+      this.marks.dots.reserve(nodes.length * 4 * MOST_DOTS);
+    }
+    for (let i = from; i < to; i++) {
       const owner = this.owners[i];
       if (owner < 0) {
         continue;
@@ -218,52 +215,56 @@ export class Encoder {
       const shape = this.forms[i];
       const apart = Math.min(11, node.halfWidth * 0.3);
       const way = speed(responseTime(samples, owner));
-      drawn = this.lane(into, drawn, i, 0, node.x - apart, node.y, shape.lane, received(samples, owner), scale, way, now);
-      drawn = this.lane(into, drawn, i, 1, node.x + apart, node.y, flipped(shape.lane), sent(samples, owner), scale, way, now);
+      const rates = [received(samples, owner), sent(samples, owner), Number.NaN, Number.NaN];
+      this.lane(i, 0, node.x - apart, node.y, shape.lane, false, rates[0], scale, way, now);
+      this.lane(i, 1, node.x + apart, node.y, shape.lane, true, rates[1], scale, way, now);
       if (shape.replica) {
-        const time_ = samples.sum("replica_time", owner) / samples.sum("replica_op", owner);
-        const back = speed(time_);
-        const inward = samples.sum("replica_in", owner);
-        const outward = samples.sum("replica_out", owner);
-        drawn = this.lane(into, drawn, i, 2, node.x - apart, node.y, shape.replica, inward, scale, back, now);
-        drawn = this.lane(into, drawn, i, 3, node.x + apart, node.y, flipped(shape.replica), outward, scale, back, now);
+        const back = speed(samples.sum("replica_time", owner) / samples.sum("replica_op", owner));
+        rates[2] = samples.sum("replica_in", owner);
+        rates[3] = samples.sum("replica_out", owner);
+        this.lane(i, 2, node.x - apart, node.y, shape.replica, false, rates[2], scale, back, now);
+        this.lane(i, 3, node.x + apart, node.y, shape.replica, true, rates[3], scale, back, now);
+      }
+      // what passes a machine is that of all on it: its lanes are full sooner
+      if (node.role !== "host") {
+        for (const rate of rates) {
+          this.most.rate = Math.max(this.most.rate, rate || 0);
+        }
       }
     }
-    into.upload(drawn);
-    this.marks.count("dot", drawn);
-    this.dotsAt = now;
   }
 
+  /** The dots of a lane from the rail to the body, or back. */
   private lane(
-    into: Instances,
-    from: number,
     node: number,
     kind: number,
     x: number,
     y: number,
     [near, far]: Form["lane"],
+    back: boolean,
     rate: number,
     scale: number,
     way: number,
     now: number,
-  ): number {
+  ): void {
     const lane = this.lanes[node * 4 + kind];
     lane.phase = (lane.phase + lane.speed * (now - this.dotsAt)) % 1;
     lane.speed = way;
     const number = dots(rate, scale);
-    const { data, stride } = into;
+    const { data, stride } = this.marks.dots;
+    const start = back ? 1 : 0;
     for (let k = 0; k < number; k++) {
-      const o = (from + k) * stride;
+      const o = (this.drawn + k) * stride;
       data[o] = x;
-      data[o + 1] = y + near[0];
-      data[o + 2] = y + near[1];
-      data[o + 3] = y + far[0];
-      data[o + 4] = y + far[1];
+      data[o + 1] = y + near[start];
+      data[o + 2] = y + near[1 - start];
+      data[o + 3] = y + far[start];
+      data[o + 4] = y + far[1 - start];
       data[o + 5] = lane.phase + k / number;
       data[o + 6] = way;
       data[o + 7] = kind;
     }
-    return from + number;
+    this.drawn += number;
   }
 
   /** Names and values of what is in sight, and those of boxes. */
@@ -293,7 +294,10 @@ export class Encoder {
     for (const [i, node] of this.layout.nodes.entries()) {
       const width = node.halfWidth * 2 * scale;
       // a cell without room for a short name has none
-      if (width < 30 || !sees(node.x - node.halfWidth, node.y - node.halfHeight, node.halfWidth * 2, node.halfHeight * 2)) {
+      if (
+        width < 30 ||
+        !sees(node.x - node.halfWidth, node.y - node.halfHeight, node.halfWidth * 2, node.halfHeight * 2)
+      ) {
         continue;
       }
       const { name, values } = this.forms[i];
@@ -313,7 +317,7 @@ export class Encoder {
       const most = below(values);
       if (owner >= 0 && line < most) {
         for (const text of this.values(samples, owner, node, off, colouring)) {
-          if (line < most && letters.width(text) <= width - 2) {
+          if (line < most && letters.width(text) <= width + 2) {
             n = letters.write(into, n, text, node.x, node.y + values, 0, line * LEADING, ink ?? 1, 0.5);
             line += 1;
           }
@@ -352,7 +356,7 @@ export class Encoder {
     if (role === "client" && !off.has("cache")) {
       const dirty = samples.sum("cache_dirty", owner);
       if (!Number.isNaN(dirty)) {
-        lines.push(`${percent(cacheHits(samples, owner))} hit`, `${bytes(dirty)} dirty`);
+        lines.push(`${percent(cacheHits(samples, owner)).replace(" ", "")} hit`, bytes(dirty));
       }
     }
     if (role === "mds" && !off.has("journal")) {
@@ -370,15 +374,13 @@ export class Encoder {
   }
 }
 
-/** A time in little room: 1.2 ms, 14 ms. */
+/** A time in little room: 1.2ms, 14ms. */
 function tiny(ns: number): string {
   if (Number.isNaN(ns)) {
     return "–";
   }
-  return time(ns).replace(/^(\d+)\.(\d)\d /, "$1.$2 ").replace(/^(\d\d)\.\d /, "$1 ");
+  return time(ns)
+    .replace(/^(\d+)\.(\d)\d /, "$1.$2 ")
+    .replace(/^(\d\d)\.\d /, "$1 ")
+    .replace(" ", "");
 }
-
-const flipped = ([near, far]: Form["lane"]): Form["lane"] => [
-  [near[1], near[0]],
-  [far[1], far[0]],
-];

@@ -8,7 +8,10 @@ const FIRST = 32;
 const EXTRA = "·µ–%×…≥";
 const CHARACTERS = Array.from({ length: 95 }, (_, i) => String.fromCharCode(FIRST + i)).join("") + EXTRA;
 export const LINE = 14;
-const FONTS = ["500 11px 'Inter Report', system-ui, sans-serif", "650 11px 'Inter Report', system-ui, sans-serif"];
+const FONTS = [
+  "500 11px 'Inter Report', system-ui, sans-serif",
+  "650 11px 'Inter Report', system-ui, sans-serif",
+];
 
 interface Glyph {
   left: number;

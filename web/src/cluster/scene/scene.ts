@@ -6,7 +6,7 @@
 import "pixi.js/unsafe-eval";
 import { Container, type Renderer, WebGLRenderer } from "pixi.js";
 import { color } from "../../theme/theme";
-import { arrange, type Layout, type Node } from "../layout";
+import { arrange, type Layout, type Node, placesKey, restated } from "../layout";
 import { type Colouring, nice, niceBytes, SLICES, type Toggle } from "../measures";
 import type { Placed } from "../membership";
 import type { Samples } from "../samples";
@@ -30,6 +30,10 @@ export interface Scales {
   traffic: number;
 }
 
+/** Nodes whose values are encoded at once, and how much of that a frame may take: see update(). */
+const STEP = 100;
+const PASS_MS = 1.2;
+const PASS_MS_BY_NODE = 0.0005;
 /** Values go over from the old ones in so many seconds. */
 const GLIDE = 0.35;
 /** Texts that change oftener can't be read. */
@@ -74,7 +78,8 @@ export class Scene {
   private glideFrom = 0;
   private last = 0;
   private request = 0;
-  private most = { colour: 0, traffic: 0 };
+  private pass: Generator<void> | null = null;
+  private arranged = { frame: "", places: "" };
   private context = "";
   scales: Scales = { colour: 1, traffic: 1 };
   moving = true;
@@ -95,6 +100,7 @@ export class Scene {
     this.stage.addChild(marks.meshes.box, marks.meshes.node, marks.meshes.dot, marks.meshes.text);
     this.stage.eventMode = "none";
     this.paint();
+    this.show(look);
     this.request = requestAnimationFrame(this.frame);
   }
 
@@ -158,8 +164,14 @@ export class Scene {
     const context = `${look.colouring.id} ${look.grain}`;
     if (context !== this.context) {
       this.context = context;
-      this.most = { colour: 0, traffic: 0 };
+      this.encoder.most = { heat: 0, rate: 0 };
     }
+    const { uniforms } = this.marks.uniforms;
+    for (const [i, toggle] of SHOWN.entries()) {
+      uniforms.uShow[i] = look.off.has(toggle) ? 0 : 1;
+    }
+    uniforms.uShowLane[0] = look.off.has("traffic") ? 0 : 1;
+    uniforms.uShowLane[1] = look.off.has("replica") ? 0 : 1;
     this.look = look;
     this.valuesChanged = true;
     this.flagsChanged = true;
@@ -257,29 +269,20 @@ export class Scene {
       return;
     }
     if (this.placesChanged) {
-      const layout = arrange(this.members, look.grain, this.camera.width, this.camera.height);
-      encoder.place(layout, samples, this.moment, this.time);
-      this.camera.over(layout.width, layout.height);
-      this.boxes();
-      this.valuesChanged = true;
-      this.flagsChanged = true;
-      this.placesChanged = false;
-      this.sighted();
+      this.arrange(samples);
     }
-    if (this.valuesChanged) {
-      encoder.resolve(samples);
-      this.rescale(samples);
-      encoder.level(samples, look.colouring, this.scales.colour);
-      encoder.traffic(samples, this.scales.traffic, this.time);
-      const { uniforms } = this.marks.uniforms;
-      for (const [i, toggle] of SHOWN.entries()) {
-        uniforms.uShow[i] = look.off.has(toggle) ? 0 : 1;
-      }
-      uniforms.uShowLane[0] = look.off.has("traffic") ? 0 : 1;
-      uniforms.uShowLane[1] = look.off.has("replica") ? 0 : 1;
-      this.glideFrom = at / 1000;
-      this.textsChanged ||= at - this.textsAt > TEXT_MS;
+    if (this.valuesChanged && !this.pass) {
       this.valuesChanged = false;
+      this.pass = this.encode(samples, at);
+    }
+    // A little in each frame: none may take long, however many nodes there are.
+    const until = performance.now() + PASS_MS + this.layout.nodes.length * PASS_MS_BY_NODE;
+    while (this.pass) {
+      if (this.pass.next().done) {
+        this.pass = null;
+      } else if (performance.now() > until) {
+        break;
+      }
     }
     if (this.flagsChanged) {
       const wanted = look.search.toLowerCase();
@@ -298,23 +301,54 @@ export class Scene {
     }
   }
 
-  /** Scales grow with what is seen and shrink only with what is looked at: colours of a minute stay comparable. */
-  private rescale(samples: Samples): void {
-    const { colouring } = this.look;
-    let colour = 1;
-    if (!colouring.share) {
-      for (const node of this.layout.nodes) {
-        const owner = samples.find(node.owner);
-        if (owner >= 0) {
-          this.most.colour = Math.max(this.most.colour, colouring.read(samples, owner) || 0);
-        }
-      }
-      colour = nice(this.most.colour);
+  private arrange(samples: Samples): void {
+    const { encoder, look, camera } = this;
+    const frame = `${look.grain} ${(camera.width / camera.height).toFixed(2)}`;
+    const places = placesKey(this.members);
+    const before = frame === this.arranged.frame ? this.layout.made : null;
+    const layout =
+      before && places === this.arranged.places
+        ? restated(this.layout, this.members, look.grain)
+        : arrange(this.members, look.grain, camera.width, camera.height, before);
+    this.arranged = { frame, places };
+    encoder.place(layout, samples, this.moment, this.time);
+    camera.over(layout.width, layout.height);
+    this.boxes();
+    this.pass = null;
+    this.placesChanged = false;
+    this.valuesChanged = true;
+    this.flagsChanged = true;
+    this.sighted();
+  }
+
+  /** Brings values to the marks, in steps of some nodes. */
+  private *encode(samples: Samples, at: number): Generator<void> {
+    const { encoder, look } = this;
+    const now = this.time;
+    const many = this.layout.nodes.length;
+    encoder.resolve(samples);
+    for (let from = 0; from < many; from += STEP) {
+      encoder.level(from, Math.min(many, from + STEP), samples, look.colouring, this.scales.colour);
+      yield;
     }
-    this.most.traffic = Math.max(this.most.traffic, this.encoder.busiest(samples));
-    const traffic = niceBytes(this.most.traffic);
+    for (let from = 0; from < many; from += STEP) {
+      encoder.traffic(from, Math.min(many, from + STEP), samples, this.scales.traffic, now);
+      yield;
+    }
+    encoder.upload(now);
+    this.glideFrom = performance.now() / 1000;
+    this.textsChanged ||= at - this.textsAt > TEXT_MS;
+    this.rescale();
+  }
+
+  /** Scales grow with what is seen and shrink only with what is looked at: colours of a minute stay comparable. */
+  private rescale(): void {
+    const { most } = this.encoder;
+    const colour = this.look.colouring.share ? 1 : nice(most.heat);
+    const traffic = niceBytes(most.rate);
     if (colour !== this.scales.colour || traffic !== this.scales.traffic) {
       this.scales = { colour, traffic };
+      this.valuesChanged = true;
       this.onScales(this.scales);
     }
   }
@@ -370,4 +404,3 @@ function rgb(name: string): [number, number, number] {
 function fill(into: Float32Array, names: string[]): void {
   into.set(names.flatMap(rgb));
 }
-
