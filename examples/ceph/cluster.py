@@ -151,7 +151,7 @@ class Cluster:
             self.ceph("fs", "new", "files", "metadata", "data")
             self.ceph("fs", "set", "files", "standby_count_wanted", "0")
             self.ceph("fs", "set", "files", "max_mds", str(self.active))
-        self._wait("health", self._healthy)
+        self.wait_healthy()
 
     def _check(self) -> None:
         missing = [name for name in (*DAEMONS, *CLIENTS) if shutil.which(name) is None]
@@ -162,6 +162,10 @@ class Cluster:
             raise ClusterError(f"{self.folder}: too long a path for sockets; take a shorter one")
         if (self.folder / "pids").exists():
             raise ClusterError(f"{self.folder}: a cluster is there already; end it with `down`")
+
+    def wait_healthy(self) -> None:
+        """Wait until all placement groups are clean and all MDSs active."""
+        self._wait("health", self._healthy)
 
     def _configure(self) -> None:
         sections = [
