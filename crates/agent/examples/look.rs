@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (mut before, mut due) = (None, Instant::now());
     for _ in 0..=seconds.parse::<u64>()? {
         let now = clock_ns(libc::CLOCK_REALTIME) as i64;
-        let tick = Tick { now, before, from_wall: 0 };
+        let tick = Tick { now, before, from_wall: 0, settled: 0 };
         before = Some(now);
         out.begin(tick);
         source.poll(tick, &mut out);
