@@ -31,6 +31,13 @@ const PAUSE: Duration = Duration::from_secs(10);
 /// Time between two looks at a monitor's sessions; and for each MB of them, that much more.
 const SESSIONS: Duration = Duration::from_secs(3);
 
+/// Time after a dump was asked for within which a purge must begin and end: what is purged and wasn't in the dump was
+/// inserted after that, so it took [`settings::PURGED`] less this and less the 0.2 s that inserting may take
+/// (`OpHistoryServiceThread::entry`), and is in the list of those of [`settings::SLOW_FROM`].
+const PURGE_BEGINS: Duration = Duration::from_millis(1_000);
+/// See above.
+const PURGE_ENDS: Duration = Duration::from_millis(1_800);
+
 /// A question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Ask {
@@ -42,12 +49,23 @@ enum Ask {
     Set(&'static str, String),
     /// Requests that ended, by the command that lists them.
     History(&'static str),
-    /// Clean up: the list of requests of a client that doesn't exist.
+    /// A purge: for a moment requests are kept for a shorter time;
+    Purge,
+    /// clean up: the list of requests of a client that doesn't exist;
     Clean,
+    /// and as long again.
+    Keep,
     MonStatus,
     Sessions,
     /// No question: all dumps of a round were read.
     RoundEnds,
+}
+
+impl Ask {
+    /// Whether its answer is read while it comes.
+    fn is_long(&self) -> bool {
+        matches!(self, Self::History(_) | Self::Sessions)
+    }
 }
 
 /// What a daemon says it is.
@@ -103,7 +121,12 @@ pub struct Shared<'a> {
     pub near: &'a BTreeSet<String>,
     /// Disks of the machine.
     pub disks: &'a [DiskStat],
+    /// Memory for long answers that none needs now.
+    pub spare: &'a mut Vec<Vec<u8>>,
 }
+
+/// Memory that is kept for long answers: as many at a time as this.
+const SPARE: usize = 4;
 
 /// One daemon.
 pub struct Daemon {
@@ -123,6 +146,8 @@ pub struct Daemon {
     requests: Option<Requests>,
     history: History,
     history_due: Instant,
+    /// When the last dump was asked for.
+    dumped: Instant,
     /// Entries of the dump before, and of the list of slow ones.
     found: (u64, u64),
     sessions: Splitter,
@@ -153,6 +178,7 @@ impl Daemon {
             requests: None,
             history: History::default(),
             history_due: now,
+            dumped: now,
             found: (0, 0),
             sessions: Splitter::new(SESSION),
             sessions_due: now,
@@ -211,12 +237,26 @@ impl Daemon {
         loop {
             if self.talk.is_none() {
                 let Some(ask) = self.queue.pop_front() else { return false };
-                if ask == Ask::RoundEnds {
-                    self.round_ends(shared, out);
-                    continue;
+                match ask {
+                    Ask::RoundEnds => {
+                        self.round_ends(shared, out);
+                        continue;
+                    }
+                    Ask::History("dump_historic_ops") => self.dumped = Instant::now(),
+                    Ask::Purge if self.dumped.elapsed() > PURGE_BEGINS => {
+                        self.queue.retain(|ask| !matches!(ask, Ask::Clean | Ask::Keep));
+                        continue;
+                    }
+                    _ => {}
                 }
                 match self.put(&ask) {
-                    Ok(talk) => self.talk = Some((ask, talk)),
+                    Ok(mut talk) => {
+                        if ask.is_long() {
+                            // Fresh memory would have to be cleared by the kernel, a page fault each 4 KiB.
+                            talk.body = shared.spare.pop().unwrap_or_default();
+                        }
+                        self.talk = Some((ask, talk));
+                    }
                     Err(error) => {
                         self.failed(&error, out);
                         return false;
@@ -227,11 +267,14 @@ impl Daemon {
             match talk.advance() {
                 Ok(progress) => {
                     let done = progress == Progress::Done;
-                    if matches!(ask, Ask::History(_) | Ask::Sessions) {
+                    if ask.is_long() {
                         self.streamed(&ask, &mut talk.body, done, out);
                     }
                     if done {
                         self.answered(&ask, &talk, shared, out);
+                        if ask.is_long() && shared.spare.len() < SPARE {
+                            shared.spare.push(talk.body);
+                        }
                     } else {
                         self.talk = Some((ask, talk));
                         if progress == Progress::Waits {
@@ -269,13 +312,17 @@ impl Daemon {
                 ..Command::new("config set")
             },
             Ask::History(prefix) => Command::new(prefix),
+            Ask::Purge | Ask::Keep => Command {
+                setting: Some(settings::OSD_DURATION),
+                value: Some([if *ask == Ask::Purge { settings::PURGED } else { settings::DURATION }]),
+                ..Command::new("config set")
+            },
             Ask::Clean => Command { filter: Some(["none"]), ..Command::new("dump_historic_ops") },
             Ask::MonStatus => Command::new("mon_status"),
             Ask::Sessions => Command::new("sessions"),
             Ask::RoundEnds => unreachable!("no question"),
         };
-        let streamed = matches!(ask, Ask::History(_) | Ask::Sessions);
-        Conversation::ask(&self.path, &command, streamed, WITHIN)
+        Conversation::ask(&self.path, &command, ask.is_long(), WITHIN)
     }
 
     /// What came of a long answer.
@@ -346,7 +393,16 @@ impl Daemon {
                 self.sessions_due = Instant::now() + SESSIONS + more;
                 Ok(())
             }
-            Ask::History(_) | Ask::Clean | Ask::RoundEnds => Ok(()),
+            Ask::Keep if self.dumped.elapsed() > PURGE_ENDS => {
+                out.dropped(1);
+                out.warn(format!(
+                    "{}: its history was purged too slowly, so that some requests may be missing; its machine \
+                     is overloaded",
+                    self.path.display()
+                ));
+                Ok(())
+            }
+            Ask::History(_) | Ask::Purge | Ask::Clean | Ask::Keep | Ask::RoundEnds => Ok(()),
         };
         match read {
             Ok(()) => self.failures = 0,
@@ -516,25 +572,15 @@ impl Daemon {
                 out.sum(member, "replica_out", None, round.sums.replica_out as f64);
             }
         }
-        if found > PURGE {
-            let (setting, kept, clean) = match identity.role.as_str() {
-                "osd" => (settings::OSD_DURATION, settings::DURATION, Ask::Clean),
-                // MDSs of Pacific take no filter: the second that is left is read, and taken.
-                _ => (settings::MDS_DURATION, settings::MDS_KEPT, Ask::History("dump_historic_ops")),
-            };
-            self.queue.extend([
-                Ask::Set(setting, settings::PURGED.to_owned()),
-                clean,
-                Ask::Set(setting, kept.to_owned()),
-            ]);
-        }
-        // After the other list, so that what ends meanwhile is in one of them.
+        // One list at a time, so that what ends meanwhile is in the other.
         if slow > PURGE {
             self.queue.extend([
                 Ask::Set(settings::SLOW_SIZE, "0".to_owned()),
                 Ask::Clean,
                 Ask::Set(settings::SLOW_SIZE, settings::SLOW.to_owned()),
             ]);
+        } else if identity.role == "osd" && found > PURGE {
+            self.queue.extend([Ask::Purge, Ask::Clean, Ask::Keep]);
         }
     }
 

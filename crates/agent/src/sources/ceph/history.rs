@@ -2,10 +2,10 @@
 //!
 //! Ceph keeps requests that ended in a list by arrival, and drops what arrived longer ago than a duration, or is too
 //! much (`OpHistory::cleanup`, ceph/src/common/TrackedOp.cc). Each dump is the whole list, at 25 us of the daemon's
-//! CPU time and 1.3 KB a request, so the list is kept short: after a dump it is purged of what arrived more than a
-//! second before, by a duration of 1 s for the moment of one command that cleans up. The rest of the time the
-//! duration is a minute, so that what ends while the agent is away is found when it is back. What takes longer than
-//! the duration never gets into that list; OSDs keep it in one of slow requests besides.
+//! CPU time and 1.3 KB a request, so an OSD's is kept short: after a dump it is purged of what arrived more than
+//! 3 s before, by such a duration for the moment of one command that cleans up. The rest of the time the duration
+//! is a minute, so that what ends while the agent is away is found when it is back. What took longer than the
+//! duration when it ended never gets into that list; OSDs keep it in one of slow requests besides.
 //!
 //! Constraints: an entry is parsed once. What was taken before is known by a hash of the bytes in front of its age.
 
@@ -14,15 +14,12 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
 use memchr::memmem::Finder;
-use serde::Deserialize as _;
 
+use super::requests::entry::{BEGIN, Entry};
 use super::requests::stamp::Stamps;
-use super::requests::{Entry, Requests, Sums};
+use super::requests::{Requests, Sums};
 use super::split::Splitter;
 use crate::outbox::Outbox;
-
-/// How entries begin.
-const BEGIN: &str = "{\"description\":\"";
 
 /// Entries that are no requests, by far the most of them, known without parsing: see `requests::osd`.
 const REPLY: &[u8] = b"{\"description\":\"osd_repop_reply(";
@@ -100,8 +97,7 @@ impl History {
             if !seen.insert(key) || before.contains(&key) {
                 return;
             }
-            let entry = Entry::deserialize(&mut serde_json::Deserializer::from_slice(object));
-            if entry.is_ok_and(|entry| requests.tell(&entry, stamps, &mut round.sums, out)) {
+            if Entry::parse(object).is_ok_and(|entry| requests.tell(&entry, stamps, &mut round.sums, out)) {
                 round.told += 1;
             } else {
                 round.lost += 1;

@@ -50,6 +50,7 @@ pub struct Ceph {
     settings: Option<Settings>,
     place: Option<String>,
     daemons: BTreeMap<PathBuf, Daemon>,
+    spare: Vec<Vec<u8>>,
 }
 
 /// Why it can't begin.
@@ -99,7 +100,7 @@ impl Ceph {
                     .map_err(|source| Error::State { path: folder.join("ceph.json"), source })
             })
             .transpose()?;
-        Ok(Self { patterns, settings, place: options.place, daemons: BTreeMap::new() })
+        Ok(Self { patterns, settings, place: options.place, daemons: BTreeMap::new(), spare: Vec::new() })
     }
 
     /// Looks for new sockets and for those that are gone.
@@ -141,8 +142,14 @@ impl Source for Ceph {
             None => fs::read_to_string("/proc/sys/kernel/hostname")
                 .map_or_else(|_| out.node().to_owned(), |name| name.trim().to_owned()),
         };
-        let mut shared =
-            Shared { tick, host: &host, settings: self.settings.as_mut(), near: &near, disks: &disks };
+        let mut shared = Shared {
+            tick,
+            host: &host,
+            settings: self.settings.as_mut(),
+            near: &near,
+            disks: &disks,
+            spare: &mut self.spare,
+        };
         let until = Instant::now() + TICK;
         self.daemons.values_mut().for_each(Daemon::plan);
         loop {

@@ -26,10 +26,9 @@ pub fn wanted(role: &str) -> &'static [(&'static str, &'static str)] {
             ("osd_op_history_size", SIZE),
             (OSD_DURATION, DURATION),
             (SLOW_SIZE, SLOW),
-            ("osd_op_history_slow_op_threshold", PURGED),
+            ("osd_op_history_slow_op_threshold", SLOW_FROM),
         ],
-        // MDSs of Pacific have no list of slow requests: so the duration stays that of Ceph's default.
-        "mds" => &[("mds_op_history_size", SIZE), (MDS_DURATION, MDS_KEPT)],
+        "mds" => &[("mds_op_history_size", SIZE), ("mds_op_history_duration", MDS_DURATION)],
         _ => &[],
     }
 }
@@ -38,18 +37,18 @@ pub fn wanted(role: &str) -> &'static [(&'static str, &'static str)] {
 pub const SIZE: &str = "20000";
 /// Most of them, when they come faster than that.
 pub const MOST: u64 = 160_000;
-/// Seconds for which it keeps them: how long an agent may be away.
+/// Seconds for which an OSD keeps them: how long an agent may be away.
 pub const DURATION: &str = "60";
-/// That of MDSs.
-pub const MDS_KEPT: &str = "600";
-/// Seconds that are left when it is purged; and what takes longer is slow.
-pub const PURGED: &str = "1";
-/// Slow requests an OSD keeps.
+/// Seconds that are left when it is purged.
+pub const PURGED: &str = "3";
+/// Seconds from which on a request is slow.
+pub const SLOW_FROM: &str = "1";
+/// Slow requests it keeps.
 pub const SLOW: &str = "2000";
+/// Seconds for which an MDS keeps requests. It has no list of slow ones (Pacific), and is not purged.
+const MDS_DURATION: &str = "15";
 /// Setting of an OSD's duration.
 pub const OSD_DURATION: &str = "osd_op_history_duration";
-/// Setting of an MDS's duration.
-pub const MDS_DURATION: &str = "mds_op_history_duration";
 /// Setting of an OSD's number of slow requests.
 pub const SLOW_SIZE: &str = "osd_op_history_slow_op_size";
 

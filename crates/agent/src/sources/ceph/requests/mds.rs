@@ -9,7 +9,7 @@
 //! A request that changes something is replied to early, before it is in the journal; what it did after that is
 //! behind its reply. The row `journal` is the time until its event was durable.
 
-use super::{Entry, Moment, Requests, earliest, kind_of_event, last};
+use super::{Moment, Requests, earliest, kind_of_event, last};
 use crate::outbox::{Outbox, ServiceOp, Stitch};
 use iotrail_format::wire::UNKNOWN_NODE;
 
@@ -24,8 +24,7 @@ struct Described<'a> {
 }
 
 impl Requests {
-    pub(super) fn mds(&mut self, entry: &Entry<'_>, moments: &[Moment<'_>], out: &mut Outbox) -> bool {
-        let description = entry.description.as_ref();
+    pub(super) fn mds(&mut self, description: &str, moments: &[Moment<'_>], out: &mut Outbox) -> bool {
         if let Some(text) = description.strip_prefix("client_request(") {
             let Some(described) = client_request(text) else { return false };
             self.of_client(&described, moments, out);
@@ -45,8 +44,7 @@ impl Requests {
         if let Some(rest) = description.strip_prefix("internal op ") {
             let (op, reqid) = rest.split_once(':').unwrap_or((rest, ""));
             let fs = self.teller.fs.clone();
-            let crumb = self.crumb(&[&fs, entry.type_data.reqid.as_deref().unwrap_or(reqid)]);
-            let op = entry.type_data.op_name.as_deref().unwrap_or(op);
+            let crumb = self.crumb(&[&fs, reqid]);
             self.serving(crumb, "internal", op, reqid, moments, out);
             return true;
         }

@@ -22,54 +22,18 @@
 //! one that a client's request waited for lies in its `journal` row: it began after that did, at the latest
 //! before it ended, and was replied to before its end.
 
+pub mod entry;
 pub mod mds;
 pub mod osd;
 pub mod stamp;
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 
 use iotrail_format::ids::hash63;
-use serde::Deserialize;
 
 use crate::outbox::{Outbox, ServiceOp};
+use entry::Entry;
 use stamp::Stamps;
-
-/// An entry of a history.
-#[derive(Debug, Deserialize)]
-pub struct Entry<'a> {
-    /// What it is, as its message prints itself.
-    #[serde(borrow)]
-    pub description: Cow<'a, str>,
-    /// What happened to it.
-    #[serde(borrow)]
-    pub type_data: TypeData<'a>,
-}
-
-/// What daemons tell of their own kinds of entries.
-#[derive(Debug, Deserialize)]
-pub struct TypeData<'a> {
-    /// Id, of MDSs.
-    #[serde(borrow, default)]
-    pub reqid: Option<Cow<'a, str>>,
-    /// Operation of an MDS's own work.
-    #[serde(borrow, default)]
-    pub op_name: Option<Cow<'a, str>>,
-    /// In order of time.
-    #[serde(borrow)]
-    pub events: Vec<Event<'a>>,
-}
-
-/// A moment in an entry.
-#[derive(Debug, Deserialize)]
-pub struct Event<'a> {
-    /// What happened.
-    #[serde(borrow)]
-    pub event: Cow<'a, str>,
-    /// When, with microseconds and zone.
-    #[serde(borrow)]
-    pub time: Cow<'a, str>,
-}
 
 /// An event with its time in ns.
 #[derive(Clone, Copy, Debug)]
@@ -147,8 +111,8 @@ impl Requests {
         sums: &mut Sums,
         out: &mut Outbox,
     ) -> bool {
-        let mut moments = Vec::with_capacity(entry.type_data.events.len());
-        for event in &entry.type_data.events {
+        let mut moments = Vec::with_capacity(entry.events.len());
+        for event in &entry.events {
             let Some(ts) = stamps.parse(&event.time) else { return false };
             moments.push(Moment { name: &event.event, ts });
         }
@@ -158,7 +122,7 @@ impl Requests {
         if self.teller.member.starts_with("osd.") {
             self.osd(&entry.description, &moments, sums, out)
         } else {
-            self.mds(entry, &moments, out)
+            self.mds(&entry.description, &moments, out)
         }
     }
 
