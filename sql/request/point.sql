@@ -54,6 +54,7 @@ passed AS (
         point_kind,
         CASE kind WHEN 'server' THEN 'arrival' WHEN 'client' THEN 'call' ELSE 'begin' END AS role
     FROM service
+    WHERE kind <> 'event'
     UNION ALL
     SELECT
         node,
@@ -64,7 +65,9 @@ passed AS (
         point_kind + 1,
         CASE kind WHEN 'server' THEN 'reply' WHEN 'client' THEN 'return' ELSE 'end' END
     FROM service
-    WHERE dur IS NOT NULL
+    WHERE dur IS NOT NULL AND kind <> 'event'
+    UNION ALL
+    SELECT node, crumb, ts, 2, 0, point_kind + 2, NULL FROM service WHERE kind = 'event'
     UNION ALL
     SELECT node, crumb, ts, 2, 0, point_kind + 2, NULL FROM access WHERE dur = 0
     UNION ALL

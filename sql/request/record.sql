@@ -11,7 +11,7 @@
 -- @column crumb BIGINT: breadcrumb
 -- @column component VARCHAR: part of the system; null where the record doesn't say (disks, CPU, calls of programs)
 -- @column record VARCHAR: table it is from
--- @column kind VARCHAR: server, client, internal; read_hit …; program or kernel; the call
+-- @column kind VARCHAR: server, client, internal, event; read_hit …; program or kernel; the call
 -- @column name VARCHAR: what was done: op, kind of access, transmit, call; null CPU
 -- @column place VARCHAR: which cache, receiver or disk; null none
 -- @column client VARCHAR: user on whose behalf; null not said

@@ -22,7 +22,7 @@ WITH root AS (
         CASE s.kind WHEN 'server' THEN 0 WHEN 'internal' THEN 1 ELSE 2 END AS place
     FROM service_op AS s
     ANTI JOIN stitch AS t ON t.node = s.node AND t.crumb = s.crumb AND t.parent_crumb <> 0
-    WHERE s.crumb <> 0
+    WHERE s.crumb <> 0 AND s.kind <> 'event'
 ),
 
 first_kind AS (

@@ -195,7 +195,7 @@ table! {
     thread BigInt "" some "Thread on which it ended.";
     crumb BigInt "" some "Breadcrumb; 0 none.";
     component Text "" some "Part of the system that worked on it.";
-    kind Text "" some "server: serves a request; client: waits for another component; internal: neither.";
+    kind Text "" some "server: serves a request; client: waits for another component; internal: neither; event: a moment of one of these.";
     op Text "" some "What was asked for.";
     client Text "" null "User on whose behalf; null as that of the request it is part of.";
     status BigInt "" null "0 success, else an error number; null unfinished.";

@@ -56,7 +56,7 @@ class Crumb:
     @property
     def main(self) -> Record | None:
         """The record that stands for it: its first serving, its own work or its call; None if it has none."""
-        operations = [r for r in self.records if r.record == "service_op"]
+        operations = [r for r in self.records if r.record == "service_op" and r.kind in _KINDS]
         return min(operations, key=lambda r: (_KINDS.index(r.kind), r.ts), default=None)
 
     @property
@@ -110,8 +110,9 @@ def paths(trail: Trail, roots: Sequence[Key]) -> list[Path]:
         "SELECT r.node, r.crumb, r.ts, r.dur, r.component, r.record, r.kind, r.name, r.place, r.client, r.status, "
         "r.length, r.issued, n.process FROM record AS r "
         # a thread may be told of more than once, by an agent that began anew
-        "LEFT JOIN (SELECT t.node, t.thread, MIN(p.name) AS process FROM thread AS t "
-        "JOIN process AS p ON p.node = t.node AND p.process = t.process GROUP BY ALL) AS n "
+        "LEFT JOIN (SELECT t.node, t.thread, COALESCE(MIN(m.member), MIN(p.name)) AS process FROM thread AS t "
+        "JOIN process AS p ON p.node = t.node AND p.process = t.process "
+        "LEFT JOIN member AS m ON m.node = t.node AND m.process = t.process GROUP BY ALL) AS n "
         "ON n.node = r.node AND n.thread = r.thread "
         # what lasts longer comes first where two begin together: it holds the other
         "ORDER BY r.ts, r.dur DESC NULLS FIRST, r.record, r.kind, r.name"

@@ -156,7 +156,7 @@ impl Tables {
         op(ts, dur, kind_name, &span.name, client, dur.map(|_| status(span)));
         for event in &span.events {
             if let Some(ts) = time(event.time_unix_nano) {
-                op(ts, Some(0), "internal", &event.name, None, Some(0));
+                op(ts, Some(0), "event", &event.name, None, Some(0));
             }
         }
         if let Some(parent) = crumb(&span.trace_id, &span.parent_span_id) {

@@ -146,7 +146,7 @@ impl Requests {
             thread: self.teller.thread,
             crumb,
             component,
-            kind: "internal",
+            kind: "event",
             op,
             status: Some(0),
             ..ServiceOp::default()
