@@ -1,0 +1,258 @@
+"""A real Ceph beside agent and collector: every request of clients is in the trail, joined, once."""
+
+import json
+import re
+import signal
+import socket
+import struct
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+from cluster import POOL, Cluster
+
+from iotrail.trail import Trail
+
+from .conftest import LOAD, NATIVE, Observed
+
+# Ticks until an agent knows its daemons and has turned their history on.
+SETTLE = 4
+
+
+def asok(cluster: Cluster, daemon: str, prefix: str, **words: str) -> Any:
+    """What a daemon says by its admin socket."""
+    with socket.socket(socket.AF_UNIX) as there:
+        there.connect(str(cluster.sockets / f"{daemon}.asok"))
+        there.sendall(json.dumps({"prefix": prefix, "format": "json", **words}).encode() + b"\0")
+        with there.makefile("rb") as answer:
+            (length,) = struct.unpack(">I", answer.read(4))
+            return json.loads(answer.read(length))
+
+
+def bench(cluster: Cluster, seconds: int) -> subprocess.Popen[str]:
+    """Replicated writes of 4 KiB."""
+    command = [
+        "rados",
+        "-c",
+        str(cluster.conf),
+        "bench",
+        str(seconds),
+        "write",
+        "-b",
+        "4096",
+        "-t",
+        "4",
+        "-p",
+        POOL,
+    ]
+    return subprocess.Popen([*command, "--no-cleanup"], stdout=subprocess.PIPE, text=True)
+
+
+def load(cluster: Cluster, *words: str) -> dict[str, Any]:
+    """Clients of the file system, until they have finished."""
+    done = subprocess.run(
+        ["/usr/bin/python3", LOAD, *words],
+        env=cluster.environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    said: dict[str, Any] = json.loads(done.stdout)
+    return said
+
+
+def writes_made(bench: subprocess.Popen[str]) -> int:
+    """What `rados bench` says that it wrote."""
+    out, _ = bench.communicate()
+    found = re.search(r"Total writes made:\s+(\d+)", out)
+    assert found, out
+    return int(found[1])
+
+
+JOINED = """
+WITH written AS (
+    SELECT node, crumb, COUNT(*) AS servings FROM service_op
+    WHERE component = 'osd' AND kind = 'server' AND op = 'write' AND client LIKE 'client.%' AND length = 4096
+    GROUP BY ALL
+),
+call AS (
+    SELECT w.crumb AS write, s.node, s.crumb, COUNT(*) AS said
+    FROM written AS w JOIN stitch AS s ON s.parent_node = w.node AND s.parent_crumb = w.crumb
+    GROUP BY ALL
+),
+replica AS (
+    SELECT c.write, s.crumb, MAX(c.said) AS said, COUNT(*) AS again
+    FROM call AS c JOIN stitch AS s ON s.parent_node = c.node AND s.parent_crumb = c.crumb
+    GROUP BY ALL
+),
+served AS (
+    SELECT r.write, r.crumb, COUNT(o.crumb) AS servings
+    FROM replica AS r
+    LEFT JOIN service_op AS o ON o.crumb = r.crumb AND o.kind = 'server' AND o.op = 'repop'
+    GROUP BY ALL
+)
+SELECT
+    (SELECT COUNT(*) FROM written) AS writes,
+    (SELECT COUNT(*) FROM written WHERE servings <> 1) AS doubled_writes,
+    (SELECT COUNT(*) FROM (SELECT write FROM replica GROUP BY write HAVING COUNT(*) = 2)) AS with_both,
+    (SELECT COUNT(*) FROM replica WHERE said <> 1 OR again <> 1) AS doubled_stitches,
+    (SELECT COUNT(*) FROM served WHERE servings <> 1) AS replicas_not_once
+"""
+
+
+def test_every_replicated_write_is_joined_with_its_replicas(cluster: Cluster, observed: Observed) -> None:
+    """While the agent is killed and started again once, and the collector killed once: none is lost, none doubled."""
+    observed.start_collector()
+    observed.start_agent()
+    time.sleep(SETTLE)
+    writing = bench(cluster, 12)
+    time.sleep(4)
+    observed.end("agent", signal.SIGKILL)
+    time.sleep(0.5)
+    observed.start_agent()
+    time.sleep(3)
+    observed.end("collect", signal.SIGKILL)
+    time.sleep(1)
+    observed.start_collector()
+    made = writes_made(writing)
+    # Until the last of them were read from the history.
+    time.sleep(4)
+    observed.end_all()
+    [found] = Trail(observed.trail).rows_of(JOINED)
+    assert found == {
+        "writes": made,
+        "doubled_writes": 0,
+        "with_both": made,
+        "doubled_stitches": 0,
+        "replicas_not_once": 0,
+    }
+
+
+def requests_served(cluster: Cluster) -> int:
+    """Requests of clients that MDSs say they handled."""
+    return sum(
+        asok(cluster, f"mds.m{n}", "perf dump")["mds_server"]["handle_client_request"]
+        for n in range(cluster.mdss)
+    )
+
+
+def test_every_metadata_request_is_there_once(cluster: Cluster, observed: Observed) -> None:
+    """As many servings as the MDSs count."""
+    observed.start_collector()
+    observed.start_agent()
+    time.sleep(SETTLE)
+    before = requests_served(cluster)
+    load(cluster, "tree", "--clients", "4", "--files", "40")
+    time.sleep(4)
+    handled = requests_served(cluster) - before
+    observed.end_all()
+    trail = Trail(observed.trail)
+    [found] = trail.rows_of(
+        "SELECT COUNT(*) AS n, COUNT(DISTINCT (node, crumb)) AS requests, COUNT(DISTINCT client) AS clients "
+        "FROM service_op WHERE component = 'mds' AND kind = 'server'"
+    )
+    assert found["n"] == found["requests"] == handled
+    assert found["clients"] == 4
+    creates = trail.rows_of("SELECT COUNT(*) AS n FROM request WHERE op = 'create'")[0]["n"]
+    assert creates == 4 * 40
+
+
+def test_settings_are_put_back_also_after_a_kill(cluster: Cluster, observed: Observed) -> None:
+    """The second agent knows what was there before the first."""
+    names = {
+        "osd.0": "osd_op_history_size",
+        "osd.1": "osd_op_history_duration",
+        "mds.m0": "mds_op_history_size",
+    }
+    before = {daemon: asok(cluster, daemon, "config get", var=name) for daemon, name in names.items()}
+    observed.start_collector()
+    observed.start_agent()
+    time.sleep(SETTLE)
+    during = {daemon: asok(cluster, daemon, "config get", var=name) for daemon, name in names.items()}
+    assert all(during[daemon] != before[daemon] for daemon in names)
+    observed.end("agent", signal.SIGKILL)
+    observed.start_agent()
+    time.sleep(SETTLE)
+    observed.end_all()
+    assert {d: asok(cluster, d, "config get", var=name) for d, name in names.items()} == before
+
+
+def test_a_daemon_that_dies_and_comes_back(cluster: Cluster, observed: Observed) -> None:
+    """It is down and up again; its counters, which began anew, give no nonsense."""
+    observed.start_collector()
+    observed.start_agent()
+    time.sleep(SETTLE)
+    cluster.stop("osd.2", signal.SIGKILL)
+    time.sleep(3)
+    cluster.start("osd.2")
+    cluster.wait_healthy()
+    time.sleep(3)
+    observed.end_all()
+    trail = Trail(observed.trail)
+    states = [
+        row["state"] for row in trail.rows_of("SELECT state FROM member WHERE member = 'osd.2' ORDER BY ts")
+    ]
+    assert states[0] == "up"
+    assert states[-1] == "up"
+    assert {"down", "failed", "left"} & set(states)
+    assert not trail.rows_of("SELECT * FROM node_sample WHERE value < 0 OR value > 1e15")
+
+
+def test_the_questions_work_on_ceph_unchanged(cluster: Cluster, observed: Observed) -> None:
+    """graph, path, demand, explain."""
+    from typer.testing import CliRunner
+
+    from iotrail.cli import app
+
+    observed.start_collector()
+    observed.start_agent()
+    time.sleep(SETTLE)
+    made = writes_made(bench(cluster, 3))
+    time.sleep(3)
+    observed.end_all()
+    ask = CliRunner()
+
+    def answer(*words: object) -> str:
+        result = ask.invoke(app, [*map(str, words)])
+        assert result.exception is None, result.output
+        return result.output
+
+    graph = json.loads(answer("graph", observed.trail, "--component", "osd", "--op", "write", "--json"))
+    assert graph["requests"] >= made
+    steps = {(e["source"]["name"], e["target"]["name"]) for e in graph["edges"]}
+    assert any("repop" in source or "repop" in target for source, target in steps)
+    path = json.loads(
+        answer("path", observed.trail, "--slowest", 1, "--op", "write", "--through", "osd.1", "--json")
+    )
+    assert not path[0]["holes"]
+    assert {r["process"] for crumb in path[0]["crumbs"] for r in crumb["records"]} >= {"osd.1"}
+    assert "osd" in answer("demand", observed.trail, "--by", "client,resource")
+
+
+def test_an_agent_finds_no_ceph(tmp_path: Path, observed: Observed) -> None:
+    """Sockets that are none, and garbage behind one: said, survived."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "plain.asok").write_text("not a socket")
+    garbage = socket.socket(socket.AF_UNIX)
+    garbage.bind(str(folder / "osd.9.asok"))
+    garbage.listen()
+    observed.start_collector()
+    observed.running["agent"] = subprocess.Popen(
+        [
+            NATIVE,
+            "agent",
+            "--collector",
+            observed.address,
+            "--ceph",
+            folder,
+            "--state",
+            tmp_path / "agent",
+        ],
+        stderr=(tmp_path / "agent.err").open("a"),
+    )
+    time.sleep(3)
+    observed.end_all()
+    garbage.close()
+    assert Trail(observed.trail).rows["node_sample"] > 10
