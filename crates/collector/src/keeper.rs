@@ -55,6 +55,8 @@ pub enum ToKeeper {
     Rotated(Result<u64, Error>),
     /// Somebody wants all that came before to be in the trail.
     Seal(SealNow),
+    /// The collector ends, and the log with it.
+    End,
 }
 
 /// A wish for a seal.
@@ -266,6 +268,10 @@ impl Keeper {
             match told.recv_timeout(due.saturating_duration_since(Instant::now())) {
                 Ok(ToKeeper::Rows(rows)) => self.take(rows),
                 Ok(ToKeeper::Seal(wish)) => wishes.push(wish),
+                Ok(ToKeeper::End) => {
+                    let _ = log.send(Command::End);
+                    return;
+                }
                 Ok(ToKeeper::Rotated(ended)) => {
                     rotating = false;
                     let all = wishes.iter().any(|wish| wish.all);

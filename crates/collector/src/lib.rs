@@ -96,6 +96,8 @@ struct Collector {
 struct Threads {
     keeper: Sender<ToKeeper>,
     folder: std::path::PathBuf,
+    log: JoinHandle<()>,
+    sealer: JoinHandle<()>,
     compactor: (Sender<()>, JoinHandle<()>),
 }
 
@@ -105,8 +107,11 @@ impl Threads {
         let (done, sealed) = oneshot::channel();
         let _ = self.keeper.send(ToKeeper::Seal(SealNow { all: true, done }));
         let sealed = sealed.blocking_recv().unwrap_or_else(|_| Err("its thread ended".to_owned()));
+        let _ = self.keeper.send(ToKeeper::End);
         drop(self.compactor.0);
-        let _ = self.compactor.1.join();
+        for thread in [self.compactor.1, self.log, self.sealer] {
+            let _ = thread.join();
+        }
         sealed.map(drop).map_err(|why| Error::Options {
             what: format!("what was acknowledged last is not in the trail yet: {why}"),
             hint: format!(
@@ -162,9 +167,9 @@ async fn start(options: &Options, ending: &watch::Sender<bool>) -> Result<Collec
     let (to_keeper, told) = channel();
     let (feed, fed) = Feed::new(metrics.clone());
     let log = Log::begin(folder, replayed, to_keeper.clone(), feed, metrics.clone())?;
-    thread("iotrail-log", move || log.run(&commands));
+    let log = thread("iotrail-log", move || log.run(&commands));
     let (of_keeper, every) = (to_log.clone(), options.seal);
-    thread("iotrail-seal", move || keeper.run(&told, of_keeper, every));
+    let sealer = thread("iotrail-seal", move || keeper.run(&told, of_keeper, every));
     let (end, ended) = channel::<()>();
     let trail = options.trail.clone();
     let compactor = thread("iotrail-compact", move || {
@@ -191,7 +196,8 @@ async fn start(options: &Options, ending: &watch::Sender<bool>) -> Result<Collec
         tokio::spawn(server::serve(listener, tls, router, metrics, ending.subscribe()))
     });
     let servers = servers.collect();
-    let threads = Threads { keeper: to_keeper, folder: options.log(), compactor: (end, compactor) };
+    let threads =
+        Threads { keeper: to_keeper, folder: options.log(), log, sealer, compactor: (end, compactor) };
     Ok(Collector { addresses, servers, threads })
 }
 

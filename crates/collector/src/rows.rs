@@ -103,6 +103,8 @@ impl Decoder {
                     return Err("a delta of a dictionary; send the whole dictionary again".to_owned());
                 }
                 let known = &mut self.dictionaries;
+                let data = words.data().ok_or("a dictionary without words")?;
+                within(data.buffers(), body)?;
                 read_dictionary(&Buffer::from(body.clone()), words, schema, known, &message.version())
                     .map_err(|e| format!("a dictionary that can't be decoded: {e}"))?;
                 self.words.insert(words.id(), raw());
@@ -111,6 +113,7 @@ impl Decoder {
             MessageHeader::RecordBatch => {
                 let (schema, raw_schema) = self.schema.as_ref().ok_or("rows before the schema")?;
                 let batch = message.header_as_record_batch().ok_or("a message of rows without rows")?;
+                within(batch.buffers(), body)?;
                 let buffer = Buffer::from(body.clone());
                 let known = &self.dictionaries;
                 let batch =
@@ -154,6 +157,21 @@ pub fn from_ipc(table: &'static Table, mut stream: Bytes) -> Result<RecordBatch,
         }
     }
     Err("an Arrow IPC stream without rows".to_owned())
+}
+
+/// Refuses buffers that lie outside of the body.
+fn within(buffers: Option<flatbuffers::Vector<'_, arrow_ipc::Buffer>>, body: &Bytes) -> Result<(), String> {
+    let lies_within = |buffer: &arrow_ipc::Buffer| {
+        let end = buffer.offset().checked_add(buffer.length());
+        buffer.offset() >= 0 && buffer.length() >= 0 && end.is_some_and(|end| end as u64 <= body.len() as u64)
+    };
+    match buffers.into_iter().flatten().find(|buffer| !lies_within(buffer)) {
+        None => Ok(()),
+        Some(out) => {
+            let (offset, length) = (out.offset(), out.length());
+            Err(format!("a buffer of {length} bytes at {offset}, in a body of {}", body.len()))
+        }
+    }
 }
 
 /// A message as an IPC stream has it.

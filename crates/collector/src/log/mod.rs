@@ -47,6 +47,8 @@ pub enum Command {
     Rotate,
     /// To delete segments up to one: they are sealed.
     Sealed(u64),
+    /// To end.
+    End,
 }
 
 /// The number of a message.
@@ -227,6 +229,7 @@ impl Log {
             let mut next = Some(first);
             while let Some(command) = next {
                 match command {
+                    Command::End => return self.commit(appends),
                     Command::Append(append) => {
                         bytes += append.rows.iter().map(Rows::bytes).sum::<usize>();
                         appends.push(append);
@@ -244,7 +247,8 @@ impl Log {
 
     fn obey(&mut self, command: Command) {
         match command {
-            Command::Append(append) => self.commit(vec![append]),
+            // The loop does these.
+            Command::Append(_) | Command::End => {}
             Command::Wait(through, rows, done) => {
                 let mut buffer = Vec::new();
                 for (rows, since) in &rows {
