@@ -389,6 +389,13 @@ impl Outbox {
         self.others.push((table, batch));
     }
 
+    /// Rows since the last time they were taken.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        let small = self.member.rows + self.process.rows + self.thread.rows + self.file.rows;
+        small + self.sample.rows + self.service_op.rows + self.stitch.rows
+    }
+
     /// Says something on the agent's stderr, once for as long as it is said each tick.
     pub fn warn(&mut self, message: impl Into<String>) {
         self.warnings.insert(message.into());

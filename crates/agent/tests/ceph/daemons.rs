@@ -129,6 +129,7 @@ impl Played {
             told.asked.lock().expect("asked").push(asked.trim_end().to_owned());
             let answers = told.answers.lock().expect("answers");
             match answers.get(&prefix) {
+                Some(_) if !filter.is_empty() => whole(stream, br#"{"ops":[]}"#),
                 Some(answer) => whole(stream, answer),
                 None if prefix.starts_with("config ") => whole(stream, br#"{"success":""}"#),
                 None => whole(stream, b"ERROR: (22) Invalid argument\n"),
@@ -363,4 +364,40 @@ fn clients_and_mdss() {
     std::fs::remove_file(folder.path().join("client.admin.7.asok")).expect("removed");
     let (rows, ..) = tick(&mut source, 4);
     assert_eq!(rows["member"].last().expect("a change")["state"].text(), "left");
+}
+
+#[test]
+fn a_long_history_is_told_in_several_ticks() {
+    let (folder, state) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let played = Played::new(&folder.path().join("x.asok"), "osd.0", OSD);
+    let events: String =
+        ["initiated", "dispatched", "queued_for_pg", "reached_pg", "started", "commit_sent", "done"]
+            .iter()
+            .map(|event| {
+                format!(r#"{{"event":"{event}","time":"2026-11-20T22:55:00.426797+0000","duration":0.1}},"#)
+            })
+            .collect();
+    let entries: Vec<String> = (0..19_000)
+        .map(|tid| {
+            format!(
+                r#"{{"description":"osd_repop(client.1.0:{tid} 1.1 e1/1 1:f:::x:head v 1'1, mlcod=1'1)","initiated_at":"2026-11-20T22:55:00.426797+0000","age":1,"duration":1,"type_data":{{"flag_point":"x","events":[{}]}}}}"#,
+                events.trim_end_matches(',')
+            )
+        })
+        .collect();
+    played
+        .say("dump_historic_ops", format!("{{\"size\":20000,\"ops\":[{}]}}", entries.join(",")).into_bytes());
+    played.say("dump_historic_slow_ops", b"{\"ops\":[]}".to_vec());
+    let mut source = source(folder.path(), Some(state.path().to_owned()));
+    let mut told = 0;
+    for second in 1..=6 {
+        let (rows, warnings, dropped) = tick(&mut source, second);
+        assert_eq!((warnings, dropped), (Vec::new(), 0));
+        let ops = rows.get("service_op").map_or(0, Vec::len);
+        assert!(ops < 60_000, "{ops} rows in one tick");
+        told += rows
+            .get("service_op")
+            .map_or(0, |ops| ops.iter().filter(|op| op["kind"].text() == "server").count());
+    }
+    assert_eq!(told, 19_000);
 }

@@ -64,7 +64,12 @@ enum Ask {
 impl Ask {
     /// Whether its answer is read while it comes.
     fn is_long(&self) -> bool {
-        matches!(self, Self::History(_) | Self::Sessions)
+        matches!(self, Self::History(_) | Self::Sessions | Self::Clean)
+    }
+
+    /// Whether its answer becomes rows while it comes.
+    fn tells(&self) -> bool {
+        matches!(self, Self::History(_))
     }
 }
 
@@ -195,10 +200,11 @@ impl Daemon {
         self.identity.as_ref().map(|identity| identity.member.as_str())
     }
 
-    /// The question it was put last, if that isn't answered.
+    /// The question it was put last, if that isn't answered and its answer is read on when it comes: a long one
+    /// is not while the tick has rows enough.
     #[must_use]
-    pub fn talk(&self) -> Option<&Conversation> {
-        self.talk.as_ref().map(|(_, talk)| talk)
+    pub fn talk(&self, enough: bool) -> Option<&Conversation> {
+        self.talk.as_ref().filter(|(ask, _)| !(enough && ask.tells())).map(|(_, talk)| talk)
     }
 
     /// Begins a tick: what is to be asked in it. One that has not answered all of the tick before isn't asked more.
@@ -250,6 +256,11 @@ impl Daemon {
                     _ => {}
                 }
                 match self.put(&ask) {
+                    Ok(talk) if self.is_another(&talk) => {
+                        self.begin_anew();
+                        self.plan();
+                        continue;
+                    }
                     Ok(mut talk) => {
                         if ask.is_long() {
                             // Fresh memory would have to be cleared by the kernel, a page fault each 4 KiB.
@@ -262,6 +273,9 @@ impl Daemon {
                         return false;
                     }
                 }
+            }
+            if enough(out) && self.talk(true).is_none() {
+                return false;
             }
             let Some((ask, mut talk)) = self.talk.take() else { return false };
             match talk.advance() {
@@ -337,6 +351,8 @@ impl Daemon {
                     self.found.0 = self.found.0.max(found);
                 }
             }
+            // Of a daemon that knows no filter all of them.
+            Ask::Clean => body.clear(),
             _ => {
                 let afar = &mut self.afar;
                 let mut odd = false;
@@ -620,6 +636,12 @@ impl Daemon {
         self.pause();
     }
 
+    /// Whether another process than the one that was asked so far listens now: it was restarted between two ticks.
+    fn is_another(&self, talk: &Conversation) -> bool {
+        let known = self.identity.as_ref().and_then(|identity| identity.process.as_ref());
+        known.is_some_and(|process| talk.pid().is_some_and(|pid| pid != process.pid))
+    }
+
     /// The next process here counts from 0, has its own settings and its own history.
     fn begin_anew(&mut self) {
         let path = std::mem::take(&mut self.path);
@@ -641,6 +663,12 @@ impl Daemon {
             self.state("down", Some(format!("its socket {} is gone", self.path.display())), out);
         }
     }
+}
+
+/// Whether a tick has so many rows that the rest of a history is read in the next one: they have 6 MB.
+#[must_use]
+pub fn enough(out: &Outbox) -> bool {
+    out.rows() > 50_000
 }
 
 /// Whether a process is still the one behind a socket.

@@ -115,8 +115,8 @@ impl Afar {
             "osd" | "mds" | "mgr" => session.entity_name,
             _ => return true,
         };
-        // Members are called by role and name.
-        if member.contains('.') {
+        // Before it is let in its name is `client.?`.
+        if member.contains('.') && !member.ends_with('?') {
             let seen = self.members.entry(member.clone().into_owned()).or_default();
             if seen.host != session.remote_host {
                 seen.host = session.remote_host.into_owned();
@@ -188,6 +188,8 @@ mod tests {
         let near = br#"{"name":"mds.?","entity_name":"mds.m0","con_type":"mds","remote_host":"n1"},"#;
         let client =
             br#"{"name":"client.7","entity_name":"client.admin","con_type":"client","remote_host":"n2"}]"#;
+        let early =
+            br#"{"name":"client.?","entity_name":"client.admin","con_type":"client","remote_host":"n2"}"#;
         let module = br#"{"name":"client.8","entity_name":"mgr.x","con_type":"client","remote_host":"n2"}"#;
         let mut out = Outbox::new("here");
         out.begin(Tick { now: 1, before: None, from_wall: 0 });
@@ -200,8 +202,8 @@ mod tests {
         let said = |all: &[(&str, &str)]| -> Vec<(String, String)> {
             all.iter().map(|(m, s)| ((*m).to_owned(), (*s).to_owned())).collect()
         };
-        assert_eq!(round(&[osd, near, client, module]), said(&[("osd.0", "up")]));
-        assert_eq!(round(&[osd, near, client, module]), said(&[("client.7", "up")]));
+        assert_eq!(round(&[osd, near, client, module, early]), said(&[("osd.0", "up")]));
+        assert_eq!(round(&[osd, near, client, module, early]), said(&[("client.7", "up")]));
         assert_eq!(round(&[osd, client]), []);
         assert_eq!(round(&[]), said(&[("client.7", "left"), ("osd.0", "down")]));
         assert_eq!(round(&[osd, client]), said(&[("osd.0", "up")]));

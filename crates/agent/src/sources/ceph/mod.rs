@@ -161,7 +161,8 @@ impl Source for Ceph {
             if !waits || left.is_zero() {
                 break;
             }
-            socket::wait(self.daemons.values().filter_map(Daemon::talk), left);
+            let enough = daemon::enough(out);
+            socket::wait(self.daemons.values().filter_map(|daemon| daemon.talk(enough)), left);
         }
     }
 

@@ -139,14 +139,14 @@ pub struct Conversation {
     head_got: usize,
     left: u64,
     most: u32,
-    asked: Instant,
+    moved: Instant,
     within: Duration,
     /// What came of the answer, and its reader has not taken.
     pub body: Vec<u8>,
 }
 
 impl Conversation {
-    /// Asks the daemon behind `path`, which has some time for all of its answer; `streamed` if the answer's reader
+    /// Asks the daemon behind `path`, which has some time for each part of its answer; `streamed` if the answer's reader
     /// takes from [`Self::body`] while it comes, so that it may be long.
     pub fn ask(
         path: &Path,
@@ -170,7 +170,7 @@ impl Conversation {
             head_got: 0,
             left: 0,
             most: if streamed { MOST } else { 4 << 20 },
-            asked: Instant::now(),
+            moved: Instant::now(),
             within,
             body: Vec::new(),
         })
@@ -203,7 +203,7 @@ impl Conversation {
     /// Sends and reads what it can now.
     pub fn advance(&mut self) -> Result<Progress, SocketError> {
         match self.step() {
-            Ok(Progress::Waits) if self.asked.elapsed() > self.within => Err(SocketError::Late {
+            Ok(Progress::Waits) if self.moved.elapsed() > self.within => Err(SocketError::Late {
                 path: self.path.clone(),
                 command: self.command.clone(),
                 after: self.within,
@@ -270,6 +270,7 @@ impl Conversation {
             Some(0) => Err(io::ErrorKind::UnexpectedEof.into()),
             Some(got) => {
                 self.left -= got as u64;
+                self.moved = Instant::now();
                 Ok(if self.left == 0 { Progress::Done } else { Progress::More })
             }
         }
