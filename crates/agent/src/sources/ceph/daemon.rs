@@ -31,12 +31,12 @@ const PAUSE: Duration = Duration::from_secs(10);
 /// Time between two looks at a monitor's sessions; and for each MB of them, that much more.
 const SESSIONS: Duration = Duration::from_secs(3);
 
-/// Time after a dump was asked for within which a purge must begin and end: what is purged and wasn't in the dump was
-/// inserted after that, so it took [`settings::PURGED`] less this and less the 0.2 s that inserting may take
-/// (`OpHistoryServiceThread::entry`), and is in the list of those of [`settings::SLOW_FROM`].
-const PURGE_BEGINS: Duration = Duration::from_millis(1_000);
+/// What a purge leaves is older than the dump before it by this. What it removes and wasn't in that dump was inserted
+/// since, so it took that long, less the 0.2 s that inserting may take (`OpHistoryServiceThread::entry`) and what the
+/// purge takes, and is among the slow ones, of [`settings::SLOW_FROM`], as long as that is less than [`PURGE_TAKES`].
+const PURGE_LEAVES: Duration = Duration::from_secs(3);
 /// See above.
-const PURGE_ENDS: Duration = Duration::from_millis(1_800);
+const PURGE_TAKES: Duration = Duration::from_millis(1_800);
 
 /// A question.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -153,6 +153,10 @@ pub struct Daemon {
     history_due: Instant,
     /// When the last dump was asked for.
     dumped: Instant,
+    /// Seconds that took when a purge began.
+    purges: u64,
+    /// Whether it goes on with what an agent before it had changed.
+    goes_on: bool,
     /// Entries of the dump before, and of the list of slow ones.
     found: (u64, u64),
     sessions: Splitter,
@@ -184,6 +188,8 @@ impl Daemon {
             history: History::default(),
             history_due: now,
             dumped: now,
+            purges: 0,
+            goes_on: false,
             found: (0, 0),
             sessions: Splitter::new(SESSION),
             sessions_due: now,
@@ -249,10 +255,8 @@ impl Daemon {
                         continue;
                     }
                     Ask::History("dump_historic_ops") => self.dumped = Instant::now(),
-                    Ask::Purge if self.dumped.elapsed() > PURGE_BEGINS => {
-                        self.queue.retain(|ask| !matches!(ask, Ask::Clean | Ask::Keep));
-                        continue;
-                    }
+                    // In whole seconds, as many as the dump took.
+                    Ask::Purge => self.purges = self.dumped.elapsed().as_secs(),
                     _ => {}
                 }
                 match self.put(&ask) {
@@ -313,6 +317,7 @@ impl Daemon {
     }
 
     fn put(&self, ask: &Ask) -> Result<Conversation, SocketError> {
+        let purged;
         let command = match ask {
             Ask::Config => Command::new("config show"),
             Ask::Status => Command::new("status"),
@@ -320,17 +325,13 @@ impl Daemon {
             Ask::Histogram => Command::new("perf histogram dump"),
             // Of any setting: Pacific answers with all that differ from their defaults.
             Ask::Diff => Command::new("config diff"),
-            Ask::Set(setting, value) => Command {
-                setting: Some(setting),
-                value: Some([value.as_str()]),
-                ..Command::new("config set")
-            },
+            Ask::Set(setting, value) => set(setting, value),
             Ask::History(prefix) => Command::new(prefix),
-            Ask::Purge | Ask::Keep => Command {
-                setting: Some(settings::OSD_DURATION),
-                value: Some([if *ask == Ask::Purge { settings::PURGED } else { settings::DURATION }]),
-                ..Command::new("config set")
-            },
+            Ask::Purge => {
+                purged = (PURGE_LEAVES.as_secs() + self.purges).to_string();
+                set(settings::OSD_DURATION, &purged)
+            }
+            Ask::Keep => set(settings::OSD_DURATION, settings::DURATION),
             Ask::Clean => Command { filter: Some(["none"]), ..Command::new("dump_historic_ops") },
             Ask::MonStatus => Command::new("mon_status"),
             Ask::Sessions => Command::new("sessions"),
@@ -409,7 +410,7 @@ impl Daemon {
                 self.sessions_due = Instant::now() + SESSIONS + more;
                 Ok(())
             }
-            Ask::Keep if self.dumped.elapsed() > PURGE_ENDS => {
+            Ask::Keep if self.dumped.elapsed() > PURGE_TAKES + Duration::from_secs(self.purges) => {
                 out.dropped(1);
                 out.warn(format!(
                     "{}: its history was purged too slowly, so that some requests may be missing; its machine \
@@ -487,6 +488,7 @@ impl Daemon {
         self.history.from_wall(shared.tick.from_wall);
         if let (Some(settings), false) = (&shared.settings, settings::wanted(&role).is_empty()) {
             if settings.knows(&self.path, id) {
+                self.goes_on = true;
                 self.set(&role);
             } else {
                 self.queue.push_front(Ask::Diff);
@@ -564,7 +566,8 @@ impl Daemon {
                 identity.member, round.lost
             ));
         }
-        if found >= self.size {
+        // What was there before the first agent is not its to tell.
+        if found >= self.size && (since.is_some() || self.goes_on) {
             out.dropped(completed.saturating_sub(round.told).max(1));
             let more = (2 * self.size).min(settings::MOST);
             out.warn(format!(
@@ -628,11 +631,7 @@ impl Daemon {
                 out.warn(error.to_string());
             }
         }
-        self.talk = None;
-        self.queue.clear();
-        if error.is_gone() {
-            self.begin_anew();
-        }
+        self.begin_anew();
         self.pause();
     }
 
@@ -663,6 +662,10 @@ impl Daemon {
             self.state("down", Some(format!("its socket {} is gone", self.path.display())), out);
         }
     }
+}
+
+fn set<'a>(setting: &'a str, value: &'a str) -> Command<'a> {
+    Command { setting: Some(setting), value: Some([value]), ..Command::new("config set") }
 }
 
 /// Whether a tick has so many rows that the rest of a history is read in the next one: they have 6 MB.

@@ -48,6 +48,8 @@ impl Status {
     pub fn member(&self, role: &str) -> (&'static str, Option<String>) {
         let state = self.state.as_deref().unwrap_or_default();
         match role {
+            // Before it knows commands of its own.
+            "osd" | "mds" if state.is_empty() => ("down", Some("it starts".to_owned())),
             "osd" if state != "active" => ("down", Some(format!("{state}: the cluster doesn't use it now"))),
             "mds" => match state {
                 "up:active" => {

@@ -39,8 +39,6 @@ pub const SIZE: &str = "20000";
 pub const MOST: u64 = 160_000;
 /// Seconds for which an OSD keeps them: how long an agent may be away.
 pub const DURATION: &str = "60";
-/// Seconds that are left when it is purged.
-pub const PURGED: &str = "3";
 /// Seconds from which on a request is slow.
 pub const SLOW_FROM: &str = "1";
 /// Slow requests it keeps.
