@@ -51,7 +51,8 @@ def measure(page: Page, members: int, folder: Path) -> dict[str, float]:
         start = cluster_trail.START // 1_000_000 + 10_000
         page.goto(f"{address}#t={start}&by=member")
         page.wait_for_function(
-            f"() => Number(document.querySelector('[data-moment]')?.dataset.moment) > {start}", timeout=120_000
+            f"() => Number(document.querySelector('[data-moment]')?.dataset.moment) > {start}",
+            timeout=120_000,
         )
         found = frames(page, SECONDS)
         page.goto("about:blank")

@@ -254,6 +254,16 @@ describe("camera", () => {
     expect(camera.fitted).toBe(true);
     expect(camera.sees(0, 0, 4000, 2000)).toBe(true);
   });
+
+  test("a link's sight holds until there is a layout, and then", () => {
+    const camera = new Camera();
+    camera.view(800, 600);
+    camera.set({ x: 900, y: 300, scale: 2 });
+    camera.over(4000, 2000);
+    expect([camera.x, camera.y, camera.scale]).toEqual([900, 300, 2]);
+    camera.over(600, 200);
+    expect([camera.x, camera.y]).toEqual([600, 200]);
+  });
 });
 
 describe("recording", () => {

@@ -56,7 +56,7 @@ export function toHash(view: View): string {
   put("find", view.search);
   if (view.sight) {
     const { x, y, scale } = view.sight;
-    put("sight", [x.toFixed(0), y.toFixed(0), scale.toFixed(3)].join(","));
+    put("sight", [x.toFixed(1), y.toFixed(1), scale.toFixed(4)].join(","));
   }
   put("than", view.than === null ? null : String(Math.round(view.than)));
   return words.toString();

@@ -77,6 +77,8 @@ export function Pane(props: PaneProps) {
           made.camera.set(current.current.sight);
         }
         current.current.onReady(made);
+        // for tests: a canvas has no elements to point at
+        Object.assign(element, { where: made.where.bind(made), nodes: () => made.layout.nodes.length });
       },
       (error) => setFailure(error instanceof Error ? error.message : String(error)),
     );

@@ -17,7 +17,8 @@ export class Camera {
   height = 1;
   /** Whether it follows the layout, because nobody moved it. */
   fitted = true;
-  private world = { width: 1, height: 1 };
+  /** Unknown until there is a layout: a link's sight must outlast that. */
+  private world: { width: number; height: number } | null = null;
 
   view(width: number, height: number): void {
     this.width = Math.max(1, width);
@@ -31,23 +32,22 @@ export class Camera {
     this.world = { width: Math.max(1, width), height: Math.max(1, height) };
     if (this.fitted) {
       this.fit();
+    } else {
+      this.clamp();
     }
   }
 
   get farthest(): number {
     const margin = 20;
-    return Math.min(
-      (this.width - 2 * margin) / this.world.width,
-      (this.height - 2 * margin) / this.world.height,
-      1.6,
-    );
+    const { width, height } = this.world ?? { width: 1, height: 1 };
+    return Math.min((this.width - 2 * margin) / width, (this.height - 2 * margin) / height, 1.6);
   }
 
   fit(): void {
     this.fitted = true;
     this.scale = this.farthest;
-    this.x = this.world.width / 2;
-    this.y = this.world.height / 2;
+    this.x = (this.world?.width ?? 0) / 2;
+    this.y = (this.world?.height ?? 0) / 2;
   }
 
   set(sight: Sight): void {
@@ -97,7 +97,9 @@ export class Camera {
   }
 
   private clamp(): void {
-    this.x = Math.max(0, Math.min(this.world.width, this.x));
-    this.y = Math.max(0, Math.min(this.world.height, this.y));
+    if (this.world) {
+      this.x = Math.max(0, Math.min(this.world.width, this.x));
+      this.y = Math.max(0, Math.min(this.world.height, this.y));
+    }
   }
 }

@@ -1,7 +1,7 @@
 // From values to what the shaders take. Runs when new values come, not when a frame is drawn.
 
 import { bytes, count, time } from "../../format/units";
-import { EMPTY, type Layout, type Node } from "../layout";
+import { EMPTY, type Layout, type Node, title } from "../layout";
 import {
   type Colouring,
   cacheHits,
@@ -285,10 +285,15 @@ export class Encoder {
       }
       const bold = box.kind !== "host";
       const room = box.head * scale;
-      if (band || (room > 10 && letters.width(box.label, bold) <= box.width * scale - 10)) {
+      // a band's name may reach over its end, but not into the next one
+      const width = band ? (box.width + 36) * scale : box.width * scale - 10;
+      const label = (band ? [box.label, title(box.role), box.role] : [box.label]).find(
+        (text) => letters.width(text, bold) <= width,
+      );
+      if (label !== undefined && (band || room > 10)) {
         // a band's stands on it, the others' in their head
         const dy = band ? Math.max(0, room - LINE - 3) : (room - LINE) / 2;
-        n = letters.write(into, n, box.label, box.x, box.y, band ? 0 : 7, dy, 1, 0, bold);
+        n = letters.write(into, n, label, box.x, box.y, band ? 0 : 7, dy, 1, 0, bold);
       }
     }
     for (const [i, node] of this.layout.nodes.entries()) {
@@ -317,7 +322,7 @@ export class Encoder {
       const most = below(values);
       if (owner >= 0 && line < most) {
         for (const text of this.values(samples, owner, node, off, colouring)) {
-          if (line < most && letters.width(text) <= width + 2) {
+          if (line < most && letters.width(text) <= width - 1) {
             n = letters.write(into, n, text, node.x, node.y + values, 0, line * LEADING, ink ?? 1, 0.5);
             line += 1;
           }

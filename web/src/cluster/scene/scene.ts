@@ -211,6 +211,13 @@ export class Scene {
     );
   }
 
+  /** Where an owner is on the canvas, in CSS pixels. */
+  where(owner: string): [number, number] | null {
+    const node = this.layout.nodes.find((candidate) => candidate.owner === owner);
+    const [dx, dy] = this.camera.shift;
+    return node ? [node.x * this.camera.scale + dx, node.y * this.camera.scale + dy] : null;
+  }
+
   nodesWithin(x0: number, y0: number, x1: number, y1: number): Node[] {
     const [left, top] = this.camera.toWorld(Math.min(x0, x1), Math.min(y0, y1));
     const [right, bottom] = this.camera.toWorld(Math.max(x0, x1), Math.max(y0, y1));
@@ -312,7 +319,9 @@ export class Scene {
         : arrange(this.members, look.grain, camera.width, camera.height, before);
     this.arranged = { frame, places };
     encoder.place(layout, samples, this.moment, this.time);
-    camera.over(layout.width, layout.height);
+    if (layout.nodes.length > 0) {
+      camera.over(layout.width, layout.height);
+    }
     this.boxes();
     this.pass = null;
     this.placesChanged = false;

@@ -131,6 +131,9 @@ void main() {
     d = mix(d, (abs(q.x) + abs(q.y) - r) * 0.707, near);
   }
   float dim = (flags & 4) != 0 ? 0.22 : 1.0;
+  if ((flags & 1) != 0) {
+    over(uInk[5], smoothstep(aa, -aa, box(vAt, vPlace.zw - 1.0, 8.0)) * 0.12);
+  }
 
   // what it changed to a moment ago: a ring that grows
   float since = uTime - vPie1.w;
@@ -204,9 +207,6 @@ void main() {
   if ((flags & 3) != 0) {
     float cell = box(vAt, vPlace.zw - 1.0, 8.0);
     float wide = ((flags & 1) != 0 ? 1.8 : 1.0) / min(uScale, 1.2);
-    if ((flags & 1) != 0) {
-      over(uInk[5], smoothstep(aa, -aa, cell) * 0.1);
-    }
     over(uInk[5], smoothstep(wide + aa, wide - aa, abs(cell)));
   }
 }`;
