@@ -22,7 +22,6 @@ export interface Column {
 export class Samples {
   readonly owners: string[] = [];
   private index = new Map<string, number>();
-  private byKey = new Map<string, Column>();
   private byMetric = new Map<string, Column[]>();
   /** By number of the stream: where its values go. */
   private series: ({ column: Column; owner: number } | undefined)[] = [];
@@ -43,7 +42,7 @@ export class Samples {
     this.index.set(name, number);
     if (number >= this.capacity) {
       this.capacity *= 2;
-      for (const column of this.byKey.values()) {
+      for (const column of this.all()) {
         column.values = grown(column.values, new Float32Array(this.capacity));
         column.said = grown(column.said, new Float64Array(this.capacity));
       }
@@ -62,7 +61,7 @@ export class Samples {
 
   /** Forgets all values, at a jump in time. */
   clear(): void {
-    for (const column of this.byKey.values()) {
+    for (const column of this.all()) {
       column.said.fill(Number.NEGATIVE_INFINITY);
     }
     this.now = 0;
@@ -121,20 +120,31 @@ export class Samples {
   }
 
   private column(metric: string, name: string | null, least: number | null): Column {
-    const key = `${metric}\n${name ?? ""}\n${least ?? ""}`;
-    let column = this.byKey.get(key);
-    if (!column) {
-      column = {
-        metric,
-        name,
-        least,
-        values: new Float32Array(this.capacity),
-        said: new Float64Array(this.capacity).fill(Number.NEGATIVE_INFINITY),
-      };
-      this.byKey.set(key, column);
-      this.byMetric.set(metric, [...(this.byMetric.get(metric) ?? []), column]);
+    // looked for among a metric's few: a key of all three would be a new text for each of many thousand series
+    const columns = this.byMetric.get(metric);
+    const known = columns?.find((column) => column.name === name && column.least === least);
+    if (known) {
+      return known;
+    }
+    const column: Column = {
+      metric,
+      name,
+      least,
+      values: new Float32Array(this.capacity),
+      said: new Float64Array(this.capacity).fill(Number.NEGATIVE_INFINITY),
+    };
+    if (columns) {
+      columns.push(column);
+    } else {
+      this.byMetric.set(metric, [column]);
     }
     return column;
+  }
+
+  private *all(): Generator<Column> {
+    for (const columns of this.byMetric.values()) {
+      yield* columns;
+    }
   }
 }
 

@@ -55,11 +55,6 @@ const INKS = [
 const TRAFFIC = ["traffic-in", "traffic-out", "replica-in", "replica-out"];
 const SHOWN: Toggle[] = ["pie", "space", "busy", "sizes", "cache"];
 
-/** Script time of frames, in ms, newest last: `window.iotrailFrameTimes`, read by bench/page.py. */
-const frameTimes: number[] = [];
-const KEPT_TIMES = 4_000;
-Object.assign(window, { iotrailFrameTimes: frameTimes });
-
 export class Scene {
   readonly camera = new Camera();
   private stage = new Container();
@@ -247,7 +242,6 @@ export class Scene {
 
   private frame = (at: number): void => {
     this.request = requestAnimationFrame(this.frame);
-    const began = performance.now();
     if (this.moving && this.last > 0) {
       this.time += Math.min(0.1, (at - this.last) / 1000);
     }
@@ -264,10 +258,6 @@ export class Scene {
     uniforms.uMix = Math.min(1, (at / 1000 - this.glideFrom) / GLIDE);
     uniforms.uDetail = smooth(0.3, 0.5, camera.scale);
     this.renderer.render(this.stage);
-    frameTimes.push(performance.now() - began);
-    if (frameTimes.length > KEPT_TIMES) {
-      frameTimes.splice(0, KEPT_TIMES / 2);
-    }
   };
 
   private update(at: number): void {
@@ -277,19 +267,6 @@ export class Scene {
     }
     if (this.placesChanged) {
       this.arrange(samples);
-    }
-    if (this.valuesChanged && !this.pass) {
-      this.valuesChanged = false;
-      this.pass = this.encode(samples, at);
-    }
-    // A little in each frame: none may take long, however many nodes there are.
-    const until = performance.now() + PASS_MS + this.layout.nodes.length * PASS_MS_BY_NODE;
-    while (this.pass) {
-      if (this.pass.next().done) {
-        this.pass = null;
-      } else if (performance.now() > until) {
-        break;
-      }
     }
     if (this.flagsChanged) {
       const wanted = look.search.toLowerCase();
@@ -305,6 +282,21 @@ export class Scene {
       encoder.texts(samples, camera.scale, camera.sees.bind(camera), look.off, look.colouring);
       this.textsAt = at;
       this.textsChanged = false;
+    }
+    if (this.valuesChanged && !this.pass) {
+      // from the next frame on: in this one the new values were taken in
+      this.valuesChanged = false;
+      this.pass = this.encode(samples, at);
+      return;
+    }
+    // A little in each frame: none may take long, however many nodes there are.
+    const until = performance.now() + PASS_MS + this.layout.nodes.length * PASS_MS_BY_NODE;
+    while (this.pass) {
+      if (this.pass.next().done) {
+        this.pass = null;
+      } else if (performance.now() > until) {
+        break;
+      }
     }
   }
 
