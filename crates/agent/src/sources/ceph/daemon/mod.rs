@@ -3,19 +3,25 @@
 //! Questions stand in a queue and are put one at a time, so a daemon that hangs hangs on one of them. After each
 //! failure everything begins anew with who it is: the next process on this socket may be another.
 
+mod ask;
+mod identity;
+mod round;
+
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use iotrail_format::ids::hash63;
 use procfs::DiskStat;
 use serde::Deserialize;
 
+use ask::Ask;
+use identity::{Config, Identity};
+
 use super::counters::{Counters, Used};
-use super::history::{History, PURGE};
+use super::history::History;
 use super::membership::{Afar, SESSION, Status};
-use super::process::{self, Daemon as Process};
-use super::requests::{Requests, Teller};
+use super::process::Daemon as Process;
+use super::requests::Requests;
 use super::settings::{self, Settings};
 use super::socket::{Command, Conversation, Progress, SocketError};
 use super::split::Splitter;
@@ -30,71 +36,6 @@ const PAUSE: Duration = Duration::from_secs(10);
 
 /// Time between two looks at a monitor's sessions; and for each MB of them, that much more.
 const SESSIONS: Duration = Duration::from_secs(3);
-
-/// What a purge leaves is older than the dump before it by this. What it removes and wasn't in that dump was inserted
-/// since, so it took that long, less the 0.2 s that inserting may take (`OpHistoryServiceThread::entry`) and what the
-/// purge takes, and is among the slow ones, of [`settings::SLOW_FROM`], as long as that is less than [`PURGE_TAKES`].
-const PURGE_LEAVES: Duration = Duration::from_secs(3);
-/// See above.
-const PURGE_TAKES: Duration = Duration::from_millis(1_800);
-
-/// A question.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Ask {
-    Config,
-    Status,
-    Counters,
-    Histogram,
-    Diff,
-    Set(&'static str, String),
-    /// Requests that ended, by the command that lists them.
-    History(&'static str),
-    /// A purge: for a moment requests are kept for a shorter time;
-    Purge,
-    /// clean up: the list of requests of a client that doesn't exist;
-    Clean,
-    /// and as long again.
-    Keep,
-    MonStatus,
-    Sessions,
-    /// No question: all dumps of a round were read.
-    RoundEnds,
-}
-
-impl Ask {
-    /// Whether its answer is read while it comes.
-    fn is_long(&self) -> bool {
-        matches!(self, Self::History(_) | Self::Sessions | Self::Clean)
-    }
-
-    /// Whether its answer becomes rows while it comes.
-    fn tells(&self) -> bool {
-        matches!(self, Self::History(_))
-    }
-}
-
-/// What a daemon says it is.
-#[derive(Debug)]
-struct Identity {
-    member: String,
-    role: String,
-    place: String,
-    process: Option<Process>,
-    /// Of the process, or of the member where that is in another namespace.
-    id: i64,
-    disk: Option<(u32, u32)>,
-}
-
-#[derive(Deserialize)]
-struct Config {
-    name: String,
-    #[serde(default)]
-    fsid: String,
-    #[serde(default)]
-    crush_location: String,
-    #[serde(default)]
-    osd_data: String,
-}
 
 #[derive(Deserialize)]
 struct MonStatus {
@@ -316,30 +257,6 @@ impl Daemon {
         }
     }
 
-    fn put(&self, ask: &Ask) -> Result<Conversation, SocketError> {
-        let purged;
-        let command = match ask {
-            Ask::Config => Command::new("config show"),
-            Ask::Status => Command::new("status"),
-            Ask::Counters => Command::new("perf dump"),
-            Ask::Histogram => Command::new("perf histogram dump"),
-            // Of any setting: Pacific answers with all that differ from their defaults.
-            Ask::Diff => Command::new("config diff"),
-            Ask::Set(setting, value) => set(setting, value),
-            Ask::History(prefix) => Command::new(prefix),
-            Ask::Purge => {
-                purged = (PURGE_LEAVES.as_secs() + self.purges).to_string();
-                set(settings::OSD_DURATION, &purged)
-            }
-            Ask::Keep => set(settings::OSD_DURATION, settings::DURATION),
-            Ask::Clean => Command { filter: Some(["none"]), ..Command::new("dump_historic_ops") },
-            Ask::MonStatus => Command::new("mon_status"),
-            Ask::Sessions => Command::new("sessions"),
-            Ask::RoundEnds => unreachable!("no question"),
-        };
-        Conversation::ask(&self.path, &command, ask.is_long(), WITHIN)
-    }
-
     /// What came of a long answer.
     fn streamed(&mut self, ask: &Ask, body: &mut Vec<u8>, done: bool, out: &mut Outbox) {
         match ask {
@@ -410,16 +327,11 @@ impl Daemon {
                 self.sessions_due = Instant::now() + SESSIONS + more;
                 Ok(())
             }
-            Ask::Keep if self.dumped.elapsed() > PURGE_TAKES + Duration::from_secs(self.purges) => {
-                out.dropped(1);
-                out.warn(format!(
-                    "{}: its history was purged too slowly, so that some requests may be missing; its machine \
-                     is overloaded",
-                    self.path.display()
-                ));
+            Ask::Keep => {
+                self.purged(out);
                 Ok(())
             }
-            Ask::History(_) | Ask::Purge | Ask::Clean | Ask::Keep | Ask::RoundEnds => Ok(()),
+            Ask::History(_) | Ask::Purge | Ask::Clean | Ask::RoundEnds => Ok(()),
         };
         match read {
             Ok(()) => self.failures = 0,
@@ -455,68 +367,6 @@ impl Daemon {
         }
     }
 
-    fn introduce(
-        &mut self,
-        config: Config,
-        status: &Status,
-        talk: &Conversation,
-        shared: &mut Shared<'_>,
-        out: &mut Outbox,
-    ) {
-        let pid = talk.pid();
-        let process = pid.and_then(Process::of);
-        let role = config.name.split('.').next().unwrap_or("client").to_owned();
-        let member = match (role.as_str(), status.id, pid) {
-            ("client", Some(id), _) => format!("client.{id}"),
-            // Of a library's user only the process tells it from others of its name.
-            ("client", None, Some(pid)) => format!("{}.{pid}", config.name),
-            ("client", None, None) => {
-                self.path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
-            }
-            _ => config.name.clone(),
-        };
-        let id = process.as_ref().map_or_else(|| hash63(member.as_bytes()), |process| process.process);
-        if let Some(process) = &process {
-            out.process(id, process.pid.into(), &process.name, &role, process.start_ts);
-        }
-        let fsid = status.cluster_fsid.clone().unwrap_or(config.fsid);
-        let disk = (role == "osd").then(|| process::disk(Path::new(&config.osd_data))).flatten();
-        let place = place(&config.crush_location).unwrap_or_else(|| shared.host.to_owned());
-        let teller = Teller { member: member.clone(), fsid, fs: String::new(), thread: id };
-        self.requests = Some(Requests::new(teller));
-        self.serves = role == "osd";
-        self.history.from_wall(shared.tick.from_wall);
-        if let (Some(settings), false) = (&shared.settings, settings::wanted(&role).is_empty()) {
-            if settings.knows(&self.path, id) {
-                self.goes_on = true;
-                self.set(&role);
-            } else {
-                self.queue.push_front(Ask::Diff);
-            }
-        }
-        self.identity = Some(Identity { member, role, place, process, id, disk });
-    }
-
-    /// What its settings were is known and kept: now they are changed.
-    fn set(&mut self, role: &str) {
-        for (setting, value) in settings::wanted(role).iter().rev() {
-            self.queue.push_front(Ask::Set(setting, (*value).to_owned()));
-        }
-        self.ready = true;
-    }
-
-    fn changes(&mut self, diff: &[u8], shared: &mut Shared<'_>, out: &mut Outbox) {
-        let (Some(identity), Some(settings)) = (&self.identity, &mut shared.settings) else { return };
-        let role = identity.role.clone();
-        match settings.keep(&self.path, identity.id, &role, diff) {
-            Ok(()) => self.set(&role),
-            Err(error) => out.warn(format!(
-                "{}: its history stays as it is, for its settings can't be kept to be put back: {error}",
-                identity.member
-            )),
-        }
-    }
-
     fn count(&mut self, body: &[u8], shared: &Shared<'_>, out: &mut Outbox) -> Result<(), serde_json::Error> {
         let Some(identity) = &self.identity else { return Ok(()) };
         out.since(self.counted);
@@ -547,59 +397,6 @@ impl Daemon {
                 Some(known) => known.1 = up,
                 None => self.mons.push((member, up)),
             }
-        }
-    }
-
-    /// All of a round was read: what it adds up to, and whether the daemon's lists are to be purged.
-    fn round_ends(&mut self, shared: &Shared<'_>, out: &mut Outbox) {
-        let Some(identity) = &self.identity else { return };
-        let (found, slow) = std::mem::take(&mut self.found);
-        let (round, since, wait) = self.history.end(shared.tick.now);
-        self.history.from_wall(shared.tick.from_wall);
-        self.history_due = Instant::now() + wait;
-        let completed = self.counters.take_completed();
-        if round.lost > 0 {
-            out.dropped(round.lost);
-            out.warn(format!(
-                "{}: {} entries of its history can't be read: this Ceph is newer or older than what iotrail \
-                 knows",
-                identity.member, round.lost
-            ));
-        }
-        // What was there before the first agent is not its to tell.
-        if found >= self.size && (since.is_some() || self.goes_on) {
-            out.dropped(completed.saturating_sub(round.told).max(1));
-            let more = (2 * self.size).min(settings::MOST);
-            out.warn(format!(
-                "{}: its history of {found} requests is full, so some are missing; it is made {more}",
-                identity.member
-            ));
-            self.size = more;
-            let setting = settings::wanted(&identity.role)[0].0;
-            self.queue.push_back(Ask::Set(setting, more.to_string()));
-        }
-        if since.is_some() {
-            out.since(since);
-            let member = &identity.member;
-            for (name, (count, ns)) in [("small", round.sums.small), ("large", round.sums.large)] {
-                if count > 0 {
-                    out.sum(member, "write", Some(name), count as f64);
-                    out.sum(member, "write_time", Some(name), ns as f64);
-                }
-            }
-            if identity.role == "osd" {
-                out.sum(member, "replica_out", None, round.sums.replica_out as f64);
-            }
-        }
-        // One list at a time, so that what ends meanwhile is in the other.
-        if slow > PURGE {
-            self.queue.extend([
-                Ask::Set(settings::SLOW_SIZE, "0".to_owned()),
-                Ask::Clean,
-                Ask::Set(settings::SLOW_SIZE, settings::SLOW.to_owned()),
-            ]);
-        } else if identity.role == "osd" && found > PURGE {
-            self.queue.extend([Ask::Purge, Ask::Clean, Ask::Keep]);
         }
     }
 
@@ -664,10 +461,6 @@ impl Daemon {
     }
 }
 
-fn set<'a>(setting: &'a str, value: &'a str) -> Command<'a> {
-    Command { setting: Some(setting), value: Some([value]), ..Command::new("config set") }
-}
-
 /// Whether a tick has so many rows that the rest of a history is read in the next one: they have 6 MB.
 #[must_use]
 pub fn enough(out: &Outbox) -> bool {
@@ -681,29 +474,5 @@ pub fn runs(socket: &Path, id: i64) -> bool {
         // Of another namespace: nothing tells it from one that came after it.
         Ok(talk) => talk.pid().and_then(Process::of).is_none_or(|process| process.process == id),
         Err(_) => false,
-    }
-}
-
-/// Where a CRUSH location says a daemon stands, from the outside in: of `root=default rack=r1 host=n1`, r1/n1.
-fn place(crush_location: &str) -> Option<String> {
-    let names: Vec<&str> = ["datacenter", "room", "row", "rack", "host"]
-        .iter()
-        .filter_map(|level| {
-            crush_location.split([' ', ',', ';']).find_map(|word| word.strip_prefix(level)?.strip_prefix('='))
-        })
-        .collect();
-    (!names.is_empty()).then(|| names.join("/"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn places() {
-        assert_eq!(place("root=default host=node1"), Some("node1".to_owned()));
-        assert_eq!(place("host=n1 rack=r7 root=default"), Some("r7/n1".to_owned()));
-        assert_eq!(place("root=default"), None);
-        assert_eq!(place(""), None);
     }
 }

@@ -1,0 +1,72 @@
+//! What a daemon is asked, as commands of its admin socket.
+
+use super::round::PURGE_LEAVES;
+use super::{Daemon, WITHIN};
+use crate::sources::ceph::settings;
+use crate::sources::ceph::socket::{Command, Conversation, SocketError};
+
+/// A question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Ask {
+    Config,
+    Status,
+    Counters,
+    Histogram,
+    Diff,
+    Set(&'static str, String),
+    /// Requests that ended, by the command that lists them.
+    History(&'static str),
+    /// A purge: for a moment requests are kept for a shorter time;
+    Purge,
+    /// clean up: the list of requests of a client that doesn't exist;
+    Clean,
+    /// and as long again.
+    Keep,
+    MonStatus,
+    Sessions,
+    /// No question: all dumps of a round were read.
+    RoundEnds,
+}
+
+impl Ask {
+    /// Whether its answer is read while it comes.
+    pub(super) fn is_long(&self) -> bool {
+        matches!(self, Self::History(_) | Self::Sessions | Self::Clean)
+    }
+
+    /// Whether its answer becomes rows while it comes.
+    pub(super) fn tells(&self) -> bool {
+        matches!(self, Self::History(_))
+    }
+}
+
+impl Daemon {
+    /// Puts a question.
+    pub(super) fn put(&self, ask: &Ask) -> Result<Conversation, SocketError> {
+        let purged;
+        let command = match ask {
+            Ask::Config => Command::new("config show"),
+            Ask::Status => Command::new("status"),
+            Ask::Counters => Command::new("perf dump"),
+            Ask::Histogram => Command::new("perf histogram dump"),
+            // Of any setting: Pacific answers with all that differ from their defaults.
+            Ask::Diff => Command::new("config diff"),
+            Ask::Set(setting, value) => set(setting, value),
+            Ask::History(prefix) => Command::new(prefix),
+            Ask::Purge => {
+                purged = (PURGE_LEAVES.as_secs() + self.purges).to_string();
+                set(settings::OSD_DURATION, &purged)
+            }
+            Ask::Keep => set(settings::OSD_DURATION, settings::DURATION),
+            Ask::Clean => Command { filter: Some(["none"]), ..Command::new("dump_historic_ops") },
+            Ask::MonStatus => Command::new("mon_status"),
+            Ask::Sessions => Command::new("sessions"),
+            Ask::RoundEnds => unreachable!("no question"),
+        };
+        Conversation::ask(&self.path, &command, ask.is_long(), WITHIN)
+    }
+}
+
+fn set<'a>(setting: &'a str, value: &'a str) -> Command<'a> {
+    Command { setting: Some(setting), value: Some([value]), ..Command::new("config set") }
+}

@@ -1,0 +1,83 @@
+//! Dumps of a daemon's lists that belong together: what they come to, and the purge after them.
+
+use std::time::{Duration, Instant};
+
+use super::ask::Ask;
+use super::{Daemon, Shared};
+use crate::outbox::Outbox;
+use crate::sources::ceph::history::PURGE;
+use crate::sources::ceph::settings;
+
+/// What a purge leaves is older than the dump before it by this. What it removes and wasn't in that dump was inserted
+/// since, so it took that long, less the 0.2 s that inserting may take (`OpHistoryServiceThread::entry`) and what the
+/// purge takes, and is among the slow ones, of [`settings::SLOW_FROM`], as long as that is less than [`PURGE_TAKES`].
+pub(super) const PURGE_LEAVES: Duration = Duration::from_secs(3);
+/// See above.
+const PURGE_TAKES: Duration = Duration::from_millis(1_800);
+
+impl Daemon {
+    /// All of a round was read: what it adds up to, and whether the daemon's lists are to be purged.
+    pub(super) fn round_ends(&mut self, shared: &Shared<'_>, out: &mut Outbox) {
+        let Some(identity) = &self.identity else { return };
+        let (found, slow) = std::mem::take(&mut self.found);
+        let (round, since, wait) = self.history.end(shared.tick.now);
+        self.history.from_wall(shared.tick.from_wall);
+        self.history_due = Instant::now() + wait;
+        let completed = self.counters.take_completed();
+        if round.lost > 0 {
+            out.dropped(round.lost);
+            out.warn(format!(
+                "{}: {} entries of its history can't be read: this Ceph is newer or older than what iotrail \
+                 knows",
+                identity.member, round.lost
+            ));
+        }
+        // What was there before the first agent is not its to tell.
+        if found >= self.size && (since.is_some() || self.goes_on) {
+            out.dropped(completed.saturating_sub(round.told).max(1));
+            let more = (2 * self.size).min(settings::MOST);
+            out.warn(format!(
+                "{}: its history of {found} requests is full, so some are missing; it is made {more}",
+                identity.member
+            ));
+            self.size = more;
+            let setting = settings::wanted(&identity.role)[0].0;
+            self.queue.push_back(Ask::Set(setting, more.to_string()));
+        }
+        if since.is_some() {
+            out.since(since);
+            let member = &identity.member;
+            for (name, (count, ns)) in [("small", round.sums.small), ("large", round.sums.large)] {
+                if count > 0 {
+                    out.sum(member, "write", Some(name), count as f64);
+                    out.sum(member, "write_time", Some(name), ns as f64);
+                }
+            }
+            if identity.role == "osd" {
+                out.sum(member, "replica_out", None, round.sums.replica_out as f64);
+            }
+        }
+        // One list at a time, so that what ends meanwhile is in the other.
+        if slow > PURGE {
+            self.queue.extend([
+                Ask::Set(settings::SLOW_SIZE, "0".to_owned()),
+                Ask::Clean,
+                Ask::Set(settings::SLOW_SIZE, settings::SLOW.to_owned()),
+            ]);
+        } else if identity.role == "osd" && found > PURGE {
+            self.queue.extend([Ask::Purge, Ask::Clean, Ask::Keep]);
+        }
+    }
+
+    /// Ends a purge: whether it was soon enough.
+    pub(super) fn purged(&self, out: &mut Outbox) {
+        if self.dumped.elapsed() > PURGE_TAKES + Duration::from_secs(self.purges) {
+            out.dropped(1);
+            out.warn(format!(
+                "{}: its history was purged too slowly, so that some requests may be missing; its machine is \
+                 overloaded",
+                self.path.display()
+            ));
+        }
+    }
+}
