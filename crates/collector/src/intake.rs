@@ -50,6 +50,12 @@ impl Intake {
         Self { log, memory: Arc::new(Semaphore::new(permits)), permits, metrics }
     }
 
+    /// Counts the memory that is held now.
+    pub fn measure(&self) {
+        let held = (self.permits - self.memory.available_permits()) * PERMIT_BYTES;
+        self.metrics.held_bytes.set(i64::try_from(held).unwrap_or(i64::MAX));
+    }
+
     /// Gives a message to the log.
     ///
     /// # Errors
@@ -70,8 +76,6 @@ impl Intake {
             ));
         };
         let hold = Hold { _permits: Some(Arc::new(permits)) };
-        let held = (self.permits - self.memory.available_permits()) * PERMIT_BYTES;
-        self.metrics.held_bytes.set(i64::try_from(held).unwrap_or(i64::MAX));
         let (done, durable) = oneshot::channel();
         let append = Append { number, repeats, rows, hold, done };
         self.log.send(Command::Append(append)).map_err(|_| Refusal::Ending)?;

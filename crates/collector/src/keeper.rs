@@ -28,8 +28,8 @@ use crate::once::{Once, WINDOW, is_for_good};
 use crate::rows::Rows;
 use crate::tail::Tail;
 
-/// Rows of the window before a restart that are read again at most, to know what comes again.
-const READ_AGAIN: u64 = 8 << 20;
+/// Rows of a table that are read again at most after a restart, newest first, to know what comes again.
+const READ_AGAIN: u64 = 2 << 20;
 
 /// Rows that are durable.
 pub struct Arrived {
@@ -117,8 +117,8 @@ impl Keeper {
     /// Reads again what was sealed lately, newest first, and what is known for good.
     fn remember(&mut self, reader: &TrailReader) -> Result<(), Error> {
         let now = now_ns();
-        let mut left = READ_AGAIN;
         for table in TABLES {
+            let mut left = READ_AGAIN;
             let for_good = is_for_good(table) || table.name == MEMBER.name;
             let mut files: Vec<_> = reader.snapshot().files(table.name).iter().collect();
             files.sort_by(|a, b| b.path.cmp(&a.path));
@@ -144,7 +144,10 @@ impl Keeper {
     /// Takes rows.
     pub fn take(&mut self, rows: Arrived) {
         let Arrived { table, mut batch, repeats, waiting, since, hold } = rows;
-        if !waiting && (repeats || is_for_good(table)) {
+        if waiting {
+            // It was looked at before the crash; from now on it is known again.
+            let _ = self.once.fresh(table, &batch, since);
+        } else if repeats || is_for_good(table) {
             let fresh = self.once.fresh(table, &batch, since);
             let dropped = batch.num_rows() - fresh.true_count();
             if dropped > 0 {
@@ -157,6 +160,11 @@ impl Keeper {
         self.joiner.learn(table, &batch, repeats, since);
         self.tails.entry(table.name).or_insert_with(|| Tail::new(table)).append(&batch, since);
         self.holds.push(hold);
+    }
+
+    /// Whether there is something to seal. Messages of which every row was known leave no rows, but are in the log.
+    fn is_empty(&self) -> bool {
+        self.holds.is_empty() && self.fullest() == 0
     }
 
     /// Rows of the fullest table.
@@ -291,7 +299,7 @@ impl Keeper {
             if rotating {
                 continue;
             }
-            if self.fullest() == 0 {
+            if self.is_empty() {
                 let nothing = Sealed { snapshot: self.snapshot, waiting: 0 };
                 wishes.drain(..).for_each(|wish| drop(wish.done.send(Ok(nothing))));
             } else if self.fullest() >= FILE_ROWS || Instant::now() >= due || !wishes.is_empty() {

@@ -124,6 +124,7 @@ impl Threads {
 
 async fn start(options: &Options, ending: &watch::Sender<bool>) -> Result<Collector, Error> {
     options.check()?;
+    rows::quiet_decoder();
     let (token, tls) = (options.token()?, options.acceptor()?);
     let metrics = Arc::new(Metrics::default());
 

@@ -102,6 +102,7 @@ async fn knows_token(State(shared): State<Shared>, request: Request, next: Next)
 }
 
 async fn metrics(State(shared): State<Shared>) -> Response {
+    shared.intake.measure();
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     ([(header::CONTENT_TYPE, kind)], shared.metrics.text()).into_response()
 }

@@ -4,8 +4,10 @@
 //! decodes, and a panic of the decoder is a malformed message. What is accepted is [`Rows`]: the batch, and the bytes
 //! of an IPC stream that holds just it, which is what the log keeps.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
 
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::Int64Type;
@@ -24,6 +26,24 @@ const LATEST_TS: i64 = 7_258_118_400_000_000_000;
 
 /// What precedes a message of an IPC stream (format specification, "Encapsulated message format").
 const CONTINUATION: [u8; 4] = [0xff; 4];
+
+thread_local! {
+    /// Whether this thread decodes what a peer sent.
+    static DECODING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Keeps panics of the decoder, which are answered, from being printed as a fault of this program. Once a process.
+pub fn quiet_decoder() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !DECODING.get() {
+                before(panic);
+            }
+        }));
+    });
+}
 
 /// Rows of one table that conform to it.
 #[derive(Clone, Debug)]
@@ -75,9 +95,11 @@ impl Decoder {
     /// # Errors
     /// What was expected and found.
     pub fn message(&mut self, header: &[u8], body: &Bytes) -> Result<Option<Rows>, String> {
-        // Arrow's reader slices by offsets that the message claims, and panics where they lie outside.
-        catch_unwind(AssertUnwindSafe(|| self.decode(header, body)))
-            .unwrap_or_else(|_| Err("its offsets lie outside of the message".to_owned()))
+        // Arrow's reader believes what a message says of its lengths, and panics where that can't be.
+        DECODING.set(true);
+        let decoded = catch_unwind(AssertUnwindSafe(|| self.decode(header, body)));
+        DECODING.set(false);
+        decoded.unwrap_or_else(|_| Err("its lengths contradict each other".to_owned()))
     }
 
     fn decode(&mut self, header: &[u8], body: &Bytes) -> Result<Option<Rows>, String> {

@@ -61,8 +61,8 @@ impl Clocks {
     /// A sentence about a machine's clock; none if it is right.
     pub fn told(&self, node: &str) -> Option<String> {
         let clock = self.0.get(node).filter(|clock| clock.is_off)?;
-        let minutes = clock.difference.unsigned_abs() / 60_000_000_000 * 60;
-        let by = humantime::format_duration(Duration::from_secs(minutes));
+        let minutes = (clock.difference.unsigned_abs() + 30_000_000_000) / 60_000_000_000;
+        let by = humantime::format_duration(Duration::from_secs(minutes * 60));
         let side = if clock.difference > 0 { "ahead" } else { "behind" };
         Some(format!("its clock is {by} {side}: shown by arrival"))
     }

@@ -1,6 +1,6 @@
 //! The live stream: samples and members to those who watch, each what it looks at, at the grain it looks at it.
 //!
-//! One task has all state. Durable rows come in by the [`Feed`]; every half window the samples whose time has come go
+//! One task has all state. Durable rows come in by the [`Feed`]; every quarter of the window the samples whose time has come go
 //! to the viewers in order (Leung et al., section 4.2). Viewers are tasks of their own that only write to their socket.
 
 mod clocks;
@@ -134,7 +134,7 @@ impl Live {
 
     /// Runs until nobody can feed it any more.
     pub async fn run(mut self, mut fed: Fed, mut told: mpsc::Receiver<Told>) {
-        let mut ticks = interval(self.window / 2);
+        let mut ticks = interval(self.window / 4);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {

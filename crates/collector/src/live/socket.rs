@@ -15,6 +15,8 @@ use crate::router::Shared;
 
 /// A viewer that takes nothing for so long is closed.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// For the answer to a close.
+const FAREWELL: Duration = Duration::from_secs(2);
 /// Bytes of what a viewer may say.
 const SAID: usize = 4 << 20;
 
@@ -49,6 +51,10 @@ async fn watch(shared: Shared, mut socket: WebSocket) {
                         let why: String = why.chars().filter(char::is_ascii).take(120).collect();
                         let frame = CloseFrame { code: close_code::POLICY, reason: why.into() };
                         let _ = timeout(PATIENCE, socket.send(Message::Close(Some(frame)))).await;
+                        // Until the viewer has answered: a connection that is dropped with something unread is reset,
+                        // and the reason with it.
+                        let answered = async { while let Some(Ok(_)) = socket.recv().await {} };
+                        let _ = timeout(FAREWELL, answered).await;
                         break;
                     }
                 },

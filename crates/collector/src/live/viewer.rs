@@ -89,7 +89,7 @@ pub struct Viewer {
 impl Viewer {
     /// One that wants to see something, and was told about all members.
     pub fn new(see: See, window: Duration, members: u64) -> Self {
-        let every = Duration::from_millis(see.every_ms.min(3_600_000)).max(window);
+        let every = Duration::from_millis(see.every_ms.min(3_600_000)).max(window / 2);
         Self {
             see,
             every,

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use axum::body::{Bytes, to_bytes};
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::{IntoResponse as _, Json, Response};
 use flate2::read::MultiGzDecoder;
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::TraceService;
 use opentelemetry_proto::tonic::collector::trace::v1::{
@@ -19,6 +19,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::{
 };
 use prost::Message;
 use serde::Serialize;
+use serde_json::json;
 use tonic::Status;
 
 use crate::error::Refusal;
@@ -98,6 +99,19 @@ impl Encoding {
         }
     }
 
+    /// The answer to what was taken. JSON has 64-bit numbers as text (ProtoJSON), and nothing for what isn't there.
+    fn accept(self, response: &ExportTraceServiceResponse) -> Response {
+        match (self, &response.partial_success) {
+            (Self::Protobuf, _) => self.answer(StatusCode::OK, response),
+            (Self::Json, None) => Json(json!({})).into_response(),
+            (Self::Json, Some(partial)) => Json(json!({"partialSuccess": {
+                "rejectedSpans": partial.rejected_spans.to_string(),
+                "errorMessage": partial.error_message,
+            }}))
+            .into_response(),
+        }
+    }
+
     fn answer<T: Message + Serialize>(self, code: StatusCode, message: &T) -> Response {
         let (kind, body) = match self {
             Self::Protobuf => ("application/x-protobuf", message.encode_to_vec()),
@@ -137,7 +151,7 @@ pub async fn http(State(shared): State<Shared>, request: Request) -> Response {
         Err(why) => return encoding.refuse(&shared, Refusal::Malformed(why)),
     };
     match keep(&shared, &request, peer).await {
-        Ok(response) => encoding.answer(StatusCode::OK, &response),
+        Ok(response) => encoding.accept(&response),
         Err(refusal) => encoding.refuse(&shared, refusal),
     }
 }
