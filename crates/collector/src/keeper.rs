@@ -219,7 +219,7 @@ impl Keeper {
     }
 
     /// After a failure: the rows as they came, before those that came since.
-    fn put_back(&mut self, came: Vec<(&'static Table, RecordBatch, Vec<(usize, i64)>)>) {
+    fn put_back(&mut self, came: Vec<Came>) {
         self.joiner.unjoined = 0;
         for (table, batch, since) in came {
             let tail = self.tails.entry(table.name).or_insert_with(|| Tail::new(table));
@@ -332,6 +332,9 @@ fn sealed_at(path: &str) -> Option<i64> {
     Some(i64::from_str_radix(name.split('-').next()?, 16).ok()?.saturating_mul(1_000_000))
 }
 
+/// Rows of a table, and from which row on they came at which time, ns since the epoch.
+type Came = (&'static Table, RecordBatch, Vec<(usize, i64)>);
+
 /// Opens a trail, or makes an empty one.
 ///
 /// # Errors
@@ -339,7 +342,10 @@ fn sealed_at(path: &str) -> Option<i64> {
 pub fn open_trail(path: &Path) -> Result<(), Error> {
     match Snapshot::newest(path) {
         Ok(_) => Ok(()),
-        Err(iotrail_trail::Error::NotFound { .. }) => Ok(drop(TrailWriter::create(path, false)?)),
+        Err(iotrail_trail::Error::NotFound { .. }) => {
+            let _: () = drop(TrailWriter::create(path, false)?);
+            Ok(())
+        }
         Err(e) => Err(e.into()),
     }
 }

@@ -66,7 +66,6 @@ impl Receiving {
     }
 
     /// A gRPC request's body whose large messages have room reserved.
-    #[must_use]
     pub fn measure(&self, body: Body) -> Body {
         let measured = Measured {
             body,
@@ -145,10 +144,10 @@ impl http_body::Body for Measured {
         let slow = || {
             Poll::Ready(Some(Err(axum::Error::new("a large message didn't come in time, or had no room"))))
         };
-        if let Some(until) = &mut self.until {
-            if until.as_mut().poll(context).is_ready() {
-                return slow();
-            }
+        if let Some(until) = &mut self.until
+            && until.as_mut().poll(context).is_ready()
+        {
+            return slow();
         }
         if let Some(waiting) = &mut self.waiting {
             let room = ready!(waiting.as_mut().poll(context));

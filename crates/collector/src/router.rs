@@ -46,7 +46,6 @@ pub struct Shared {
 }
 
 /// All of it.
-#[must_use]
 pub fn router(shared: Shared) -> Router {
     let flight = Flight::new(shared.intake.clone(), shared.metrics.clone(), shared.largest);
     let flight = FlightServiceServer::new(flight).max_decoding_message_size(shared.largest);

@@ -127,10 +127,10 @@ pub fn replay(
                 bad += 1;
                 return Ok(());
             };
-            if let Some(number) = about.number {
-                if !note(numbers, (about.agent.as_str().into(), table.name), number, about.since) {
-                    return Ok(());
-                }
+            if let Some(number) = about.number
+                && !note(numbers, (about.agent.as_str().into(), table.name), number, about.since)
+            {
+                return Ok(());
             }
             let due = match kind {
                 Kind::Waiting => about.through == sealed,
@@ -219,10 +219,10 @@ impl Log {
     /// Does what it is asked until nobody can ask any more.
     pub fn run(mut self, commands: &Receiver<Command>) {
         while let Ok(first) = commands.recv() {
-            if let Some(early) = self.committed.and_then(|at| PAUSE.checked_sub(at.elapsed())) {
-                if matches!(first, Command::Append(_)) {
-                    std::thread::sleep(early);
-                }
+            if let Some(early) = self.committed.and_then(|at| PAUSE.checked_sub(at.elapsed()))
+                && matches!(first, Command::Append(_))
+            {
+                std::thread::sleep(early);
             }
             let mut appends = Vec::new();
             let mut bytes = 0;
