@@ -33,13 +33,12 @@ const HZ: Duration = Duration::from_secs(1);
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    if let [role, trail] = &words[..] {
-        if role == "collect" {
-            let options =
-                Options { listen: vec![ADDRESS.parse().expect("an address")], ..Options::new(trail) };
-            let until = || Ok(Box::pin(iotrail_collector::server::signal()?) as _);
-            return iotrail_collector::run(&options, until, |_| {}).expect("a collector");
-        }
+    if let [role, trail] = &words[..]
+        && role == "collect"
+    {
+        let options = Options { listen: vec![ADDRESS.parse().expect("an address")], ..Options::new(trail) };
+        let until = || Ok(Box::pin(iotrail_collector::server::signal()?) as _);
+        return iotrail_collector::run(&options, until, |_| {}).expect("a collector");
     }
     let Some((seconds, counts)) = words.split_first().filter(|(_, counts)| !counts.is_empty()) else {
         eprintln!("usage: agents SECONDS N…");

@@ -25,13 +25,12 @@ const ADDRESS: &str = "127.0.0.1:24318";
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    if let [role, trail] = &words[..] {
-        if role == "collect" {
-            let options =
-                Options { listen: vec![ADDRESS.parse().expect("an address")], ..Options::new(trail) };
-            let until = || Ok(Box::pin(iotrail_collector::server::signal()?) as _);
-            return iotrail_collector::run(&options, until, |_| {}).expect("a collector");
-        }
+    if let [role, trail] = &words[..]
+        && role == "collect"
+    {
+        let options = Options { listen: vec![ADDRESS.parse().expect("an address")], ..Options::new(trail) };
+        let until = || Ok(Box::pin(iotrail_collector::server::signal()?) as _);
+        return iotrail_collector::run(&options, until, |_| {}).expect("a collector");
     }
     let numbers: Vec<usize> = words.iter().filter_map(|word| word.parse().ok()).collect();
     let [records, rows, agents] = numbers[..] else {

@@ -126,10 +126,11 @@ impl Source for Trails {
     }
 
     fn poll(&mut self, tick: Tick, out: &mut Outbox) {
-        if self.said == tick.settled && self.progress != self.written {
-            if let Err(error) = self.write() {
-                out.warn(format!("cannot write {}: {error}", self.file.display()));
-            }
+        if self.said == tick.settled
+            && self.progress != self.written
+            && let Err(error) = self.write()
+        {
+            out.warn(format!("cannot write {}: {error}", self.file.display()));
         }
         let mut left = UNSETTLED.saturating_sub(self.said - tick.settled).min(ROWS);
         for trail in self.trails(out) {

@@ -166,7 +166,8 @@ fn source(sockets: &Path, state: Option<PathBuf>) -> Ceph {
 /// Ticks once, at a second.
 fn tick(source: &mut Ceph, second: i64) -> (HashMap<&'static str, Vec<Row>>, Vec<String>, u64) {
     let ns = 1_000_000_000;
-    let now = Tick { now: second * ns, before: (second > 1).then(|| (second - 1) * ns), from_wall: 0 };
+    let now =
+        Tick { now: second * ns, before: (second > 1).then(|| (second - 1) * ns), from_wall: 0, settled: 0 };
     let mut out = Outbox::new("here");
     out.begin(now);
     source.poll(now, &mut out);

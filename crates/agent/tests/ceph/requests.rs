@@ -26,7 +26,7 @@ fn requests(member: &str) -> Requests {
 
 fn outbox() -> Outbox {
     let mut out = Outbox::new("here");
-    out.begin(Tick { now: 2, before: Some(1), from_wall: 0 });
+    out.begin(Tick { now: 2, before: Some(1), from_wall: 0, settled: 0 });
     out
 }
 

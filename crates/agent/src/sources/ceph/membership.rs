@@ -194,7 +194,7 @@ mod tests {
             br#"{"name":"client.?","entity_name":"client.admin","con_type":"client","remote_host":"n2"}"#;
         let module = br#"{"name":"client.8","entity_name":"mgr.x","con_type":"client","remote_host":"n2"}"#;
         let mut out = Outbox::new("here");
-        out.begin(Tick { now: 1, before: None, from_wall: 0 });
+        out.begin(Tick { now: 1, before: None, from_wall: 0, settled: 0 });
         let mut afar = Afar::default();
         let mut round = |sessions: &[&[u8]]| {
             sessions.iter().for_each(|session| assert!(afar.session(session)));
