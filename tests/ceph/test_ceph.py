@@ -229,7 +229,7 @@ def test_the_questions_work_on_ceph_unchanged(cluster: Cluster, observed: Observ
     )
     assert not path[0]["holes"]
     assert {r["process"] for crumb in path[0]["crumbs"] for r in crumb["records"]} >= {"osd.1"}
-    assert answer("demand", observed.trail, "--json").strip() == "[\n]"
+    assert answer("demand", observed.trail, "--json").strip() == "[]"
 
 
 def test_an_agent_finds_no_ceph(tmp_path: Path, observed: Observed) -> None:
