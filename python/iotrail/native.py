@@ -14,6 +14,8 @@ from iotrail.errors import IotrailError, NativeError
 VERBS = {
     "record": "Run a program and record its I/O as a trail (--summary prints where the time went).",
     "replay": "Do what a trail recorded on other storage, and record that.",
+    "agent": "Sample this machine and its storage systems, and send what they say to a collector.",
+    "collect": "Collect records of many machines into one trail, and show them live.",
     "trail": "Look at trails, check, compact, merge and prune them.",
     "types": "Switch the record types of a running program on and off.",
     "ingest": "Make a trail from Arrow streams.",
