@@ -192,8 +192,11 @@ def _number(request: Request, name: str, default: int | None = None) -> int:
     if text is None and default is not None:
         return default
     # int() alone would take 1_000, and thousands of digits slowly
-    if text is None or not text.isascii() or not text.isdigit() or len(text) > 18:
+    if text is None or not text.isascii() or not text.isdigit() or len(text) > 19:
         raise UsageError(f"{name}: expected a whole number, found {text!r}")
+    # breadcrumbs have 63 bits
+    if int(text) >= 1 << 63:
+        raise UsageError(f"{name}: expected less than 2^63, found {text}")
     return int(text)
 
 

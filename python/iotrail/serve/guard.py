@@ -17,9 +17,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 COOKIE = "iotrail-token"
 
-# Scripts and styles are the page's own; the charts set style attributes, and images are drawn here.
+# Scripts and styles are the page's own (Graphviz, which draws graphs, is WebAssembly); the charts set style attributes, and images are drawn here.
 _POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; font-src 'self' data:; "
+    "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self' 'unsafe-inline'; font-src 'self' data:; "
     "img-src 'self' data: blob:; connect-src 'self'; worker-src 'self' blob:; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'"
 )

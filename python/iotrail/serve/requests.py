@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from iotrail.errors import IotrailError, UsageError
+from iotrail.page.colours import DARK
 from iotrail.requests import dot, find, graph, path_text
 from iotrail.requests.find import Chosen
 from iotrail.requests.path import paths
@@ -28,12 +29,12 @@ def overview(trail: Trail, chosen: Chosen, slowest: int) -> str:
     if not 1 <= slowest <= MOST_LISTED:
         raise UsageError(f"slowest: expected 1 to {MOST_LISTED}, found {slowest}")
     if not any(trail.rows.get(table) for table in ("service_op", "pruned")):
-        return json.dumps({"count": 0, "kinds": [], "slowest": []})
+        return json.dumps({"count": 0, "start_ms": None, "end_ms": None, "kinds": [], "slowest": []})
     if chosen.through is not None:
         find.mark_through(trail, chosen.through)
     kinds = trail.rows_of(
         f"""SELECT component, op, client, CAST(SUM(n) AS BIGINT) AS n, CAST(SUM(unfinished) AS BIGINT) AS unfinished,
-            CAST(SUM(time_ns) AS BIGINT) AS time_ns
+            CAST(SUM(time_ns) AS BIGINT) AS time_ns, MIN(ts) // {MS} AS first_ms, MAX(ts) // {MS} AS last_ms
         FROM request_count WHERE {chosen.where}
         GROUP BY ALL ORDER BY n DESC, component, op, client LIMIT 500"""
     )
@@ -42,7 +43,15 @@ def overview(trail: Trail, chosen: Chosen, slowest: int) -> str:
         FROM request WHERE {chosen.where} AND dur IS NOT NULL
         ORDER BY dur DESC, ts, node, crumb LIMIT {slowest}"""
     )
-    return json.dumps({"count": sum(row["n"] for row in kinds), "kinds": kinds, "slowest": listed})
+    return json.dumps(
+        {
+            "count": sum(row["n"] for row in kinds),
+            "start_ms": min((row["first_ms"] for row in kinds), default=None),
+            "end_ms": max((row["last_ms"] for row in kinds), default=None),
+            "kinds": kinds,
+            "slowest": listed,
+        }
+    )
 
 
 def heat(trail: Trail, chosen: Chosen, every_ms: int) -> str:
@@ -78,6 +87,7 @@ def latency_graph(trail: Trail, chosen: Chosen) -> str:
             "head": graph.head(found),
             "legend": graph.legend(found),
             "dot": dot.text(drawn),
+            "dark": DARK,
             "edges": [{**asdict(edge), "share": found.share(edge)} for edge in found.edges],
             "points": [asdict(point) for point in points.values()],
         }

@@ -4,9 +4,10 @@ import { COLOURINGS, TOGGLES, type Toggle } from "../cluster/measures";
 import { SPEEDS } from "../cluster/player";
 import type { Sight } from "../cluster/scene/camera";
 import type { Grain } from "../cluster/wire";
+import { SPANS } from "../requests/ask";
 
 export interface View {
-  view: "cluster";
+  view: "cluster" | "requests" | "sql";
   /** Moment shown, in ms since the epoch; null follows the live stream. */
   moment: number | null;
   playing: boolean;
@@ -21,6 +22,15 @@ export interface View {
   sight: Sight | null;
   /** The other moment beside; null there is none. */
   than: number | null;
+  /** Requests of these only; null: all. */
+  component: string | null;
+  op: string | null;
+  client: string | null;
+  /** Seconds before the moment; 0: all time. */
+  span: number;
+  /** The request whose way is shown: its machine and breadcrumb. */
+  request: string | null;
+  query: string;
 }
 
 export const INITIAL: View = {
@@ -35,7 +45,15 @@ export const INITIAL: View = {
   search: "",
   sight: null,
   than: null,
+  component: null,
+  op: null,
+  client: null,
+  span: 60,
+  request: null,
+  query: "",
 };
+
+const VIEWS: View["view"][] = ["cluster", "requests", "sql"];
 
 const GRAINS: Grain[] = ["member", "host", "rack"];
 
@@ -59,6 +77,12 @@ export function toHash(view: View): string {
     put("sight", [x.toFixed(1), y.toFixed(1), scale.toFixed(4)].join(","));
   }
   put("than", view.than === null ? null : String(Math.round(view.than)));
+  put("component", view.component);
+  put("op", view.op);
+  put("client", view.client);
+  put("span", view.span === INITIAL.span ? null : String(view.span));
+  put("request", view.request);
+  put("query", view.query);
   return words.toString();
 }
 
@@ -75,7 +99,7 @@ export function fromHash(hash: string): View {
   const colouring = words.get("colour");
   const grain = words.get("by");
   return {
-    view: "cluster",
+    view: VIEWS.find((one) => one === words.get("view")) ?? "cluster",
     moment: number("t"),
     playing: words.get("play") !== "0",
     speed: SPEEDS.includes(speed) ? speed : 1,
@@ -89,5 +113,11 @@ export function fromHash(hash: string): View {
         ? { x: sight[0], y: sight[1], scale: sight[2] }
         : null,
     than: number("than"),
+    component: words.get("component"),
+    op: words.get("op"),
+    client: words.get("client"),
+    span: SPANS.find((one) => String(one) === words.get("span")) ?? INITIAL.span,
+    request: words.get("request"),
+    query: words.get("query") ?? "",
   };
 }

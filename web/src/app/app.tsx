@@ -4,12 +4,18 @@ import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { type StreamState, stateText } from "../cluster/live";
 import { ClusterView } from "../cluster/view";
 import type { Info } from "../cluster/wire";
+import { RequestsView } from "../requests/view";
+import { SqlView } from "../sql/view";
 import { useTheme } from "../theme/theme";
 import { fromHash, toHash, type View } from "./address";
 import { Help } from "./help";
 
 /** The views, in the order of their tabs and keys. */
-const VIEWS: { id: View["view"]; name: string }[] = [{ id: "cluster", name: "Cluster" }];
+const VIEWS: { id: View["view"]; name: string }[] = [
+  { id: "cluster", name: "Cluster" },
+  { id: "requests", name: "Requests" },
+  { id: "sql", name: "SQL" },
+];
 
 const ADDRESS_MS = 300;
 
@@ -42,7 +48,11 @@ export function App({ info }: { info: Info }) {
       }
     };
     const key = (event: KeyboardEvent) => {
-      if (event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement) {
+      if (
+        event.target instanceof HTMLInputElement ||
+        event.target instanceof HTMLSelectElement ||
+        event.target instanceof HTMLTextAreaElement
+      ) {
         return;
       }
       const tab = VIEWS[Number(event.key) - 1];
@@ -107,7 +117,11 @@ export function App({ info }: { info: Info }) {
           {theme === "dark" ? "Light" : "Dark"}
         </button>
       </header>
-      <ClusterView info={info} view={view} change={change} theme={theme} onStream={setStream} />
+      {view.view === "cluster" && (
+        <ClusterView info={info} view={view} change={change} theme={theme} onStream={setStream} />
+      )}
+      {view.view === "requests" && <RequestsView info={info} view={view} change={change} theme={theme} />}
+      {view.view === "sql" && <SqlView view={view} change={change} />}
       {help && <Help close={() => setHelp(false)} />}
     </div>
   );

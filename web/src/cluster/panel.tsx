@@ -83,6 +83,8 @@ export interface PanelProps {
   trail: boolean;
   onSelect: (owners: string[], more: boolean) => void;
   onGo: (owner: string) => void;
+  /** Shows the requests in which the selected one had a part. */
+  onRequests: () => void;
 }
 
 export function Panel(props: PanelProps) {
@@ -174,12 +176,28 @@ function Cluster({ player, members, owners, colouring, grain, onSelect, onGo }: 
   );
 }
 
-function Selection({ player, tick, owners, selected, grain, theme, trail, onSelect, onGo }: Inner) {
+function Selection({
+  player,
+  tick,
+  owners,
+  selected,
+  grain,
+  theme,
+  trail,
+  onSelect,
+  onGo,
+  onRequests,
+}: Inner) {
   const shown = [...selected];
   return (
     <>
       <header class="selection-head">
         <h2>{shown.length === 1 ? "Selected" : `${shown.length} selected`}</h2>
+        {trail && shown.length === 1 && grain === "member" && (
+          <button type="button" class="link" onClick={onRequests} title="Where the time of its requests went">
+            requests
+          </button>
+        )}
         <button type="button" class="link" onClick={() => onSelect([], false)}>
           clear
         </button>

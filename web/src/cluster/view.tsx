@@ -322,6 +322,7 @@ export function ClusterView({ info, view, change, theme, onStream }: ClusterProp
           trail={info.trail !== null}
           onSelect={select}
           onGo={go}
+          onRequests={() => change({ view: "requests", request: null })}
         />
       )}
       {player && (

@@ -1,0 +1,73 @@
+"""The views of requests and of SQL in Chromium, on the small store of tests/sql/store."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from iotrail.trail import Trail
+from tests.sql.tiny import write_trail
+
+from .conftest import Served
+
+NATIVE = Path(__file__).parents[2] / "python/iotrail/_native/iotrail-native"
+# Software rendering on a machine that does much else: slow is not wrong.
+PATIENCE = 30_000
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A head, a metadata server and a storage node."""
+    return write_trail(NATIVE, Path(__file__).parents[1] / "sql/store", tmp_path_factory.mktemp("store"))
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page that fails its test if a script fails."""
+    context = browser.new_context(viewport={"width": 1280, "height": 720})
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE)
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    yield page
+    context.close()
+    assert errors == []
+
+
+def test_from_all_requests_to_one_path(page: Page, store: Path, serve: Callable[..., Served]) -> None:
+    """Counts, the drawn graph, the slowest and its way; the address holds it all."""
+    served = serve(store)
+    page.goto(f"{served.address}#view=requests&span=0")
+    n = Trail(store).rows_of("SELECT COUNT(*) AS n FROM request")[0]["n"]
+    expect(page.get_by_text(f"{n} requests", exact=False).first).to_be_visible(timeout=PATIENCE)
+    expect(page.locator(".drawing svg g.node").first).to_be_visible(timeout=PATIENCE)
+    page.locator(".slowest button").first.click()
+    expect(page.locator(".path tbody tr").first).to_be_visible(timeout=PATIENCE)
+    slowest = Trail(store).rows_of("SELECT MAX(dur) AS dur FROM request")[0]["dur"]
+    assert slowest > 0
+    assert page.locator(".path rect").count() > 1
+    page.get_by_label("client").select_option("bob")
+    of_bob = Trail(store).rows_of("SELECT COUNT(*) AS n FROM request WHERE client = 'bob'")[0]["n"]
+    expect(page.locator(".slowest tbody tr")).to_have_count(of_bob, timeout=PATIENCE)
+    page.wait_for_timeout(500)
+    again = page.context.new_page()
+    again.goto(page.url)
+    expect(again.locator(".slowest tbody tr")).to_have_count(of_bob, timeout=PATIENCE)
+
+
+def test_sql_is_answered_and_refused(page: Page, store: Path, serve: Callable[..., Served]) -> None:
+    """By button and by key; what it says of a mistake is shown."""
+    served = serve(store)
+    page.goto(f"{served.address}#view=sql")
+    text = page.get_by_label("SQL")
+    text.fill("SELECT COUNT(*) AS n FROM stitch")
+    page.get_by_role("button", name="Ask").click()
+    n = Trail(store).rows["stitch"]
+    expect(page.locator(".sql-answer td").first).to_have_text(str(n), timeout=PATIENCE)
+    text.fill("SELECT * FROM read_text('/etc/passwd')")
+    text.press("Control+Enter")
+    expect(page.get_by_role("alert")).to_contain_text("disabled", timeout=PATIENCE)
+    page.get_by_placeholder("Tables and modules").fill("graph_edge")
+    expect(page.locator(".sql-list details")).to_have_count(1, timeout=PATIENCE)
