@@ -88,7 +88,7 @@ fn a_write_and_its_replica_are_joined() {
     assert_eq!(repop["file"], write["file"]);
 
     for event in ["dispatched", "queued_for_pg", "reached_pg", "started", "op_commit"] {
-        let at = ops(&primary, "internal", event);
+        let at = ops(&primary, "event", event);
         assert!(at.iter().any(|row| row["crumb"] == write["crumb"] && row["dur"] == Cell::Int(0)), "{event}");
     }
 }
@@ -126,7 +126,7 @@ fn forwards_peers_and_own_work_of_mdss() {
     assert_eq!(parent(&m1, first), None);
     assert_eq!(parent(&m1, second), Some(first["crumb"].clone()));
     assert_eq!(parent(&m2, &served[0]), Some(second["crumb"].clone()));
-    assert_eq!(ops(&m1, "internal", "forward").len(), forwarded.len());
+    assert_eq!(ops(&m1, "event", "forward").len(), forwarded.len());
 
     // The reply is early, the journal's end after it.
     let create = &served[0];

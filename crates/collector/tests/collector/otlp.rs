@@ -101,7 +101,7 @@ async fn a_trace_is_a_path() {
     assert_eq!(column(trail, &SERVICE_OP, "op"), sorted(vec!["order", "call", "put", "hash", "cached"]));
     assert_eq!(
         column(trail, &SERVICE_OP, "kind"),
-        sorted(vec!["server", "client", "server", "internal", "internal"])
+        sorted(vec!["server", "client", "server", "internal", "event"])
     );
     assert_eq!(column(trail, &SERVICE_OP, "status"), ["0", "0", "0", "0", "1"]);
     assert_eq!(column(trail, &SERVICE_OP, "client"), ["alice", "null", "null", "null", "null"]);
