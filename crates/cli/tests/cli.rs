@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
 use iotrail_format::schema::{ColumnType, FILE_OP, TABLES, Table};
@@ -67,7 +67,12 @@ fn sample(table: &Table) -> RecordBatch {
                     })
                     .collect::<StringArray>(),
             ),
-            _ => Arc::new((0..ROWS).map(|row| (!null(row)).then(|| number(at, row))).collect::<Int64Array>()),
+            ColumnType::Double => Arc::new(
+                (0..ROWS).map(|row| (!null(row)).then(|| number(at, row) as f64)).collect::<Float64Array>(),
+            ),
+            ColumnType::BigInt => {
+                Arc::new((0..ROWS).map(|row| (!null(row)).then(|| number(at, row))).collect::<Int64Array>())
+            }
         };
         (column.name, array)
     });
