@@ -152,6 +152,8 @@ fn the_trail_of_format_version_1_is_read() {
         "network_transmit",
         "disk_op",
         "cpu_slice",
+        "member",
+        "node_sample",
         "kernel_seen",
         "pruned",
     ];

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use arrow_array::types::Int32Type;
-use arrow_array::{ArrayRef, DictionaryArray, Float64Array, Int32Array, RecordBatch, StringArray};
+use arrow_array::{
+    ArrayRef, DictionaryArray, Float64Array, Int32Array, RecordBatch, StringArray, new_null_array,
+};
 use arrow_schema::{DataType, Field, Schema};
 use iotrail_format::record::{Declaration, FIRST_DECLARED, FIRST_TYPE, TYPES, WORDS, Wire};
 use iotrail_format::schema::{CPU_SLICE, ColumnType, Table};
@@ -13,6 +15,7 @@ use iotrail_format::segment::NONE;
 use super::slot::Fields;
 use super::{Rows, Sink, Small};
 use crate::arrays::{Nullable, ints, lossy, named, repeated};
+use crate::columns::arrow_type;
 use crate::declared::of_declaration;
 use crate::error::{ArrowContext as _, Error};
 use crate::seal::clock::Clock;
@@ -262,7 +265,7 @@ impl Rows {
                     }))
                 }
                 Wire::Zero => ints(vec![0; rows]),
-                Wire::Null => numbers(order.map(|_| None)),
+                Wire::Null => new_null_array(&arrow_type(column), rows),
             });
         }
         sink(table, together(table, columns)?)
