@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from . import cluster_trail
 
@@ -115,3 +115,22 @@ def browser() -> Iterator[Browser]:
         )
         yield browser
         browser.close()
+
+
+# Software rendering on a machine that does much else: slow is not wrong.
+PATIENCE = 30_000
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page that fails its test if a script fails."""
+    context = browser.new_context(viewport={"width": 1280, "height": 720})
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE)
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    yield page
+    context.close()
+    # a stream that is lost on purpose is reported by the browser, not by a script
+    assert [error for error in errors if "WebSocket" not in error] == []

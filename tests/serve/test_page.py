@@ -5,7 +5,7 @@ import re
 import struct
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,27 +15,10 @@ from playwright.sync_api import Browser, Page, expect
 from iotrail.trail import Trail
 
 from . import cluster_trail
-from .conftest import Cluster, Served, free_port, peer, serving
+from .conftest import PATIENCE, Cluster, Served, free_port, peer, serving
 
 Serve = Callable[..., Served]
 START = cluster_trail.START // 1_000_000
-# Software rendering on a machine that does much else: slow is not wrong.
-PATIENCE = 30_000
-
-
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    """A page that fails its test if a script fails."""
-    context = browser.new_context(viewport={"width": 1280, "height": 720})
-    page = context.new_page()
-    page.set_default_timeout(PATIENCE)
-    errors: list[str] = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-    yield page
-    context.close()
-    # a stream that is lost on purpose is reported by the browser, not by a script
-    assert [error for error in errors if "WebSocket" not in error] == []
 
 
 def shown(page: Page) -> int:

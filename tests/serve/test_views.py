@@ -1,39 +1,23 @@
 """The views of requests and of SQL in Chromium, on the small store of tests/sql/store."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from iotrail.trail import Trail
 from tests.sql.tiny import write_trail
 
-from .conftest import Served
+from .conftest import PATIENCE, Served
 
 NATIVE = Path(__file__).parents[2] / "python/iotrail/_native/iotrail-native"
-# Software rendering on a machine that does much else: slow is not wrong.
-PATIENCE = 30_000
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A head, a metadata server and a storage node."""
     return write_trail(NATIVE, Path(__file__).parents[1] / "sql/store", tmp_path_factory.mktemp("store"))
-
-
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    """A page that fails its test if a script fails."""
-    context = browser.new_context(viewport={"width": 1280, "height": 720})
-    page = context.new_page()
-    page.set_default_timeout(PATIENCE)
-    errors: list[str] = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-    yield page
-    context.close()
-    assert errors == []
 
 
 def test_from_all_requests_to_one_path(page: Page, store: Path, serve: Callable[..., Served]) -> None:
