@@ -30,6 +30,7 @@ CLIENTS = ("ceph", "rados", "ceph-fuse", "monmaptool")
 PATIENCE = 90
 POOL = "bench"
 
+# An OSD in memory that ends fast forgets its objects; one of this size need not spare its disks when it recovers.
 CONFIGURATION = """\
 [global]
 fsid = {fsid}
@@ -64,6 +65,8 @@ public_addr = {net}.202
 osd_data = {folder}/osd/$id
 osd_objectstore = {store}
 osd_memory_target = 939524096
+osd_fast_shutdown = false
+osd_recovery_sleep_hdd = 0
 bluestore_block_size = {size}
 memstore_device_bytes = {size}
 {sections}
@@ -250,7 +253,7 @@ class Cluster:
             if mount.startswith(f"{self.folder}/"):
                 subprocess.run(["fusermount3", "-uz", mount], check=False, capture_output=True)
         pids = [pid for pid, _ in self._pids()]
-        _end(list(reversed(pids)), self.conf, signal.SIGTERM)
+        _end(list(reversed(pids)), self.conf, signal.SIGKILL)
         with contextlib.suppress(FileNotFoundError):
             for device in (self.folder / "loops").read_text().split():
                 subprocess.run(["losetup", "--detach", device], check=False, capture_output=True)

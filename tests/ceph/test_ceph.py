@@ -18,8 +18,6 @@ from .conftest import LOAD, NATIVE, Observed
 
 # Seconds until an agent knows its daemons and has turned their history on.
 SETTLE = 4
-# Seconds until it has read all that is in a history: busy daemons are asked each 1 to 4 s.
-READ = 7
 
 
 def asok(cluster: Cluster, daemon: str, prefix: str, **words: str) -> Any:
@@ -99,7 +97,8 @@ SELECT
     (SELECT COUNT(*) FROM written WHERE servings <> 1) AS doubled_writes,
     (SELECT COUNT(*) FROM (SELECT write FROM replica GROUP BY write HAVING COUNT(*) = 2)) AS with_both,
     (SELECT COUNT(*) FROM replica WHERE said <> 1 OR again <> 1) AS doubled_stitches,
-    (SELECT COUNT(*) FROM served WHERE servings <> 1) AS replicas_not_once
+    (SELECT COUNT(*) FROM served WHERE servings = 0) AS lost_replicas,
+    (SELECT COUNT(*) FROM served WHERE servings > 1) AS doubled_replicas
 """
 
 
@@ -118,7 +117,8 @@ def test_every_replicated_write_is_joined_with_its_replicas(cluster: Cluster, ob
     time.sleep(1)
     observed.start_collector()
     made = writes_made(writing)
-    time.sleep(READ)
+    # What was read by then is sent within a bound rate; what isn't when the agent leaves is the next one's.
+    time.sleep(7)
     observed.end_all()
     [found] = Trail(observed.trail).rows_of(JOINED)
     assert found == {
@@ -126,7 +126,8 @@ def test_every_replicated_write_is_joined_with_its_replicas(cluster: Cluster, ob
         "doubled_writes": 0,
         "with_both": made,
         "doubled_stitches": 0,
-        "replicas_not_once": 0,
+        "lost_replicas": 0,
+        "doubled_replicas": 0,
     }
 
 
@@ -145,7 +146,6 @@ def test_every_metadata_request_is_there_once(cluster: Cluster, observed: Observ
     time.sleep(SETTLE)
     before = requests_served(cluster)
     load(cluster, "tree", "--clients", "4", "--files", "40")
-    time.sleep(READ)
     handled = requests_served(cluster) - before
     observed.end_all()
     trail = Trail(observed.trail)
@@ -211,7 +211,6 @@ def test_the_questions_work_on_ceph_unchanged(cluster: Cluster, observed: Observ
     observed.start_agent()
     time.sleep(SETTLE)
     made = writes_made(bench(cluster, 3))
-    time.sleep(READ)
     observed.end_all()
     ask = CliRunner()
 

@@ -53,7 +53,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     eprintln!("{} ms of CPU time", clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID) / 1_000_000);
     if more.len() < 2 {
-        source.leave();
+        let now = clock_ns(libc::CLOCK_REALTIME) as i64;
+        source.leave(Tick { now, before, from_wall: 0, settled: 0 }, &mut out);
     }
     for (table, batches) in said.into_values() {
         trail.append(table, &in_order(table, &concat_batches(&arrow_schema(table), &batches)?)?)?;

@@ -23,9 +23,7 @@ use std::sync::mpsc as channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use arrow_array::RecordBatch;
 use iotrail_format::ids::hash63;
-use iotrail_format::schema::Table;
 use iotrail_trail::seal::clock::clock_ns;
 use iotrail_trail::seal::session;
 use rustix::fs::FlockOperation;
@@ -34,15 +32,15 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::LocalSet;
 
 use crate::message::{Message, ROWS};
-use crate::outbox::Outbox;
+use crate::outbox::{Batches, Outbox};
 use crate::queue::Queue;
 use crate::ship::Shipper;
 use crate::source::{Source, Tick};
 
 pub use crate::ship::Destination;
 
-/// Ticks of all sources that may wait to be put into the queue, before the sources wait.
-const REPORTS: usize = 64;
+/// Reports of all sources, of 6 MB at most, that may wait to be put into the queue before the sources wait.
+const REPORTS: usize = 8;
 
 /// What an agent is told to do.
 pub struct Config {
@@ -116,7 +114,7 @@ pub enum Error {
 struct Report {
     source: &'static str,
     repeats: bool,
-    batches: Vec<(&'static Table, RecordBatch)>,
+    batches: Batches,
     settled: Arc<AtomicU64>,
     dropped: u64,
 }
@@ -203,37 +201,42 @@ fn sample(
     stop: &channel::Receiver<End>,
     reports: &mpsc::Sender<Report>,
 ) {
-    let mut out = Outbox::new(node);
-    let mut said = BTreeSet::new();
     let settled = Arc::<AtomicU64>::default();
+    let report = {
+        let (name, repeats, settled) = (source.name(), source.repeats(), settled.clone());
+        move |batches, dropped| Report { source: name, repeats, batches, settled: settled.clone(), dropped }
+    };
+    let mut out = Outbox::with_hand_over(node, {
+        let (report, reports) = (report.clone(), reports.clone());
+        // Nobody listens when the agent ends in disorder.
+        move |batches| drop(reports.blocking_send(report(batches, 0)))
+    });
+    let mut said = BTreeSet::new();
     // Agents of many machines tick at different moments.
     let phase = Duration::from_nanos(hash63(node.as_bytes()) as u64 % every.as_nanos() as u64);
     let mut due = Instant::now() + phase.min(Duration::from_secs(1));
     let mut before = None;
     loop {
-        match stop.recv_timeout(due.saturating_duration_since(Instant::now())) {
-            Err(channel::RecvTimeoutError::Timeout) => {}
-            Ok(End::Left) => return source.leave(),
+        let leaves = match stop.recv_timeout(due.saturating_duration_since(Instant::now())) {
+            Err(channel::RecvTimeoutError::Timeout) => false,
+            Ok(End::Left) => true,
             Ok(End::Restart) | Err(channel::RecvTimeoutError::Disconnected) => return,
-        }
+        };
         let now = session::now();
         let from_wall = now - clock_ns(libc::CLOCK_REALTIME) as i64;
         let tick = Tick { now, before, from_wall, settled: settled.load(Ordering::Relaxed) };
         before = Some(now);
         out.begin(tick);
-        source.poll(tick, &mut out);
+        if leaves {
+            source.leave(tick, &mut out);
+        } else {
+            source.poll(tick, &mut out);
+        }
         let warnings = out.take_warnings();
         warnings.difference(&said).for_each(|warning| say(&format!("{}: {warning}", source.name())));
         said = warnings;
-        let report = Report {
-            source: source.name(),
-            repeats: source.repeats(),
-            batches: out.take(),
-            settled: settled.clone(),
-            dropped: out.take_dropped(),
-        };
-        if reports.blocking_send(report).is_err() {
-            return source.leave();
+        if reports.blocking_send(report(out.take(), out.take_dropped())).is_err() || leaves {
+            return;
         }
         due += every;
         if due < Instant::now() {

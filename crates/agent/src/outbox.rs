@@ -194,6 +194,12 @@ pub struct Stitch<'a> {
     pub how: Option<&'a str>,
 }
 
+/// Rows of tables, as they are handed over.
+pub type Batches = Vec<(&'static Table, RecordBatch)>;
+
+/// Rows at which they are handed over before a tick ends: 6 MB.
+const ENOUGH: usize = 50_000;
+
 /// What a source has to say in a tick.
 pub struct Outbox {
     node: String,
@@ -206,6 +212,8 @@ pub struct Outbox {
     thread: Rows,
     file: Rows,
     others: Vec<(&'static Table, RecordBatch)>,
+    taken: u64,
+    hand_over: Option<Box<dyn FnMut(Batches)>>,
     warnings: BTreeSet<String>,
     dropped: u64,
 }
@@ -225,8 +233,26 @@ impl Outbox {
             thread: Rows::new(&schema::THREAD),
             file: Rows::new(&schema::FILE),
             others: Vec::new(),
+            taken: 0,
+            hand_over: None,
             warnings: BTreeSet::new(),
             dropped: 0,
+        }
+    }
+
+    /// One that hands rows over as they become many, so that memory for a long tick is bounded.
+    #[must_use]
+    pub fn with_hand_over(node: &str, hand_over: impl FnMut(Batches) + 'static) -> Self {
+        Self { hand_over: Some(Box::new(hand_over)), ..Self::new(node) }
+    }
+
+    /// Hands rows over if there are many.
+    pub fn relieve(&mut self) {
+        if self.rows() >= ENOUGH
+            && let Some(mut hand_over) = self.hand_over.take()
+        {
+            hand_over(self.take());
+            self.hand_over = Some(hand_over);
         }
     }
 
@@ -393,7 +419,8 @@ impl Outbox {
     #[must_use]
     pub fn rows(&self) -> usize {
         let small = self.member.rows + self.process.rows + self.thread.rows + self.file.rows;
-        small + self.sample.rows + self.service_op.rows + self.stitch.rows
+        let others = self.others.iter().map(|(_, batch)| batch.num_rows()).sum::<usize>();
+        small + self.sample.rows + self.service_op.rows + self.stitch.rows + others
     }
 
     /// Says something on the agent's stderr, once for as long as it is said each tick.
@@ -406,9 +433,15 @@ impl Outbox {
         self.dropped += records;
     }
 
+    /// Rows said so far, taken or not: once as many are settled ([`Tick::settled`]), all of these are.
+    #[must_use]
+    pub fn said(&self) -> u64 {
+        self.taken + self.rows() as u64
+    }
+
     /// The rows since the last time, by table, in an order in which names come before what refers to them.
-    pub fn take(&mut self) -> Vec<(&'static Table, RecordBatch)> {
-        [
+    pub fn take(&mut self) -> Batches {
+        let batches: Vec<_> = [
             &mut self.member,
             &mut self.process,
             &mut self.thread,
@@ -420,7 +453,9 @@ impl Outbox {
         .into_iter()
         .filter_map(Rows::take)
         .chain(mem::take(&mut self.others))
-        .collect()
+        .collect();
+        self.taken += batches.iter().map(|(_, batch)| batch.num_rows() as u64).sum::<u64>();
+        batches
     }
 
     /// What was said since the last time.

@@ -34,6 +34,9 @@ pub trait Source: Send {
         false
     }
 
-    /// Puts back what was changed. Called once, when the agent ends of its own accord.
-    fn leave(&mut self) {}
+    /// Says what happened since the last tick and puts back what was changed. Called once, when the agent ends of its
+    /// own accord.
+    fn leave(&mut self, tick: Tick, out: &mut Outbox) {
+        self.poll(tick, out);
+    }
 }

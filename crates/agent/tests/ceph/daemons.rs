@@ -1,14 +1,16 @@
 //! Daemons that are none: a listener that answers as told, in the protocol of admin sockets.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
 
-use iotrail_agent::outbox::Outbox;
+use iotrail_agent::outbox::{Batches, Outbox};
 use iotrail_agent::source::{Source as _, Tick};
 use iotrail_agent::sources::ceph::socket::{Command, Conversation, Progress, SocketError, wait};
 use iotrail_agent::sources::ceph::{Ceph, Options};
@@ -165,13 +167,25 @@ fn source(sockets: &Path, state: Option<PathBuf>) -> Ceph {
 
 /// Ticks once, at a second.
 fn tick(source: &mut Ceph, second: i64) -> (HashMap<&'static str, Vec<Row>>, Vec<String>, u64) {
-    let ns = 1_000_000_000;
-    let now =
-        Tick { now: second * ns, before: (second > 1).then(|| (second - 1) * ns), from_wall: 0, settled: 0 };
+    tick_after(source, second, u64::MAX)
+}
+
+/// So many rows are settled.
+fn tick_after(
+    source: &mut Ceph,
+    second: i64,
+    settled: u64,
+) -> (HashMap<&'static str, Vec<Row>>, Vec<String>, u64) {
+    let now = at(second, settled);
     let mut out = Outbox::new("here");
     out.begin(now);
     source.poll(now, &mut out);
     (take(&mut out), out.take_warnings().into_iter().collect(), out.take_dropped())
+}
+
+fn at(second: i64, settled: u64) -> Tick {
+    let ns = 1_000_000_000;
+    Tick { now: second * ns, before: (second > 1).then(|| (second - 1) * ns), from_wall: 0, settled }
 }
 
 fn samples(rows: &HashMap<&'static str, Vec<Row>>) -> BTreeMap<String, f64> {
@@ -258,7 +272,7 @@ fn settings_are_kept_changed_and_put_back() {
     }
     assert_eq!(told, 1);
     let set = [
-        "config set osd_op_history_size 20000",
+        "config set osd_op_history_size 40000",
         "config set osd_op_history_duration 60",
         "config set osd_op_history_slow_op_size 2000",
         "config set osd_op_history_slow_op_threshold 1",
@@ -266,14 +280,20 @@ fn settings_are_kept_changed_and_put_back() {
     assert_eq!(played.asked("config set"), set);
     // Killed: the next one knows what was before, though now it is what the first one set.
     drop(first);
-    played.say("config diff", br#"{"diff":{"osd_op_history_size":{"override":20000}}}"#.to_vec());
+    played.say("config diff", br#"{"diff":{"osd_op_history_size":{"override":40000}}}"#.to_vec());
     let mut second = source(folder.path(), Some(state.path().to_owned()));
     for s in 1..=3 {
         let rows = tick(&mut second, s).0;
         told += writes(&rows);
     }
     assert_eq!(told, 2, "each agent tells the write, whose breadcrumb is the same");
-    second.leave();
+    // What ended since the last tick is told before that.
+    let history = String::from_utf8(fixture("history.osd.0.json")).expect("text");
+    played.say("dump_historic_ops", history.replace("client.4226.0:2", "client.4226.0:3").into_bytes());
+    let mut out = Outbox::new("here");
+    out.begin(at(4, 0));
+    second.leave(at(4, 0), &mut out);
+    assert_eq!(writes(&take(&mut out)), 1);
     let unset = played.asked("config unset");
     assert_eq!(played.asked("config set").last().expect("set"), "config set osd_op_history_size 77");
     assert_eq!(unset.len(), 3, "{unset:?}");
@@ -285,15 +305,16 @@ fn a_full_history_is_said_and_made_larger() {
     let (folder, state) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
     let played = Played::new(&folder.path().join("x.asok"), "osd.0", OSD);
     let one = r#"{"description":"osd_repop_reply(client.1.0:1 1.1 e1/1 ondisk, result = 0)","initiated_at":"x","age":1},"#;
-    let many = format!("{{\"ops\":[{}]}}", one.repeat(20_000).trim_end_matches(','));
+    let many = format!("{{\"ops\":[{}]}}", one.repeat(40_000).trim_end_matches(','));
     played.say("dump_historic_ops", many.into_bytes());
     // What was there before the first agent, which is killed, is nobody's loss.
     let mut first = source(folder.path(), Some(state.path().to_owned()));
-    for second in 1..=3 {
-        let (_, warnings, dropped) = tick(&mut first, second);
+    for second in 1..=4 {
+        let (_, warnings, dropped) = tick_after(&mut first, second, 0);
         assert_eq!((warnings, dropped), (Vec::new(), 0));
     }
     drop(first);
+    assert_eq!(played.asked("dump_historic_ops   none"), Vec::<String>::new(), "what isn't settled stays");
     let mut next = source(folder.path(), Some(state.path().to_owned()));
     let (mut said, mut lost) = (Vec::new(), 0);
     for second in 1..=4 {
@@ -302,14 +323,14 @@ fn a_full_history_is_said_and_made_larger() {
         lost += dropped;
     }
     assert!(
-        said.iter().any(|said| said.contains("is full, so some are missing; it is made 40000")),
+        said.iter().any(|said| said.contains("is full, so some are missing; it is made 80000")),
         "{said:?}"
     );
     assert!(lost > 0);
     let set = played.asked("config set");
-    assert!(set.contains(&"config set osd_op_history_size 40000".to_owned()), "{set:?}");
+    assert!(set.contains(&"config set osd_op_history_size 80000".to_owned()), "{set:?}");
     // And what was read is purged, by a duration that is soon what it was.
-    let at = set.iter().position(|set| set == "config set osd_op_history_duration 3").expect("purged");
+    let at = set.iter().position(|set| set == "config set osd_op_history_duration 4").expect("purged");
     assert!(set[at..].contains(&"config set osd_op_history_duration 60".to_owned()), "{set:?}");
     assert!(!played.asked("dump_historic_ops   none").is_empty());
 }
@@ -375,7 +396,7 @@ fn clients_and_mdss() {
 }
 
 #[test]
-fn a_long_history_is_told_in_several_ticks() {
+fn a_long_history_is_handed_over_in_parts() {
     let (folder, state) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
     let played = Played::new(&folder.path().join("x.asok"), "osd.0", OSD);
     let events: String =
@@ -397,15 +418,28 @@ fn a_long_history_is_told_in_several_ticks() {
         .say("dump_historic_ops", format!("{{\"size\":20000,\"ops\":[{}]}}", entries.join(",")).into_bytes());
     played.say("dump_historic_slow_ops", b"{\"ops\":[]}".to_vec());
     let mut source = source(folder.path(), Some(state.path().to_owned()));
-    let mut told = 0;
+    let parts = Rc::new(RefCell::new(Vec::new()));
+    let mut out = Outbox::with_hand_over("here", {
+        let parts = parts.clone();
+        move |batches| parts.borrow_mut().push(batches)
+    });
     for second in 1..=6 {
-        let (rows, warnings, dropped) = tick(&mut source, second);
-        assert_eq!((warnings, dropped), (Vec::new(), 0));
-        let ops = rows.get("service_op").map_or(0, Vec::len);
-        assert!(ops < 60_000, "{ops} rows in one tick");
-        told += rows
-            .get("service_op")
-            .map_or(0, |ops| ops.iter().filter(|op| op["kind"].text() == "server").count());
+        out.begin(at(second, 0));
+        source.poll(at(second, 0), &mut out);
+        assert!(out.rows() < 60_000, "{} rows at the end of a tick", out.rows());
+        assert_eq!((out.take_warnings().len(), out.take_dropped()), (0, 0));
+        parts.borrow_mut().push(out.take());
     }
-    assert_eq!(told, 19_000);
+    let parts = parts.take();
+    let rows = |part: &Batches| part.iter().map(|(_, batch)| batch.num_rows()).sum::<usize>();
+    assert!(parts.iter().all(|part| rows(part) < 60_000));
+    assert_eq!(out.said(), parts.iter().map(|part| rows(part) as u64).sum::<u64>());
+    let ops: usize = parts
+        .iter()
+        .flatten()
+        .filter(|(table, _)| table.name == "service_op")
+        .map(|(_, b)| b.num_rows())
+        .sum();
+    // One served, and four moments within each.
+    assert_eq!(ops, 19_000 * 5);
 }

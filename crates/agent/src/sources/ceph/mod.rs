@@ -32,6 +32,9 @@ pub const SOCKETS: &str = "/var/run/ceph";
 /// Time in which a tick's answers are waited for.
 const TICK: Duration = Duration::from_millis(800);
 
+/// Time in which what happened since the last tick is read when the agent leaves.
+const LAST_LOOK: Duration = Duration::from_secs(3);
+
 /// What to look at.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -121,6 +124,41 @@ impl Ceph {
             self.daemons.entry(path.clone()).or_insert_with(|| Daemon::new(path));
         }
     }
+
+    /// Asks all daemons what there is to ask, and takes their answers.
+    fn ask(&mut self, tick: Tick, leaves: bool, out: &mut Outbox) {
+        self.look(out);
+        let near: BTreeSet<String> =
+            self.daemons.values().filter_map(|daemon| daemon.member().map(str::to_owned)).collect();
+        let disks = procfs::DiskStats::current().map(|disks| disks.0).unwrap_or_default();
+        let host = match &self.place {
+            Some(place) => place.clone(),
+            None => fs::read_to_string("/proc/sys/kernel/hostname")
+                .map_or_else(|_| out.node().to_owned(), |name| name.trim().to_owned()),
+        };
+        let mut shared = Shared {
+            tick,
+            leaves,
+            host: &host,
+            settings: self.settings.as_mut(),
+            near: &near,
+            disks: &disks,
+            spare: &mut self.spare,
+        };
+        let until = Instant::now() + if leaves { LAST_LOOK } else { TICK };
+        self.daemons.values_mut().for_each(|daemon| daemon.plan(&shared));
+        loop {
+            let mut waits = false;
+            for daemon in self.daemons.values_mut() {
+                waits |= daemon.advance(&mut shared, out);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if !waits || left.is_zero() {
+                break;
+            }
+            socket::wait(self.daemons.values().filter_map(Daemon::talk), left);
+        }
+    }
 }
 
 impl Source for Ceph {
@@ -133,40 +171,11 @@ impl Source for Ceph {
     }
 
     fn poll(&mut self, tick: Tick, out: &mut Outbox) {
-        self.look(out);
-        let near: BTreeSet<String> =
-            self.daemons.values().filter_map(|daemon| daemon.member().map(str::to_owned)).collect();
-        let disks = procfs::DiskStats::current().map(|disks| disks.0).unwrap_or_default();
-        let host = match &self.place {
-            Some(place) => place.clone(),
-            None => fs::read_to_string("/proc/sys/kernel/hostname")
-                .map_or_else(|_| out.node().to_owned(), |name| name.trim().to_owned()),
-        };
-        let mut shared = Shared {
-            tick,
-            host: &host,
-            settings: self.settings.as_mut(),
-            near: &near,
-            disks: &disks,
-            spare: &mut self.spare,
-        };
-        let until = Instant::now() + TICK;
-        self.daemons.values_mut().for_each(Daemon::plan);
-        loop {
-            let mut waits = false;
-            for daemon in self.daemons.values_mut() {
-                waits |= daemon.advance(&mut shared, out);
-            }
-            let left = until.saturating_duration_since(Instant::now());
-            if !waits || left.is_zero() {
-                break;
-            }
-            let enough = daemon::enough(out);
-            socket::wait(self.daemons.values().filter_map(|daemon| daemon.talk(enough)), left);
-        }
+        self.ask(tick, false, out);
     }
 
-    fn leave(&mut self) {
+    fn leave(&mut self, tick: Tick, out: &mut Outbox) {
+        self.ask(tick, true, out);
         // No daemon has a question on its way when it gets the next.
         self.daemons.clear();
         if let Some(settings) = &mut self.settings {

@@ -33,8 +33,8 @@ pub fn wanted(role: &str) -> &'static [(&'static str, &'static str)] {
     }
 }
 
-/// Requests a daemon keeps: as many as come in some 10 s, at 2.5 KB.
-pub const SIZE: &str = "20000";
+/// Requests a daemon keeps, at 2.5 KB: as many as come in some 20 s, and what an agent leaves unread when it is away.
+pub const SIZE: &str = "40000";
 /// Most of them, when they come faster than that.
 pub const MOST: u64 = 160_000;
 /// Seconds for which an OSD keeps them: how long an agent may be away.

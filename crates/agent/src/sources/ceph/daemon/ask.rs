@@ -33,11 +33,6 @@ impl Ask {
     pub(super) fn is_long(&self) -> bool {
         matches!(self, Self::History(_) | Self::Sessions | Self::Clean)
     }
-
-    /// Whether its answer becomes rows while it comes.
-    pub(super) fn tells(&self) -> bool {
-        matches!(self, Self::History(_))
-    }
 }
 
 impl Daemon {
@@ -54,7 +49,7 @@ impl Daemon {
             Ask::Set(setting, value) => set(setting, value),
             Ask::History(prefix) => Command::new(prefix),
             Ask::Purge => {
-                purged = (PURGE_LEAVES.as_secs() + self.purges).to_string();
+                purged = (PURGE_LEAVES.as_secs() + self.purges.1).to_string();
                 set(settings::OSD_DURATION, &purged)
             }
             Ask::Keep => set(settings::OSD_DURATION, settings::DURATION),

@@ -59,6 +59,8 @@ struct Mon {
 pub struct Shared<'a> {
     /// When.
     pub tick: Tick,
+    /// Whether it is the last.
+    pub leaves: bool,
     /// This machine's name where a daemon names no other place.
     pub host: &'a str,
     /// Whether and how settings are changed; none: only looked at.
@@ -94,8 +96,12 @@ pub struct Daemon {
     history_due: Instant,
     /// When the last dump was asked for.
     dumped: Instant,
-    /// Seconds that took when a purge began.
-    purges: u64,
+    /// Dumps that were told: how many rows had been said then, and when each was asked for.
+    told_dumps: VecDeque<(u64, Instant)>,
+    /// The dump after which is purged, and the seconds since then, rounded up.
+    purges: (Instant, u64),
+    /// Whether its history, and its list of slow requests, are worth a purge.
+    long: (bool, bool),
     /// Whether it goes on with what an agent before it had changed.
     goes_on: bool,
     /// Entries of the dump before, and of the list of slow ones.
@@ -129,7 +135,9 @@ impl Daemon {
             history: History::default(),
             history_due: now,
             dumped: now,
-            purges: 0,
+            told_dumps: VecDeque::new(),
+            purges: (now, 0),
+            long: (false, false),
             goes_on: false,
             found: (0, 0),
             sessions: Splitter::new(SESSION),
@@ -147,15 +155,14 @@ impl Daemon {
         self.identity.as_ref().map(|identity| identity.member.as_str())
     }
 
-    /// The question it was put last, if that isn't answered and its answer is read on when it comes: a long one
-    /// is not while the tick has rows enough.
+    /// The question it was put last, if that isn't answered.
     #[must_use]
-    pub fn talk(&self, enough: bool) -> Option<&Conversation> {
-        self.talk.as_ref().filter(|(ask, _)| !(enough && ask.tells())).map(|(_, talk)| talk)
+    pub fn talk(&self) -> Option<&Conversation> {
+        self.talk.as_ref().map(|(_, talk)| talk)
     }
 
     /// Begins a tick: what is to be asked in it. One that has not answered all of the tick before isn't asked more.
-    pub fn plan(&mut self) {
+    pub fn plan(&mut self, shared: &Shared<'_>) {
         let now = Instant::now();
         if self.talk.is_some() || !self.queue.is_empty() || now < self.quiet_until {
             return;
@@ -176,9 +183,13 @@ impl Daemon {
             "mds" | "client" => self.queue.push_back(Ask::Status),
             _ => {}
         }
-        if self.ready && self.serves && now >= self.history_due {
+        let is_osd = identity.role == "osd";
+        if !shared.leaves {
+            self.purge(shared.tick.settled);
+        }
+        if self.ready && self.serves && (now >= self.history_due || shared.leaves) {
             self.queue.push_back(Ask::History("dump_historic_ops"));
-            if identity.role == "osd" {
+            if is_osd {
                 self.queue.push_back(Ask::History("dump_historic_slow_ops"));
             }
             self.queue.push_back(Ask::RoundEnds);
@@ -196,14 +207,13 @@ impl Daemon {
                         continue;
                     }
                     Ask::History("dump_historic_ops") => self.dumped = Instant::now(),
-                    // In whole seconds, as many as the dump took.
-                    Ask::Purge => self.purges = self.dumped.elapsed().as_secs(),
+                    Ask::Purge => self.purges.1 = self.purges.0.elapsed().as_secs() + 1,
                     _ => {}
                 }
                 match self.put(&ask) {
                     Ok(talk) if self.is_another(&talk) => {
                         self.begin_anew();
-                        self.plan();
+                        self.plan(shared);
                         continue;
                     }
                     Ok(mut talk) => {
@@ -219,15 +229,13 @@ impl Daemon {
                     }
                 }
             }
-            if enough(out) && self.talk(true).is_none() {
-                return false;
-            }
             let Some((ask, mut talk)) = self.talk.take() else { return false };
             match talk.advance() {
                 Ok(progress) => {
                     let done = progress == Progress::Done;
                     if ask.is_long() {
                         self.streamed(&ask, &mut talk.body, done, out);
+                        out.relieve();
                     }
                     if done {
                         self.answered(&ask, &talk, shared, out);
@@ -459,12 +467,6 @@ impl Daemon {
             self.state("down", Some(format!("its socket {} is gone", self.path.display())), out);
         }
     }
-}
-
-/// Whether a tick has so many rows that the rest of a history is read in the next one: they have 6 MB.
-#[must_use]
-pub fn enough(out: &Outbox) -> bool {
-    out.rows() > 50_000
 }
 
 /// Whether a process is still the one behind a socket.

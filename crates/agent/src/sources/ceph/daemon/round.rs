@@ -57,21 +57,37 @@ impl Daemon {
                 out.sum(member, "replica_out", None, round.sums.replica_out as f64);
             }
         }
+        if identity.role == "osd" {
+            self.long = (found > PURGE, slow > PURGE);
+            self.told_dumps.push_back((out.said(), self.dumped));
+        }
+    }
+
+    /// Has a daemon forget what it need not know any more: what was told and is settled, so that an agent that is
+    /// killed now leaves all else to the next one.
+    pub(super) fn purge(&mut self, settled: u64) {
+        let told = self.told_dumps.iter().rev().find(|(said, _)| *said <= settled);
+        let Some(&(_, dumped)) = told else { return };
+        // Between two purges lies a dump.
+        self.told_dumps.clear();
+        let (history, slow) = std::mem::take(&mut self.long);
         // One list at a time, so that what ends meanwhile is in the other.
-        if slow > PURGE {
+        if slow {
             self.queue.extend([
                 Ask::Set(settings::SLOW_SIZE, "0".to_owned()),
                 Ask::Clean,
                 Ask::Set(settings::SLOW_SIZE, settings::SLOW.to_owned()),
             ]);
-        } else if identity.role == "osd" && found > PURGE {
+        } else if history {
+            self.purges.0 = dumped;
             self.queue.extend([Ask::Purge, Ask::Clean, Ask::Keep]);
         }
     }
 
     /// Ends a purge: whether it was soon enough.
     pub(super) fn purged(&self, out: &mut Outbox) {
-        if self.dumped.elapsed() > PURGE_TAKES + Duration::from_secs(self.purges) {
+        let (dumped, seconds) = self.purges;
+        if dumped.elapsed() > PURGE_TAKES + Duration::from_secs(seconds) {
             out.dropped(1);
             out.warn(format!(
                 "{}: its history was purged too slowly, so that some requests may be missing; its machine is \
