@@ -155,8 +155,17 @@ def test_every_metadata_request_is_there_once(cluster: Cluster, observed: Observ
     )
     assert found["n"] == found["requests"] == handled
     assert found["clients"] == 4
-    creates = trail.rows_of("SELECT COUNT(*) AS n FROM request WHERE op = 'create'")[0]["n"]
-    assert creates == 4 * 40
+    creates = trail.rows_of("SELECT COUNT(*) AS n FROM request WHERE component = 'mds' AND op = 'create'")
+    assert creates == [{"n": 4 * 40}]
+    # Each waited for one write of the journal, of which an OSD told.
+    [waits] = trail.rows_of(
+        "SELECT COUNT(*) AS n, COUNT(o.crumb) AS joined, COUNT(DISTINCT o.crumb) AS writes "
+        "FROM service_op AS j LEFT JOIN stitch AS s ON s.parent_node = j.node AND s.parent_crumb = j.crumb AND s.how = 'time' "
+        "LEFT JOIN service_op AS o ON o.node = s.node AND o.crumb = s.crumb AND o.kind = 'server' AND o.client LIKE 'mds.%' "
+        "WHERE j.component = 'mds' AND j.kind = 'internal' AND j.op = 'journal'"
+    )
+    assert waits["n"] == waits["joined"] >= 4 * 40
+    assert 1 <= waits["writes"] < waits["n"]
 
 
 def test_settings_are_put_back_also_after_a_kill(cluster: Cluster, observed: Observed) -> None:

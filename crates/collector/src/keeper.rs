@@ -183,6 +183,12 @@ impl Keeper {
         let mut waiting: Vec<(&'static Table, RecordBatch, i64)> = Vec::new();
         let mut writer = TrailWriter::open(&self.trail)?.synced();
         let mut rows = 0;
+        if let Some((table, found)) = self.joiner.found(now, all) {
+            // After a crash some are found again.
+            let fresh = self.once.fresh(table, &found, now);
+            let found = filter_record_batch(&found, &fresh).expect("one value a row");
+            self.tails.entry(table.name).or_insert_with(|| Tail::new(table)).append(&found, now);
+        }
         for (name, tail) in &mut self.tails {
             let table = iotrail_format::schema::table(name).expect("tails are of tables");
             if tail.rows() == 0 {

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use arrow_array::cast::AsArray as _;
-use arrow_array::types::{Int32Type, Int64Type};
+use arrow_array::types::Int64Type;
 use arrow_array::{Array as _, RecordBatch};
 use iotrail_format::schema::MEMBER;
 
-use super::PATIENCE;
+use super::{PATIENCE, Text, column};
 
 /// What is known of one.
 struct Known {
@@ -24,19 +24,14 @@ pub struct Members(HashMap<String, Known>);
 impl Members {
     /// Learns from rows of `member`.
     pub fn learn(&mut self, batch: &RecordBatch, now: i64) {
-        let column = |name: &str| {
-            let at = MEMBER.columns.iter().position(|column| column.name == name);
-            batch.column(at.expect("a column of the table"))
-        };
-        let word = |name: &str, row: usize| {
-            let words = column(name).as_dictionary::<Int32Type>();
-            words.key(row).map(|key| words.values().as_string::<i32>().value(key)).unwrap_or_default()
-        };
+        let text = |name| Text::of(column(batch, &MEMBER, name));
+        let (members, nodes, roles) = (text("member"), text("node"), text("role"));
+        let times = column(batch, &MEMBER, "ts").as_primitive::<Int64Type>();
+        let processes = column(batch, &MEMBER, "process");
         for row in 0..batch.num_rows() {
-            let (member, node) = (word("member", row), word("node", row));
-            let ts = column("ts").as_primitive::<Int64Type>().value(row);
+            let (member, node, ts) = (members.get(row), nodes.get(row), times.value(row));
             // A machine has no process, and is where it is.
-            let is_own = column("process").is_valid(row) || column_text(column("role"), row) == "host";
+            let is_own = processes.is_valid(row) || roles.get(row) == "host";
             let known = self.0.entry(member.to_owned()).or_insert(Known { own: None, afar: None });
             if is_own && known.own.as_ref().is_none_or(|(last, _)| *last <= ts) {
                 known.own = Some((ts, node.to_owned()));
@@ -52,16 +47,5 @@ impl Members {
         let known = self.0.get(member)?;
         let afar = || known.afar.as_ref().filter(|(since, _)| now - since >= PATIENCE);
         known.own.as_ref().or_else(afar).map(|(_, node)| node.as_str())
-    }
-}
-
-/// Text of any layout a column of `member` has.
-fn column_text(column: &arrow_array::ArrayRef, row: usize) -> &str {
-    match column.as_string_opt::<i32>() {
-        Some(texts) => texts.value(row),
-        None => {
-            let words = column.as_dictionary::<Int32Type>();
-            words.key(row).map(|key| words.values().as_string::<i32>().value(key)).unwrap_or_default()
-        }
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! A `node` or `parent_node` that names a member (`@osd.3`) becomes the member's machine; an empty `parent_node` is
 //! looked up by the parent's breadcrumb among the requests that came in the last minutes. What isn't known yet waits up
-//! to [`PATIENCE`] and is then written as it is. Rules that join by time or order will stand in `ceph.rs` here.
+//! to [`PATIENCE`] and is then written as it is. What only time joins stands in `ceph.rs`.
 
+mod ceph;
 mod members;
 mod parents;
 
@@ -12,12 +13,15 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{Int32Type, Int64Type};
-use arrow_array::{ArrayRef, BooleanArray, DictionaryArray, Int32Array, RecordBatch};
+use arrow_array::{
+    Array as _, ArrayRef, BooleanArray, DictionaryArray, Int32Array, RecordBatch, StringArray,
+};
 use arrow_select::filter::filter_record_batch;
-use iotrail_format::schema::{MEMBER, SERVICE_OP, Table};
+use iotrail_format::schema::{MEMBER, SERVICE_OP, STITCH, Table};
 use iotrail_format::wire::{MEMBER_PREFIX, UNKNOWN_NODE};
 use iotrail_trail::arrow_schema;
 
+use self::ceph::Journals;
 use self::members::Members;
 use self::parents::Parents;
 use crate::tail::Words;
@@ -34,6 +38,7 @@ const MOST_WAITING: usize = 1 << 20;
 pub struct Joiner {
     members: Members,
     parents: Parents,
+    journals: Journals,
     /// Rows written with a machine that stayed unknown.
     pub unjoined: u64,
 }
@@ -54,6 +59,12 @@ impl Joiner {
         } else if table.name == SERVICE_OP.name && repeats {
             self.parents.learn(batch, now);
         }
+        self.journals.learn(table, batch, now);
+    }
+
+    /// Rows of a table that nobody said, but follow from what came. With `all`, nothing waits.
+    pub fn found(&mut self, now: i64, all: bool) -> Option<(&'static Table, RecordBatch)> {
+        self.journals.joined(now, all).map(|rows| (&STITCH, rows))
     }
 
     /// Puts in what is known. `came`: from which row on rows came at a time. With `all`, nothing waits.
@@ -181,10 +192,42 @@ impl Joiner {
     }
 }
 
+/// A column of a table.
+fn column<'a>(batch: &'a RecordBatch, table: &Table, name: &str) -> &'a ArrayRef {
+    let at = table.columns.iter().position(|column| column.name == name);
+    batch.column(at.expect("a column of the table"))
+}
+
+/// A column of text of either layout.
+struct Text<'a> {
+    rows: Option<&'a DictionaryArray<Int32Type>>,
+    words: &'a StringArray,
+}
+
+impl<'a> Text<'a> {
+    fn of(column: &'a ArrayRef) -> Self {
+        let rows = column.as_dictionary_opt::<Int32Type>();
+        Self { rows, words: rows.map_or(column, |rows| rows.values()).as_string() }
+    }
+
+    /// Of a row; empty where null.
+    fn get(&self, row: usize) -> &'a str {
+        match self.rows {
+            Some(rows) => rows.key(row).map_or("", |key| self.words.value(key)),
+            None if self.words.is_null(row) => "",
+            None => self.words.value(row),
+        }
+    }
+
+    /// Whether a word is among those of the column, or of its dictionary.
+    fn has(&self, is: impl Fn(&str) -> bool) -> bool {
+        self.words.iter().flatten().any(is)
+    }
+}
+
 /// Words of a dictionary column by number; empty where null.
 fn words(batch: &RecordBatch, table: &Table, name: &str) -> HashMap<usize, Arc<str>> {
-    let at = table.columns.iter().position(|column| column.name == name).expect("a column of the table");
-    let values = batch.column(at).as_dictionary::<Int32Type>().values().clone();
+    let values = column(batch, table, name).as_dictionary::<Int32Type>().values();
     let values = values.as_string::<i32>();
     values.iter().enumerate().map(|(at, word)| (at, Arc::from(word.unwrap_or_default()))).collect()
 }

@@ -12,7 +12,7 @@ use arrow_array::types::{Int32Type, Int64Type};
 use foldhash::fast::RandomState;
 use iotrail_format::schema::SERVICE_OP;
 
-use super::words;
+use super::{column, words};
 
 const MINUTE: i64 = 60 * 1_000_000_000;
 /// How long one is known, minutes.
@@ -52,10 +52,8 @@ impl Parents {
                 (at, number)
             })
             .collect();
-        let at =
-            |name| SERVICE_OP.columns.iter().position(|c| c.name == name).expect("a column of the table");
-        let crumbs = batch.column(at("crumb")).as_primitive::<Int64Type>();
-        let nodes = batch.column(at("node")).as_dictionary::<Int32Type>();
+        let crumbs = column(batch, &SERVICE_OP, "crumb").as_primitive::<Int64Type>();
+        let nodes = column(batch, &SERVICE_OP, "node").as_dictionary::<Int32Type>();
         let (_, newest) = self.recent.back_mut().expect("one was pushed");
         for row in 0..batch.num_rows() {
             if let (Some(key), crumb @ 1..) = (nodes.key(row), crumbs.value(row)) {
