@@ -30,9 +30,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 from cluster import Cluster, ClusterError
 from demo import DEBIANS_PYTHON, IOTRAIL, LOAD, ROOT, serve, started
 
-# Mean latency of small and large writes at the OSDs, each second (Figures 5 and 6).
+# Mean latency of small and large writes at the OSDs, each five seconds (Figures 5 and 6).
 SMALL = """
-SELECT (ts - (SELECT MIN(ts) FROM node_sample WHERE metric = 'write')) // 1000000000 AS second,
+SELECT (ts - (SELECT MIN(ts) FROM node_sample WHERE metric = 'write')) // 5000000000 * 5 AS second,
     SUM(value) FILTER (WHERE metric = 'write' AND name = 'small') AS small_writes,
     SUM(value) FILTER (WHERE metric = 'write_time' AND name = 'small')
         / NULLIF(SUM(value) FILTER (WHERE metric = 'write' AND name = 'small'), 0) / 1e3 AS small_us,
@@ -57,14 +57,15 @@ FROM node_sample GROUP BY 1 ORDER BY 1
 
 # Which MDS served the opens, and what moved (Figures 9 and 10).
 CROWD = """
-SELECT p.name AS mds, COUNT(*) FILTER (WHERE s.op IN ('open', 'create')) AS opens, COUNT(*) AS requests,
+SELECT m.member AS mds, COUNT(*) FILTER (WHERE s.op IN ('open', 'create')) AS opens, COUNT(*) AS requests,
     ROUND(100.0 * COUNT(*) FILTER (WHERE s.op IN ('open', 'create'))
         / SUM(COUNT(*) FILTER (WHERE s.op IN ('open', 'create'))) OVER (), 1) AS opens_percent,
-    (SELECT SUM(value) FROM node_sample AS n WHERE n.member = p.name AND n.metric = 'export' AND n.name = 'out')
+    (SELECT SUM(value) FROM node_sample AS n WHERE n.member = m.member AND n.metric = 'export' AND n.name = 'out')
         AS exports
 FROM service_op AS s
 JOIN thread AS t ON t.node = s.node AND t.thread = s.thread
-JOIN process AS p ON p.node = t.node AND p.process = t.process
+JOIN (SELECT DISTINCT node, process, member FROM member WHERE role = 'mds') AS m
+    ON m.node = t.node AND m.process = t.process
 WHERE s.component = 'mds' AND s.kind = 'server' GROUP BY 1 ORDER BY 1
 """
 
@@ -88,6 +89,7 @@ class Study:
     def __init__(self, name: str, cluster: Cluster, page: str, trail: Path) -> None:
         """Of a cluster that is up, shown at `page`."""
         self.name, self.cluster, self.page, self.trail = name, cluster, page, trail
+        self.moment = 0
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Start clients."""
@@ -108,8 +110,12 @@ class Study:
         said: dict[str, Any] = json.loads(out)
         return said
 
+    def mark(self) -> None:
+        """Now is the moment to look at."""
+        self.moment = round(time.time() * 1000)
+
     def look(self) -> None:
-        """A screenshot of the page as it is now."""
+        """A screenshot of the page at the marked moment, once that is in the trail."""
         from playwright.sync_api import sync_playwright
 
         picture = self.trail.with_suffix(".png")
@@ -119,11 +125,11 @@ class Study:
                 args=["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"],
             )
             page = browser.new_page(viewport={"width": 1440, "height": 900})
-            page.goto(self.page)
+            page.goto(f"{self.page}#t={self.moment}&play=0")
             page.wait_for_timeout(6000)
             page.screenshot(path=picture)
             browser.close()
-        print(f"  the page now: {picture}", flush=True)
+        print(f"  the page at that moment: {picture}", flush=True)
 
 
 @contextlib.contextmanager
@@ -144,9 +150,11 @@ def observed(name: str, **cluster: Any) -> Iterator[Study]:
         address = line.split(" on ")[1].strip()
         with urllib.request.urlopen(f"{address}api/info") as answer:
             answer.read()
-        yield Study(name, up, address, trail)
-        # The last ticks of the agent.
-        time.sleep(3)
+        study = Study(name, up, address, trail)
+        yield study
+        # The last ticks of the agent, and a seal.
+        time.sleep(8)
+        study.look()
 
 
 def small(seconds: float, clients: tuple[int, int]) -> list[dict[str, Any]]:
@@ -160,7 +168,7 @@ def small(seconds: float, clients: tuple[int, int]) -> list[dict[str, Any]]:
             "own", "--clients", str(clients[1]), "--seconds", str(seconds - 2), "--bytes", str(1 << 20)
         )
         time.sleep(seconds / 2)
-        study.look()
+        study.mark()
         said = [study.finish(large), study.finish(writers)]
     figure("small", SMALL)
     return said
@@ -178,7 +186,7 @@ def metadata(rounds: int, clients: tuple[int, int]) -> list[dict[str, Any]]:
             time.sleep(4)
             beside = study.finish(study.start("tree", "--clients", str(clients[0]), "--files", "40"))
             if turn == 0:
-                study.look()
+                study.mark()
             study.finish(writers)
             said.append(
                 {
@@ -196,8 +204,8 @@ def crowd(clients: int, opens: int) -> list[dict[str, Any]]:
     """6.3: whether MDSs share a flash crowd."""
     with observed("crowd", osds=3, mdss=3, active=3) as study:
         load = study.start("crowd", "--clients", str(clients), "--opens", str(opens))
-        time.sleep(clients * 0.02 + 5)
-        study.look()
+        time.sleep(clients * 0.02 + 12)
+        study.mark()
         said = [study.finish(load)]
     figure("crowd", CROWD)
     return said
@@ -216,7 +224,7 @@ def replication(seconds: float, clients: tuple[int, ...]) -> list[dict[str, Any]
                 )
                 if replicas == 3 and count == max(clients):
                     time.sleep(seconds / 2)
-                    study.look()
+                    study.mark()
                 result = study.finish(load)
                 said.append({"clients": count, "replicas": replicas, "write_us": result["mean_us"], **result})
     figure("replication", REPLICATION)

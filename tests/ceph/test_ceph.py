@@ -1,5 +1,6 @@
 """A real Ceph beside agent and collector: every request of clients is in the trail, joined, once."""
 
+import datetime
 import json
 import re
 import signal
@@ -211,7 +212,7 @@ def test_a_daemon_that_goes_and_comes_back(cluster: Cluster, observed: Observed)
 
 
 def test_the_questions_work_on_ceph_unchanged(cluster: Cluster, observed: Observed) -> None:
-    """graph and path; demand finds no resources that Ceph would tell of."""
+    """graph, path, demand, explain and diff of requests."""
     from typer.testing import CliRunner
 
     from iotrail.cli import app
@@ -237,7 +238,44 @@ def test_the_questions_work_on_ceph_unchanged(cluster: Cluster, observed: Observ
     )
     assert not path[0]["holes"]
     assert {r["process"] for crumb in path[0]["crumbs"] for r in crumb["records"]} >= {"osd.1"}
-    assert answer("demand", observed.trail, "--json").strip() == "[]"
+    clients = {
+        row["client"]: row["n"]
+        for row in Trail(observed.trail).rows_of(
+            "SELECT client, COUNT(*) AS n FROM request WHERE component = 'osd' AND op = 'write' AND length = 4096 GROUP BY 1"
+        )
+    }
+    [client] = [client for client in clients if client.startswith("client.")]
+    used = {
+        row["resource"]: row
+        for row in json.loads(answer("demand", observed.trail, "--json"))
+        if row["client"] == client
+    }
+    # Two replicas got what was written; a replica's store doesn't say how much that was.
+    assert used["network"]["bytes"] == 2 * 4096 * made
+    assert used["disk"]["bytes"] == 4096 * made
+    assert used["disk"]["n"] == 3 * made
+    why = json.loads(answer("explain", observed.trail, "--client", client, "--json"))
+    assert why
+    span = Trail(observed.trail).rows_of(
+        f"SELECT MIN(ts) AS a, MAX(ts) AS b FROM request WHERE client = '{client}'"
+    )[0]
+    half = datetime.datetime.fromtimestamp((span["a"] + span["b"]) / 2e9, datetime.UTC).isoformat()
+    compared = json.loads(
+        answer(
+            "diff",
+            observed.trail,
+            observed.trail,
+            "--requests",
+            "--client",
+            client,
+            "--to",
+            half,
+            "--against-from",
+            half,
+            "--json",
+        )
+    )
+    assert compared
 
 
 def test_an_agent_finds_no_ceph(tmp_path: Path, observed: Observed) -> None:

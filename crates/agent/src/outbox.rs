@@ -194,6 +194,42 @@ pub struct Stitch<'a> {
     pub how: Option<&'a str>,
 }
 
+/// A message of a storage system; see table `network_transmit`.
+#[derive(Clone, Copy, Debug)]
+pub struct Transmit<'a> {
+    /// When it was sent, ns since the epoch.
+    pub ts: i64,
+    /// Thread.
+    pub thread: i64,
+    /// Breadcrumb.
+    pub crumb: i64,
+    /// Who sent it, on this machine.
+    pub sender: &'a str,
+    /// Who receives it.
+    pub receiver: &'a str,
+    /// Bytes.
+    pub length: i64,
+}
+
+/// Work of a disk; see table `disk_op`.
+#[derive(Clone, Copy, Debug)]
+pub struct DiskOp<'a> {
+    /// When it was handed over, ns since the epoch.
+    pub ts: i64,
+    /// Time until it was durable.
+    pub dur: i64,
+    /// Thread.
+    pub thread: i64,
+    /// Breadcrumb.
+    pub crumb: i64,
+    /// Disk.
+    pub dev: &'a str,
+    /// read, write …
+    pub op: &'a str,
+    /// Bytes.
+    pub length: Option<i64>,
+}
+
 /// Rows of tables, as they are handed over.
 pub type Batches = Vec<(&'static Table, RecordBatch)>;
 
@@ -208,6 +244,8 @@ pub struct Outbox {
     sample: Rows,
     service_op: Rows,
     stitch: Rows,
+    transmit: Rows,
+    disk_op: Rows,
     process: Rows,
     thread: Rows,
     file: Rows,
@@ -229,6 +267,8 @@ impl Outbox {
             sample: Rows::new(&schema::NODE_SAMPLE),
             service_op: Rows::new(&schema::SERVICE_OP),
             stitch: Rows::new(&schema::STITCH),
+            transmit: Rows::new(&schema::NETWORK_TRANSMIT),
+            disk_op: Rows::new(&schema::DISK_OP),
             process: Rows::new(&schema::PROCESS),
             thread: Rows::new(&schema::THREAD),
             file: Rows::new(&schema::FILE),
@@ -367,6 +407,42 @@ impl Outbox {
         ]);
     }
 
+    /// A message.
+    pub fn transmit(&mut self, sent: Transmit<'_>) {
+        self.transmit.push([
+            sent.ts.into(),
+            0.into(),
+            self.node.as_str().into(),
+            sent.thread.into(),
+            sent.crumb.into(),
+            sent.sender.into(),
+            sent.receiver.into(),
+            sent.length.into(),
+        ]);
+    }
+
+    /// Work of a disk.
+    pub fn disk_op(&mut self, op: DiskOp<'_>) {
+        let null = Value::Null;
+        self.disk_op.push([
+            op.ts.into(),
+            op.dur.into(),
+            self.node.as_str().into(),
+            op.thread.into(),
+            op.crumb.into(),
+            "program".into(),
+            op.dev.into(),
+            op.op.into(),
+            null,
+            op.length.into(),
+            null,
+            0.into(),
+            null,
+            null,
+            null,
+        ]);
+    }
+
     /// A daemon's process that runs, and one thread that stands for all of it: requests are not known by thread.
     pub fn process(&mut self, process: i64, pid: i64, name: &str, role: &str, start_ts: i64) {
         let node = self.node.as_str();
@@ -420,7 +496,8 @@ impl Outbox {
     pub fn rows(&self) -> usize {
         let small = self.member.rows + self.process.rows + self.thread.rows + self.file.rows;
         let others = self.others.iter().map(|(_, batch)| batch.num_rows()).sum::<usize>();
-        small + self.sample.rows + self.service_op.rows + self.stitch.rows + others
+        let used = self.transmit.rows + self.disk_op.rows;
+        small + self.sample.rows + self.service_op.rows + self.stitch.rows + used + others
     }
 
     /// Says something on the agent's stderr, once for as long as it is said each tick.
@@ -449,6 +526,8 @@ impl Outbox {
             &mut self.sample,
             &mut self.service_op,
             &mut self.stitch,
+            &mut self.transmit,
+            &mut self.disk_op,
         ]
         .into_iter()
         .filter_map(Rows::take)

@@ -87,7 +87,24 @@ fn a_write_and_its_replica_are_joined() {
     assert!(to.iter().any(|s| s["node"].text() == "@osd.1" && s["crumb"] == repop["crumb"]));
     assert_eq!(repop["file"], write["file"]);
 
-    for event in ["dispatched", "queued_for_pg", "reached_pg", "started", "op_commit"] {
+    // Each got the bytes over the network; the store has them until they are durable, before the reply.
+    let sent: Vec<&Row> = primary["network_transmit"].iter().filter(|t| t["length"].int() == 4096).collect();
+    assert_eq!(sent.len(), 2);
+    for call in &calls {
+        let [to] = sent.iter().filter(|t| t["crumb"] == call["crumb"]).collect::<Vec<_>>()[..] else {
+            panic!("one message a call: {sent:?}")
+        };
+        assert_eq!(to["sender"].text(), "osd.0");
+        assert!(["osd.1", "osd.2"].contains(&to["receiver"].text()));
+    }
+    for (rows, request, length) in [(&primary, write, Cell::Int(4096)), (&replica, repop, Cell::Null)] {
+        let stored: Vec<&Row> = rows["disk_op"].iter().filter(|d| d["crumb"] == request["crumb"]).collect();
+        let [stored] = stored[..] else { panic!("the store's work once") };
+        assert_eq!((stored["op"].text(), &stored["length"]), ("write", &length));
+        assert!(stored["ts"].int() > request["ts"].int() && end(stored) <= end(request));
+    }
+
+    for event in ["dispatched", "queued_for_pg", "reached_pg", "started"] {
         let at = ops(&primary, "event", event);
         assert!(at.iter().any(|row| row["crumb"] == write["crumb"] && row["dur"] == Cell::Int(0)), "{event}");
     }

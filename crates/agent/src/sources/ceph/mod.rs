@@ -130,6 +130,10 @@ impl Ceph {
         self.look(out);
         let near: BTreeSet<String> =
             self.daemons.values().filter_map(|daemon| daemon.member().map(str::to_owned)).collect();
+        let mut sharing = BTreeMap::new();
+        for process in self.daemons.values().filter_map(Daemon::process) {
+            *sharing.entry(process).or_insert(0) += 1;
+        }
         let disks = procfs::DiskStats::current().map(|disks| disks.0).unwrap_or_default();
         let host = match &self.place {
             Some(place) => place.clone(),
@@ -142,6 +146,7 @@ impl Ceph {
             host: &host,
             settings: self.settings.as_mut(),
             near: &near,
+            sharing: &sharing,
             disks: &disks,
             spare: &mut self.spare,
         };

@@ -7,7 +7,7 @@ mod ask;
 mod identity;
 mod round;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -67,6 +67,8 @@ pub struct Shared<'a> {
     pub settings: Option<&'a mut Settings>,
     /// Members on this machine.
     pub near: &'a BTreeSet<String>,
+    /// How many members a process is.
+    pub sharing: &'a BTreeMap<i64, u32>,
     /// Disks of the machine.
     pub disks: &'a [DiskStat],
     /// Memory for long answers that none needs now.
@@ -153,6 +155,12 @@ impl Daemon {
     #[must_use]
     pub fn member(&self) -> Option<&str> {
         self.identity.as_ref().map(|identity| identity.member.as_str())
+    }
+
+    /// Its process, once known.
+    #[must_use]
+    pub fn process(&self) -> Option<i64> {
+        Some(self.identity.as_ref()?.process.as_ref()?.process)
     }
 
     /// The question it was put last, if that isn't answered.
@@ -379,8 +387,10 @@ impl Daemon {
         let Some(identity) = &self.identity else { return Ok(()) };
         out.since(self.counted);
         self.counters.dump(&identity.member, &identity.role, body, out)?;
-        let used: Used =
-            identity.process.as_ref().map(|p| p.used(identity.disk, shared.disks)).unwrap_or_default();
+        // What a process uses that is several members, as clients of one program may be, is no single one's.
+        let own =
+            identity.process.as_ref().filter(|p| shared.sharing.get(&p.process).is_none_or(|n| *n == 1));
+        let used: Used = own.map(|p| p.used(identity.disk, shared.disks)).unwrap_or_default();
         self.counters.process(&identity.member, used, out);
         // The histogram, which is asked next, is of the same stretch of time.
         if identity.role != "osd" {

@@ -6,7 +6,7 @@
 //! last until the last answer; the replicas' own records tell who was late.
 
 use super::{Moment, Requests, Sums, earliest, kind_of_event, last};
-use crate::outbox::{Outbox, ServiceOp, Stitch};
+use crate::outbox::{DiskOp, Outbox, ServiceOp, Stitch, Transmit};
 
 /// A write is small if it has fewer bytes than this (module metric).
 const SMALL: i64 = 1 << 10;
@@ -62,8 +62,9 @@ impl Requests {
         });
         for moment in moments {
             match moment.name {
-                // They lie within microseconds of the arrival, or are the reply.
-                "initiated" | "throttled" | "header_read" | "all_read" | "commit_sent" | "done" => {}
+                // They lie within microseconds of the arrival, or are the reply, or the end of the store's work.
+                "initiated" | "throttled" | "header_read" | "all_read" | "op_commit" | "commit_sent"
+                | "done" => {}
                 name => match name.strip_prefix("waiting for subops from ") {
                     Some(peers) if primary => {
                         let last = last(moments, "sub_op_commit_rec");
@@ -75,11 +76,41 @@ impl Requests {
                 },
             }
         }
+        self.store(primary, &described, crumb, moments, out);
+        if let (true, "read" | "sparse-read" | "sync_read", Some(reply), Some(length)) =
+            (primary, described.op, reply, described.length)
+        {
+            let (thread, sender) = (self.teller.thread, self.teller.member.as_str());
+            out.transmit(Transmit { ts: reply, thread, crumb, sender, receiver: entity, length });
+        }
         if let (true, Some(dur), Some(length)) = (primary && is_write(described.op), dur, described.length) {
             let sum = if length < SMALL { &mut sums.small } else { &mut sums.large };
             *sum = (sum.0 + 1, sum.1 + dur);
         }
         true
+    }
+
+    /// What the store did: from the moment at which it got a change until that was durable. A primary says when it was,
+    /// a replica answers then.
+    fn store(
+        &self,
+        primary: bool,
+        described: &Described<'_>,
+        crumb: i64,
+        moments: &[Moment<'_>],
+        out: &mut Outbox,
+    ) {
+        let durable = last(moments, if primary { "op_commit" } else { "commit_sent" });
+        let (Some(ts), Some(durable)) = (last(moments, "started"), durable) else { return };
+        out.disk_op(DiskOp {
+            ts,
+            dur: durable - ts,
+            thread: self.teller.thread,
+            crumb,
+            dev: &self.teller.member,
+            op: "write",
+            length: described.length.filter(|_| is_write(described.op)),
+        });
     }
 
     /// The calls of a primary to its replicas, and whose requests they become.
@@ -123,6 +154,10 @@ impl Requests {
                 length: described.length,
                 ..ServiceOp::default()
             });
+            if let Some(length) = described.length.filter(|_| is_write(described.op)) {
+                let receiver = &node[1..];
+                out.transmit(Transmit { ts, thread, crumb: call, sender: &member, receiver, length });
+            }
             let child = self.crumb(&[&node[1..], described.reqid]);
             stitch(out, Some(&node), child, call, "rpc");
         }
