@@ -37,7 +37,7 @@ CEPH_PACKAGES := ceph-mon=ceph-mon ceph-mgr=ceph-mgr ceph-mds=ceph-mds ceph-osd=
 TEST_PACKAGES := chromium=chromium dot=graphviz fio=fio mpicc=libopenmpi-dev mpirun=openmpi-bin strace=strace \
     sqlite3=sqlite3 redis-server=redis-server fusermount3=fuse3 losetup=mount setpriv=util-linux git=git make=make gcc=gcc dpkg-deb=dpkg tar=tar gzip=gzip $(POSTGRES) $(CEPH_PACKAGES)
 BENCH_PACKAGES := strace=strace fio=fio mpicc=libopenmpi-dev mpirun=openmpi-bin sqlite3=sqlite3 gcc=gcc make=make tar=tar perf=linux-perf \
-    lttng=lttng-tools /usr/include/lttng/tracepoint.h=liblttng-ust-dev
+    lttng=lttng-tools /usr/include/lttng/tracepoint.h=liblttng-ust-dev chromium=chromium $(CEPH_PACKAGES)
 
 .PHONY: all build native web help demo demo-store demo-ceph test test-rust test-python test-web bench lint format fuzz clean
 
@@ -97,7 +97,7 @@ test-python: build
 test-web: web
 	cd web && npm test --silent $(if $(NAME),-- -t '$(NAME)')
 
-## bench: print tables of cost and size beside other tools (NAME=call, post, load, trail, report, page, replay, diff, import, requests or requests_query selects)
+## bench: print tables of cost and size beside other tools (NAME=call, post, load, trail, report, page, cluster, replay, diff, import, requests or requests_query selects)
 bench: build
 	@scripts/packages $(BENCH_PACKAGES)
 	$(BIN)/pip install -q -e '.[bench]'

@@ -1,6 +1,6 @@
 """`make bench`: run the benchmarks and print their tables.
 
-    run.py [NAME…]     all, or some of: call, post, load, trail, report, page, replay, diff, import,
+    run.py [NAME…]     all, or some of: call, post, load, trail, report, page, cluster, replay, diff, import,
                        requests, requests_query
 
 Figures of a busy machine mislead: the load average is printed first.
@@ -20,6 +20,7 @@ NAMES = {
     "trail": "trail",
     "report": "report",
     "page": "page",
+    "cluster": "ceph",
     "replay": "replay",
     "diff": "diff",
     "import": "importers",

@@ -216,7 +216,7 @@ def replication(seconds: float, clients: tuple[int, ...]) -> list[dict[str, Any]
     said = []
     with observed("replication", osds=3, mdss=1, active=1, replicas=1) as study:
         for replicas in (1, 3):
-            study.cluster.ceph("osd", "pool", "set", "data", "size", str(replicas))
+            study.cluster.ceph("osd", "pool", "set", "data", "size", str(replicas), "--yes-i-really-mean-it")
             study.cluster.wait_healthy()
             for count in clients:
                 load = study.start(

@@ -359,9 +359,9 @@ export class Encoder {
       lines.push(`S ${tiny(smallWrites(samples, owner))}`, `L ${tiny(largeWrites(samples, owner))}`);
     }
     if (role === "client" && !off.has("cache")) {
-      const dirty = samples.sum("cache_dirty", owner);
-      if (!Number.isNaN(dirty)) {
-        lines.push(`${percent(cacheHits(samples, owner)).replace(" ", "")} hit`, bytes(dirty));
+      const hits = cacheHits(samples, owner);
+      if (!Number.isNaN(hits)) {
+        lines.push(`${percent(hits).replace(" ", "")} hit`, bytes(samples.sum("cache_dirty", owner)));
       }
     }
     if (role === "mds" && !off.has("journal")) {

@@ -1,0 +1,224 @@
+"""What watching a cluster costs: the agent beside a real Ceph, Ceph beside the agent, the collector, the page.
+
+The cluster is Ceph in memory on this machine, so load, Ceph, agent and collector share its CPUs: the cost to the load
+in the foreground is the largest there is. Peer: the same load without an agent, in turns (Leung et al., Table 3: 165 s
+beside a visualization client, 167 s without). The collector's curve is that of figures 12 and 13, with real
+connections; simulated agents and the viewer run on the same machine.
+"""
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import page
+from measure import ROOT, Spread, console, keep, scratch, table
+from recorders import NATIVE
+
+sys.path.insert(0, str(ROOT / "examples" / "ceph"))
+from cluster import POOL, Cluster
+from demo import DEBIANS_PYTHON, LOAD
+
+QUIET, BUSY = 20, 12
+ROUNDS = 7
+# Seconds until an agent knows its daemons, and until a killed one's settings are back.
+SETTLE = 4
+CURVE = (10, 100, 300, 1_000, 2_000, 4_000)
+RECORDS = 4_000_000
+# USER_HZ, of Linux for programs.
+TICK = 0.01
+
+
+def cpu(pid: int) -> float:
+    """Seconds of CPU time that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) * TICK
+
+
+def peak(pid: int) -> float:
+    """MiB that a process had at most."""
+    found = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
+    assert found
+    return int(found[1]) / 1024
+
+
+@contextmanager
+def collector(folder: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """A collector, and its address."""
+    command = [NATIVE, "collect", "-o", folder / "x.trail", "--listen", "127.0.0.1:0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        found = re.match(r"collecting into .+ on ([^\s,]+)", process.stdout.readline())
+        assert found
+        yield found[1], process
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@contextmanager
+def agent(cluster: Cluster, address: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """An agent that knows all daemons."""
+    command = [
+        NATIVE,
+        "agent",
+        "--collector",
+        address,
+        "--ceph",
+        cluster.sockets,
+        "--state",
+        folder / "agent",
+    ]
+    process = subprocess.Popen(command)
+    try:
+        time.sleep(SETTLE)
+        yield process
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def small_writes(cluster: Cluster, seconds: int) -> float:
+    """Replicated writes of 4 KiB a second."""
+    command = ["rados", "-c", cluster.conf, "bench", seconds, "write", "-b", 4096, "-t", 4, "-p", POOL]
+    out = subprocess.run([*map(str, command)], check=True, capture_output=True, text=True).stdout
+    found = re.search(r"Total writes made:\s+(\d+)", out)
+    assert found, out
+    return int(found[1]) / seconds
+
+
+def metadata(cluster: Cluster, clients: int, files: int) -> float:
+    """Operations a second of clients that make trees of files, walk and read them."""
+    command = [DEBIANS_PYTHON, LOAD, "tree", "--clients", clients, "--files", files]
+    run = subprocess.run(
+        [*map(str, command)], check=True, capture_output=True, text=True, env=cluster.environment
+    )
+    said = json.loads(run.stdout)
+    return float(said["operations"]) / float(said["seconds"])
+
+
+def agents_cost(cluster: Cluster, folder: Path) -> None:
+    """CPU time and memory of an agent, quiet and beside a load that leaves no CPU idle."""
+    shape = table(
+        "An agent at 1 Hz on a machine with three OSDs and two MDSs, their history on (bound: 0.5 % and 30 MiB)",
+        ["load", "writes/s", "agent, % of a core", "agent, MiB at most", "collector, % of a core"],
+    )
+    kept = {}
+    with collector(folder) as (address, collects), agent(cluster, address, folder) as watches:
+
+        def during(name: str, load: Callable[[], float]) -> None:
+            began, used, taken = time.monotonic(), cpu(watches.pid), cpu(collects.pid)
+            writes = load()
+            took = time.monotonic() - began
+            share = [
+                100 * (after - before) / took
+                for before, after in ((used, cpu(watches.pid)), (taken, cpu(collects.pid)))
+            ]
+            kept[name] = {
+                "writes": writes,
+                "agent": share[0],
+                "memory": peak(watches.pid),
+                "collector": share[1],
+            }
+            shape.add_row(
+                name, f"{writes:,.0f}", f"{share[0]:.2f}", f"{peak(watches.pid):.1f}", f"{share[1]:.1f}"
+            )
+
+        def rest() -> float:
+            time.sleep(QUIET)
+            return 0.0
+
+        during("quiet", rest)
+        during("rados bench of 4 KiB, 3 replicas", lambda: small_writes(cluster, BUSY))
+    console.print(shape)
+    keep("cluster_agent", **kept)
+
+
+def foreground(cluster: Cluster, folder: Path) -> None:
+    """What the agent takes from the load, in turns."""
+    loads: dict[str, Callable[[], float]] = {
+        "rados bench of 4 KiB, 3 replicas": lambda: small_writes(cluster, 5),
+        "metadata, 10 clients": lambda: metadata(cluster, 10, 60),
+    }
+    # The history of the first rounds is made of what was cold.
+    for load in loads.values():
+        load()
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in loads}
+    with collector(folder) as (address, _):
+        for turn in range(ROUNDS):
+            without: dict[str, float] = {}
+            beside: dict[str, float] = {}
+            for watched in (turn % 2 == 0, turn % 2 == 1):
+                if watched:
+                    with agent(cluster, address, folder):
+                        beside = {name: load() for name, load in loads.items()}
+                else:
+                    without = {name: load() for name, load in loads.items()}
+            for name in loads:
+                found[name].append((without[name], beside[name]))
+    shape = table(
+        "Operations a second without and beside an agent and its collector on the same CPUs, in turns (bound: 1 %)",
+        ["load", "without", "beside", "beside / without"],
+    )
+    kept = {}
+    for name, pairs in found.items():
+        ratio = Spread.of([beside / without for without, beside in pairs])
+        shape.add_row(
+            name,
+            Spread.of([without for without, _ in pairs]).text(",.0f"),
+            Spread.of([beside for _, beside in pairs]).text(",.0f"),
+            ratio.text(".3f"),
+        )
+        kept[name] = {"pairs": pairs}
+    console.print(shape)
+    keep("cluster_foreground", **kept)
+
+
+def example(name: str, *words: object) -> str:
+    """What an example of the collector's crate prints."""
+    command = ["cargo", "run", "--release", "--locked", "--quiet", "--workspace", "--example", name, "--"]
+    return subprocess.run(
+        [*command, *map(str, words)], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout
+
+
+def curve() -> None:
+    """How the live stream keeps up as a cluster grows, and how fast records come into the trail."""
+    # Built before anything is timed.
+    head, *rows = example("agents", 10, *CURVE).splitlines()
+    names = re.split(r"  +", head.strip())
+    shape = table(
+        "From sample to viewer, agents at 1 Hz of 40 samples each (bound: p99 200 ms at 1,000, on one core)",
+        names,
+    )
+    kept = []
+    for row in rows:
+        values = row.split()
+        shape.add_row(*values)
+        kept.append(dict(zip(names, values, strict=True)))
+    console.print(shape)
+    said = example("ingest", RECORDS, 512, 16)
+    console.print(f"Into the trail (bound: 1 M/s): {said}")
+    keep("cluster_collector", curve=kept, ingest=said.strip())
+
+
+def bench() -> None:
+    """Measure and print."""
+    # A short path: sockets' names are short.
+    with (
+        scratch() as folder,
+        tempfile.TemporaryDirectory(prefix="itb-", dir="/tmp") as short,
+        Cluster(Path(short) / "c", mdss=2, active=2, net="127.0.12") as cluster,
+    ):
+        for part in (agents_cost, foreground):
+            place = folder / part.__name__
+            place.mkdir()
+            part(cluster, place)
+    curve()
+    page.bench()
