@@ -144,7 +144,7 @@ def foreground(cluster: Cluster, folder: Path) -> None:
     """What the agent takes from the load, in turns."""
     loads: dict[str, Callable[[], float]] = {
         "rados bench of 4 KiB, 3 replicas": lambda: small_writes(cluster, 5),
-        "metadata, 10 clients": lambda: metadata(cluster, 10, 60),
+        "metadata, 10 clients": lambda: metadata(cluster, 10, 200),
     }
     # The history of the first rounds is made of what was cold.
     for load in loads.values():
@@ -180,18 +180,29 @@ def foreground(cluster: Cluster, folder: Path) -> None:
     keep("cluster_foreground", **kept)
 
 
-def example(name: str, *words: object) -> str:
-    """What an example of the collector's crate prints."""
-    command = ["cargo", "run", "--release", "--locked", "--quiet", "--workspace", "--example", name, "--"]
-    return subprocess.run(
-        [*command, *map(str, words)], cwd=ROOT, check=True, capture_output=True, text=True
-    ).stdout
+def examples(*names: str) -> list[Path]:
+    """Examples of the collector's crate, built."""
+    words = [word for name in names for word in ("--example", name)]
+    command = ["cargo", "build", "--release", "--locked", "--quiet", "--workspace", *words]
+    lines = subprocess.run(
+        [*command, "--message-format=json"], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout.splitlines()
+    built = {
+        message["target"]["name"]: Path(message["executable"])
+        for message in map(json.loads, lines)
+        if message.get("executable")
+    }
+    return [built[name] for name in names]
 
 
 def curve() -> None:
     """How the live stream keeps up as a cluster grows, and how fast records come into the trail."""
-    # Built before anything is timed.
-    head, *rows = example("agents", 10, *CURVE).splitlines()
+    agents, ingest = examples("agents", "ingest")
+
+    def said_by(*words: object) -> str:
+        return subprocess.run([*map(str, words)], check=True, capture_output=True, text=True).stdout
+
+    head, *rows = said_by(agents, 10, *CURVE).splitlines()
     names = re.split(r"  +", head.strip())
     shape = table(
         "From sample to viewer, agents at 1 Hz of 40 samples each (bound: p99 200 ms at 1,000, on one core)",
@@ -203,7 +214,7 @@ def curve() -> None:
         shape.add_row(*values)
         kept.append(dict(zip(names, values, strict=True)))
     console.print(shape)
-    said = example("ingest", RECORDS, 512, 16)
+    said = said_by(ingest, RECORDS, 512, 16)
     console.print(f"Into the trail (bound: 1 M/s): {said}")
     keep("cluster_collector", curve=kept, ingest=said.strip())
 

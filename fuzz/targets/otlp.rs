@@ -1,0 +1,15 @@
+//! What an OpenTelemetry exporter sends, on any bytes: rows of the tables or a refusal, never a panic.
+//!
+//! The input's first byte chooses JSON or protobuf.
+
+#![no_main]
+
+use iotrail_collector::otlp::{decode, spans::convert};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| {
+    let Some((choice, body)) = input.split_first() else { return };
+    if let Ok(request) = decode(choice & 1 == 0, body) {
+        convert(&request, "peer").expect("rows fit their tables");
+    }
+});
