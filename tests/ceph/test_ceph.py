@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from cluster import POOL, Cluster
-
 from iotrail.trail import Trail
 
 from .conftest import LOAD, NATIVE, Observed
