@@ -30,6 +30,8 @@ pub struct Message {
     pub number: u64,
     /// Rows.
     pub rows: u64,
+    /// Its place in the queue's file, if it was read from there.
+    pub place: Option<u64>,
     /// The schema, dictionaries, and last the rows with the number.
     parts: Vec<FlightData>,
     /// Counts the rows of its source that are settled; none if its own are counted.
@@ -67,6 +69,7 @@ impl Message {
             repeats,
             number,
             rows: batch.num_rows() as u64,
+            place: None,
             parts,
             settled: Some(settled),
         }
@@ -144,6 +147,7 @@ impl Message {
             repeats,
             number,
             rows,
+            place: None,
             parts,
             settled: None,
         })

@@ -2,7 +2,8 @@
 //!
 //! The order in which messages were put in is the order in which they come out, also over an agent's end and new
 //! beginning: the collector takes the numbers of one agent and table only in order. When the file is full the oldest
-//! give way, and are counted.
+//! give way, and are counted. What came out of the file stays in it until it is answered, so that an agent that is
+//! killed meanwhile loses nothing of it: what was answered and is sent again is known by its number.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -15,6 +16,8 @@ use crate::message::Message;
 
 /// Bytes in memory at most while the collector answers, before the file takes what comes.
 const MEMORY: usize = 2 << 20;
+/// Messages of the file that may be out and not answered: to reach the next one, those before it are stepped over.
+const OUT: usize = 64;
 
 /// Messages that wait.
 pub struct Queue {
@@ -23,6 +26,10 @@ pub struct Queue {
     memory_bytes: usize,
     path: PathBuf,
     file: QueueFile,
+    /// Of the first messages in the file, which are out: whether they are done with.
+    out: VecDeque<bool>,
+    /// Place of the file's first message, counted over all that were removed.
+    first: u64,
     bound: u64,
     /// The collector doesn't answer: nothing is kept only in memory.
     away: bool,
@@ -50,6 +57,8 @@ impl Queue {
             memory_bytes: 0,
             path: path.to_owned(),
             file,
+            out: VecDeque::new(),
+            first: 0,
             bound,
             away: true,
             dropped: 0,
@@ -76,21 +85,45 @@ impl Queue {
         }
     }
 
-    /// The oldest.
+    /// The oldest that is not out yet; none also while many are out.
     pub fn pop(&mut self) -> Option<Message> {
         if let Some(message) = self.memory.pop_front() {
             self.memory_bytes -= message.bytes();
             return Some(message);
         }
-        while let Ok(Some(bytes)) = self.file.peek() {
-            self.forget_oldest();
-            match Message::from_bytes(&bytes) {
-                Some(message) => return Some(message),
-                // Its rows are unknown: it counts as one.
-                None => self.dropped += 1,
+        while self.out.len() < OUT.min(self.file.size()) {
+            let place = self.first + self.out.len() as u64;
+            let bytes = self.file.iter().nth(self.out.len());
+            if let Some(mut message) = bytes.and_then(|bytes| Message::from_bytes(&bytes)) {
+                self.out.push_back(false);
+                message.place = Some(place);
+                return Some(message);
             }
+            // Its rows are unknown: it counts as one.
+            self.dropped += 1;
+            self.out.push_back(true);
+            self.forget_done();
         }
         None
+    }
+
+    /// The collector has one that was popped, or won't ever have it.
+    pub fn done(&mut self, message: &Message) {
+        if let Some(at) = self.index(message) {
+            self.out[at] = true;
+            self.forget_done();
+        }
+    }
+
+    /// Where in the file a message is that was popped; none if it isn't there, or not any more.
+    fn index(&self, message: &Message) -> Option<usize> {
+        message.place?.checked_sub(self.first).map(|at| at as usize)
+    }
+
+    fn forget_done(&mut self) {
+        while self.out.front() == Some(&true) {
+            self.forget_oldest();
+        }
     }
 
     /// Bytes in the file.
@@ -113,8 +146,12 @@ impl Queue {
     /// the front of the file.
     pub fn park(&mut self, unanswered: Vec<Message>) {
         self.away = true;
-        let mut waiting: Vec<Message> = unanswered.into_iter().chain(self.memory.drain(..)).collect();
+        let lost = unanswered.into_iter().filter(|message| self.index(message).is_none());
+        let mut waiting: Vec<Message> = lost.collect();
+        waiting.extend(self.memory.drain(..));
         self.memory_bytes = 0;
+        // None of the file is out any more.
+        self.out.clear();
         if waiting.is_empty() {
             return;
         }
@@ -129,9 +166,13 @@ impl Queue {
             let mut file = QueueFile::open(&new)?;
             file.set_sync_writes(false);
             file.add_n(waiting.iter().map(Message::to_bytes))?;
+            let mut left = self.file.size();
             for bytes in self.file.iter() {
                 file.add(&bytes)?;
+                left -= 1;
             }
+            // Behind one that is damaged.
+            self.dropped += left as u64;
             Ok(file)
         })();
         let placed = made.map_err(|e| e.to_string()).and_then(|file| {
@@ -165,20 +206,25 @@ impl Queue {
 
     fn shrink(&mut self) {
         while self.spooled() > self.bound {
-            let Ok(Some(bytes)) = self.file.peek() else { break };
-            self.dropped += Message::from_bytes(&bytes).map_or(1, |message| message.rows);
+            // One that is out is dropped only if it isn't answered: then it comes back to `park`.
+            if self.out.is_empty() {
+                let oldest = self.file.peek().ok().flatten();
+                let oldest = oldest.and_then(|bytes| Message::from_bytes(&bytes));
+                self.dropped += oldest.map_or(1, |message| message.rows);
+            }
             self.forget_oldest();
         }
     }
 
     fn forget_oldest(&mut self) {
+        self.out.pop_front();
+        self.first += 1;
         // One that can't be removed would come for ever: then all go.
-        let removed = self.file.remove();
-        if removed.is_err() || self.file.is_empty() {
-            if let Err(error) = removed {
-                self.failure = Some(error.to_string());
-            }
-            // An empty file gives its space back.
+        if let Err(error) = self.file.remove() {
+            self.failure = Some(error.to_string());
+            self.dropped += (self.file.size() - 1 - self.out.len()) as u64;
+            self.first += self.file.size() as u64 - 1;
+            self.out.clear();
             let _ = self.file.clear();
         }
     }
@@ -200,7 +246,12 @@ mod tests {
     }
 
     fn numbers(queue: &mut Queue) -> Vec<u64> {
-        std::iter::from_fn(|| queue.pop()).map(|message| message.number).collect()
+        let next = || {
+            let message = queue.pop()?;
+            queue.done(&message);
+            Some(message.number)
+        };
+        std::iter::from_fn(next).collect()
     }
 
     #[test]
@@ -246,6 +297,62 @@ mod tests {
         }
         assert!(queue.spooled() > 0);
         assert_eq!(numbers(&mut queue), (0..many).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_is_out_stays_in_the_file_until_it_is_done_with() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("spool");
+        let mut queue = Queue::open(&path, 1 << 20).expect("a queue");
+        (1..=5).for_each(|number| queue.push(message(number)));
+        let out: Vec<Message> = (0..3).map(|_| queue.pop().expect("a message")).collect();
+        // Answers of different tables come in any order.
+        queue.done(&out[1]);
+        // Killed: those behind one that is not done with come again.
+        drop(queue);
+        let mut queue = Queue::open(&path, 1 << 20).expect("a queue");
+        let mut out: Vec<Message> = (0..4).map(|_| queue.pop().expect("a message")).collect();
+        assert_eq!(out.iter().map(|message| message.number).collect::<Vec<_>>(), [1, 2, 3, 4]);
+        queue.done(&out[0]);
+        queue.done(&out[1]);
+        // The connection is lost.
+        queue.park(out.split_off(2));
+        assert_eq!(numbers(&mut queue), [3, 4, 5]);
+        assert_eq!((queue.spooled(), queue.take_dropped().0), (0, 0));
+    }
+
+    #[test]
+    fn one_that_is_out_gives_way_and_is_dropped_only_if_nobody_took_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut queue = Queue::open(&folder.path().join("spool"), 20_000).expect("a queue");
+        (0..3).for_each(|number| queue.push(message(number)));
+        let out: Vec<Message> = (0..3).map(|_| queue.pop().expect("a message")).collect();
+        (3..50).for_each(|number| queue.push(message(number)));
+        let dropped = queue.take_dropped().0;
+        assert!(dropped > 0 && queue.spooled() <= 20_000);
+        // The first was answered, and the two others come to the front and have to go.
+        let [first, others @ ..] = <[Message; 3]>::try_from(out).expect("three");
+        queue.done(&first);
+        queue.park(others.into());
+        assert_eq!(queue.take_dropped().0, 2);
+        assert_eq!(numbers(&mut queue), (dropped + 3..50).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_damaged_message_costs_itself() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("spool");
+        let mut queue = Queue::open(&path, 1 << 20).expect("a queue");
+        (1..=5).for_each(|number| queue.push(message(number)));
+        let second = message(2).to_bytes();
+        drop(queue);
+        let mut bytes = fs::read(&path).expect("a file");
+        let at = bytes.windows(second.len()).position(|part| part == second).expect("it is there");
+        bytes[at + 100] ^= 1;
+        fs::write(&path, bytes).expect("written");
+        let mut queue = Queue::open(&path, 1 << 20).expect("a queue");
+        assert_eq!(numbers(&mut queue), [1, 3, 4, 5]);
+        assert_eq!(queue.take_dropped().0, 1);
     }
 
     #[test]

@@ -282,6 +282,7 @@ impl Sending<'_> {
                     let mut message = stream.unanswered.pop_front().expect("it has a front");
                     message.settle();
                     self.bytes -= message.bytes();
+                    self.shipper.queue.borrow_mut().done(&message);
                     self.shipper.totals.shipped(message.rows);
                 }
                 None
@@ -293,6 +294,7 @@ impl Sending<'_> {
                 Code::InvalidArgument | Code::OutOfRange => {
                     let rows = stream.unanswered.pop_front().map_or(0, |mut message| {
                         message.settle();
+                        self.shipper.queue.borrow_mut().done(&message);
                         message.rows
                     });
                     self.shipper.totals.dropped(rows);

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,6 +73,9 @@ fn every(text: &str) -> Result<Duration, String> {
 
 /// Runs until a signal ends it.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
+    // By its name: the process's own link goes on to lead to the old file when a new one takes its place.
+    let program =
+        std::env::current_exe().map_err(|e| Failure::new(format!("cannot find this program: {e}")))?;
     let node = args.node.clone().unwrap_or_else(session::node);
     let read = |path: &PathBuf| {
         fs::read_to_string(path).map_err(|e| Failure::new(format!("cannot read {}: {e}", path.display())))
@@ -109,7 +112,10 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     })?;
     if end == End::Restart {
         // The same program, perhaps a newer file of it, goes on where this one was.
-        let error = Command::new("/proc/self/exe").args(std::env::args_os().skip(1)).exec();
+        let anew = |program: &Path| Command::new(program).args(std::env::args_os().skip(1)).exec();
+        let error = anew(&program);
+        eprintln!("iotrail agent: cannot run {}: {error}; this version goes on", program.display());
+        let error = anew(Path::new("/proc/self/exe"));
         return Err(Failure::new(format!("cannot begin anew: {error}")));
     }
     Ok(ExitCode::SUCCESS)

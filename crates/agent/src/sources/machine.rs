@@ -24,6 +24,8 @@ pub struct Machine {
     ticks_per_second: f64,
     place: Option<String>,
     totals: Arc<Totals>,
+    /// Until when what was dropped has been said.
+    dropped_until: Option<i64>,
 }
 
 impl Machine {
@@ -31,7 +33,7 @@ impl Machine {
     #[must_use]
     pub fn new(place: Option<String>, totals: Arc<Totals>) -> Self {
         let ticks_per_second = procfs::ticks_per_second() as f64;
-        Self { grown: Growth::default(), ticks: 0, ticks_per_second, place, totals }
+        Self { grown: Growth::default(), ticks: 0, ticks_per_second, place, totals, dropped_until: None }
     }
 }
 
@@ -40,7 +42,7 @@ impl Source for Machine {
         "machine"
     }
 
-    fn poll(&mut self, _: Tick, out: &mut Outbox) {
+    fn poll(&mut self, tick: Tick, out: &mut Outbox) {
         let node = out.node().to_owned();
         if self.ticks == 0 {
             let place = self.place.as_deref();
@@ -63,10 +65,18 @@ impl Source for Machine {
         }
         let totals = &self.totals;
         out.level(&node, "spooled", None, totals.spooled.load(Ordering::Relaxed) as f64);
-        for (metric, counter) in [("shipped", &totals.shipped), ("dropped", &totals.dropped)] {
-            if let Some(grown) = self.grown.by(metric, "", counter.load(Ordering::Relaxed)) {
-                out.sum(&node, metric, None, grown as f64);
+        let shipped = self.grown.by("shipped", "", totals.shipped.load(Ordering::Relaxed));
+        if let Some(shipped) = shipped {
+            out.sum(&node, "shipped", None, shipped as f64);
+        }
+        // Said when the collector answers, over all the time since the last time: until then the count of what is dropped
+        // would be dropped with it.
+        if self.ticks == 0 || shipped > Some(0) {
+            if let Some(dropped) = self.grown.by("dropped", "", totals.dropped.load(Ordering::Relaxed)) {
+                out.since(self.dropped_until);
+                out.sum(&node, "dropped", None, dropped as f64);
             }
+            self.dropped_until = Some(tick.now);
         }
         self.ticks += 1;
     }
