@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster import POOL, Cluster
+
 from iotrail.trail import Trail
 
 from .conftest import LOAD, NATIVE, Observed
