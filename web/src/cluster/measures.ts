@@ -52,6 +52,9 @@ const shareOfTime =
   (samples, owner) =>
     samples.sum(metric, owner) / 1e9;
 
+/** Of a daemon the share of one core, of a machine that of all its cores. */
+export const cpu = either(shareOfTime("daemon_cpu"), machineCpu);
+
 export const responseTime: Reading = (samples, owner) => ratio("op_time", "op")(samples, owner);
 
 /** Bytes a second received and sent: of messages, of a machine's interfaces where it has no messages. */
@@ -64,7 +67,7 @@ export const COLOURINGS: Colouring[] = [
     name: "CPU",
     meaning: "A daemon's use of one core; of a machine's cores the share in use.",
     metrics: ["daemon_cpu", "cpu", "cpus"],
-    read: either(shareOfTime("daemon_cpu"), machineCpu),
+    read: cpu,
     format: percent,
     share: true,
   },

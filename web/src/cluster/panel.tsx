@@ -10,6 +10,7 @@ import { title } from "./layout";
 import {
   type Colouring,
   cacheHits,
+  cpu,
   diskBusy,
   percent,
   type Reading,
@@ -26,7 +27,7 @@ import type { Grain } from "./wire";
 
 /** Numbers of an owner, where it has them. */
 const NUMBERS: [string, Reading, (value: number) => string][] = [
-  ["CPU", (s, o) => s.sum("daemon_cpu", o) / 1e9, percent],
+  ["CPU", cpu, percent],
   ["load average", (s, o) => s.sum("load", o), (v) => count(v)],
   ["memory", (s, o) => s.sum("daemon_memory", o), (v) => bytes(v)],
   ["requests", (s, o) => s.sum("op", o), (v) => `${count(v)}/s`],
