@@ -29,7 +29,7 @@ from iotrail.requests.find import Chosen
 from iotrail.serve import catalogue, frames, requests
 from iotrail.serve.guard import Guard, is_loopback
 from iotrail.serve.readers import Readers
-from iotrail.serve.relay import Collector, relay
+from iotrail.serve.relay import Collector, Sealer, relay
 from iotrail.serve.sandbox import Sandbox
 from iotrail.trail import Trail
 
@@ -46,6 +46,7 @@ def application(trail: Path | None, collector: Collector | None, token: str | No
         raise ServeError(f"{PAGE}: the page is not built", "run make in a checkout, or install iotrail again")
     readers = Readers(trail) if trail else None
     sandbox = Sandbox(trail) if trail else None
+    sealer = Sealer(collector) if trail and collector else None
 
     async def page(_: Request) -> Response:
         # asks each time whether the page changed: the files it names carry hashes
@@ -88,6 +89,8 @@ def application(trail: Path | None, collector: Collector | None, token: str | No
             members=_names(request, "members"),
             metrics=_names(request, "metrics"),
         )
+        if sealer is not None:
+            await sealer.upto(wanted.start_ms, wanted.end_ms)
         return await answer(request, lambda opened: frames.frames(opened, wanted))
 
     async def ask_members(request: Request) -> Response:

@@ -91,7 +91,7 @@ def _serve(
             webbrowser.open(address + (f"?token={token}" if token else ""))
         while not task.done():
             await asyncio.wait({task}, timeout=1)
-            if children is not None and failure is None and (failure := children.ended()) is not None:
+            if children is not None and failure is None and (failure := children.tend()) is not None:
                 server.should_exit = True
         await task
 

@@ -1,4 +1,4 @@
-"""The collector's live stream, relayed unchanged in both directions.
+"""The collector's live stream, relayed unchanged in both directions, and its seals.
 
 The viewer reads as fast as it can; what it doesn't read stays with the collector, which skips frames for it: nothing
 piles up here.
@@ -8,9 +8,11 @@ import asyncio
 import contextlib
 import json
 import ssl
+import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
+from http.client import HTTPException
 from urllib.parse import urlsplit
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -21,6 +23,10 @@ from iotrail.errors import ServeError, UsageError
 
 # Of 10,000 members, a hello is a few MB.
 LARGEST_MESSAGE = 64 << 20
+# What is older was sealed by itself: agents send each second, the collector seals each 5 s.
+SETTLED_MS = 12_000
+# Between two seals, and how long samples travel: a seal has what is older.
+AGAIN_MS = 1_000
 # RFC 6455's registry: "try again later".
 AGAIN_LATER = 1013
 
@@ -68,6 +74,41 @@ class Collector:
             ) from error
         path = found.get("trail") if isinstance(found, dict) else None
         return path if isinstance(path, str) else None
+
+    def seal(self) -> None:
+        """Have it write to the trail what it has, if it can; blocks for at most 5 s."""
+        url = f"http{'s' if self.secure else ''}://{self.address}/seal"
+        request = urllib.request.Request(url, method="POST", headers=self.headers)
+        with (
+            contextlib.suppress(OSError, HTTPException),
+            urllib.request.urlopen(request, timeout=5) as answer,
+        ):
+            answer.read(1 << 20)
+
+
+class Sealer:
+    """Has a collector seal when somebody asks for what may not be in its trail yet, at most once a second."""
+
+    def __init__(self, collector: Collector) -> None:
+        """Nothing is asked of it before somebody asks for a span."""
+        self._collector = collector
+        self._turn = asyncio.Lock()
+        # ms since the epoch: when the last seal began
+        self._begun = 0.0
+
+    async def upto(self, start_ms: int, end_ms: int) -> None:
+        """Returns once what happened in a span is in the trail, as far as it reached the collector.
+
+        A collector that doesn't answer is no error: the trail then ends before.
+        """
+        asked = time.time() * 1000
+        if start_ms >= asked or end_ms < asked - SETTLED_MS:
+            return
+        async with self._turn:
+            # a seal that began while this one waited will do
+            if end_ms > self._begun - AGAIN_MS and asked - self._begun > AGAIN_MS:
+                self._begun = time.time() * 1000
+                await asyncio.to_thread(self._collector.seal)
 
 
 async def relay(viewer: WebSocket, collector: Collector) -> None:

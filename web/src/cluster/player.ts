@@ -10,6 +10,8 @@ import type { Grain } from "./wire";
 
 export const SPEEDS = [0.25, 0.5, 1, 2, 4, 8, 16, 30, 60];
 const SPAN_MS = 2_000;
+/** Frames are to be applied anew. */
+const NOTHING = { chunk: -1, ts: Number.POSITIVE_INFINITY };
 
 /** Frames are as far apart as can still be told apart at a speed. */
 export const everyMs = (speed: number): number => (speed >= 30 ? 5_000 : speed >= 8 ? 2_000 : 1_000);
@@ -38,7 +40,7 @@ export class Player {
   error: AskError | null = null;
   state: StreamState = { kind: "none" };
   /** Chunk and frame up to which samples are. */
-  private applied = { chunk: -1, ts: Number.NEGATIVE_INFINITY };
+  private applied = { ...NOTHING };
   private timer = 0;
   private membersUpTo = 0;
   private closed = false;
@@ -50,7 +52,11 @@ export class Player {
   onChange: () => void = () => {};
 
   constructor(private options: Options) {
-    this.recording.onArrival = () => this.advance(0);
+    this.recording.onArrival = () => {
+      // also what was shown before: a chunk that was asked for again may say more of the same moment
+      this.applied = { ...NOTHING };
+      this.advance(0);
+    };
   }
 
   /** Starts at a moment; without one follows the stream, or is at the start of the trail. */
@@ -255,7 +261,7 @@ export class Player {
   private tune(): void {
     const many = this.query.by === "member" ? this.membership.size : 100;
     if (this.recording.look({ ...this.query, every_ms: everyMs(this.speed) }, many)) {
-      this.applied = { chunk: -1, ts: Number.POSITIVE_INFINITY };
+      this.applied = { ...NOTHING };
     }
   }
 

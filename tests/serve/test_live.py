@@ -1,0 +1,139 @@
+"""The page over a real collector and agent: what happens now, a stream that is lost, time before the last seal."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from iotrail.trail import Trail
+
+from .conftest import PATIENCE, Served, serving
+from .test_page import number, pixels, until
+from .test_server import ask
+
+MEMBER = "here"
+LIVE = re.compile(r"live · \d+\.\d s behind")
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, Path]]:
+    """`iotrail serve` with a collector and an agent of this machine, and their trail."""
+    folder = tmp_path_factory.mktemp("live")
+    trail = folder / "live.trail"
+    agent = ["--node", MEMBER, "--state", str(folder / "agent"), "--ceph", str(folder / "no-ceph")]
+    with serving("-o", trail, *(f"--agent={word}" for word in agent)) as served:
+        yield served, trail
+
+
+def child(served: Served, verb: str) -> int | None:
+    """The process that runs a verb for the server; None there is none."""
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(status.read_text().rsplit(")", 1)[1].split()[1])
+            words = (status.parent / "cmdline").read_bytes().split(b"\0")
+        except (OSError, IndexError):
+            continue
+        if parent == served.process.pid and words[1:2] == [verb.encode()]:
+            return int(status.parent.name)
+    return None
+
+
+def moment(page: Page) -> int:
+    """The moment shown, in ms since the epoch."""
+    return int(page.locator("[data-moment]").get_attribute("data-moment") or 0)
+
+
+def recorded_cpu(trail: Path, ms: int) -> str:
+    """What the trail says of the share of the machine's CPUs in use in the second that ends there."""
+    rows = Trail(trail, {"every_ns": 1_000_000_000}).rows_of(
+        """SELECT metric, SUM(value) AS value FROM sample
+        WHERE member = $member AND metric IN ('cpu', 'cpus') AND name IS DISTINCT FROM 'iowait' AND ts = $ts
+        GROUP BY metric""",
+        {"member": MEMBER, "ts": ms * 1_000_000},
+    )
+    value = {row["metric"]: row["value"] for row in rows}
+    share = value["cpu"] / 1e9 / value["cpus"]
+    return f"{100 * share:.1f} %" if share < 0.0995 else f"{100 * share:.0f} %"
+
+
+def test_live_killed_and_back(page: Page, here: tuple[Served, Path]) -> None:
+    """Live it moves; a killed collector is said, started again, and the page goes on by itself."""
+    served, _ = here
+    page.goto(f"{served.address}#select={MEMBER}")
+    fresh = page.locator(".freshness")
+    expect(fresh).to_have_text(LIVE, timeout=PATIENCE)
+    page.locator(f"[data-owner='{MEMBER}'] .numbers dd").first.wait_for()
+    before, at = pixels(page), moment(page)
+    until(page, f"() => Number(document.querySelector('[data-moment]').dataset.moment) > {at + 3000}")
+    assert (pixels(page) != before).any()
+
+    killed = child(served, "collect")
+    assert killed is not None
+    os.kill(killed, signal.SIGKILL)
+    expect(fresh).to_have_text(re.compile(r"stream lost, retrying in \d+ s"), timeout=PATIENCE)
+    lost = moment(page)
+    expect(fresh).to_have_text(LIVE, timeout=2 * PATIENCE)
+    again = child(served, "collect")
+    assert again not in (None, killed)
+    until(page, f"() => Number(document.querySelector('[data-moment]').dataset.moment) > {lost + 5000}")
+    # values of before the loss are forgotten by now: the agent is heard again
+    page.locator(f"[data-owner='{MEMBER}'] .numbers dd").first.wait_for()
+
+
+def test_scrub_back_to_what_just_was(page: Page, here: tuple[Served, Path]) -> None:
+    """A second ago can be looked at, played, and linked to, though nothing sealed it yet."""
+    served, trail = here
+    page.goto(f"{served.address}#select={MEMBER}")
+    expect(page.locator(".freshness")).to_have_text(LIVE, timeout=PATIENCE)
+    page.locator(f"[data-owner='{MEMBER}'] .numbers dd").first.wait_for()
+    page.keyboard.press("Space")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    until(page, "() => location.hash.includes('play=0')")
+    stopped = moment(page)
+    assert time.time() * 1000 - stopped < 10_000
+    until(page, f"() => location.hash.includes('t={stopped}')")
+    # what is shown was recorded: nothing of it is left from the stream
+    other = page.context.new_page()
+    other.goto(page.url)
+    other.locator(f"[data-owner='{MEMBER}'] .numbers dd").first.wait_for()
+    assert moment(other) == stopped
+    said = recorded_cpu(trail, stopped // 1000 * 1000)
+    assert number(other, MEMBER, "CPU") == number(page, MEMBER, "CPU") == said
+    page.keyboard.press("Space")
+    until(page, f"() => Number(document.querySelector('[data-moment]').dataset.moment) > {stopped + 1000}")
+
+
+def test_what_just_was_is_sealed_when_asked_for(here: tuple[Served, Path]) -> None:
+    """Of each moment, not only after the collector's own seals, some seconds apart."""
+    served, _ = here
+
+    def newest() -> int:
+        now = round(time.time() * 1000)
+        span = f"start_ms={now - 10_000}&end_ms={now + 1000}&metrics=load"
+        _, found, _ = ask(served.address, f"api/frames?{span}")
+        return found["frames"][-1]["ts_ms"] - now if found["frames"] else -10_000
+
+    end = time.monotonic() + PATIENCE / 1000
+    while newest() == -10_000:
+        assert time.monotonic() < end, "the agent is never heard"
+        time.sleep(0.5)
+    for _ in range(5):
+        time.sleep(1.2)
+        assert newest() > -3000
+
+
+def test_an_agent_that_can_not_begin_is_said(tmp_path: Path) -> None:
+    """It isn't started again and again."""
+    words = [sys.executable, "-m", "iotrail", "serve", "--port", "0", "-o", str(tmp_path / "x.trail")]
+    ended = subprocess.run([*words, "--agent=--nonsense"], capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 1
+    assert "iotrail agent ended with status 2: " in ended.stderr
+    assert "--nonsense" in ended.stderr
