@@ -97,7 +97,7 @@ test-python: build
 test-web: web
 	cd web && npm test --silent $(if $(NAME),-- -t '$(NAME)')
 
-## bench: print tables of cost and size beside other tools (NAME=call, post, load, trail, report, page, cluster, replay, diff, import, requests or requests_query selects)
+## bench: print tables of cost and size beside other tools (NAME=call, post, load, trail, report, page, cluster, notices, replay, diff, import, requests or requests_query selects)
 bench: build
 	@scripts/packages $(BENCH_PACKAGES)
 	$(BIN)/pip install -q -e '.[bench]'

@@ -1,7 +1,7 @@
 """`make bench`: run the benchmarks and print their tables.
 
-    run.py [NAME…]     all, or some of: call, post, load, trail, report, page, cluster, replay, diff, import,
-                       requests, requests_query
+    run.py [NAME…]     all, or some of: call, post, load, trail, report, page, cluster, notices, replay, diff,
+                       import, requests, requests_query
 
 Figures of a busy machine mislead: the load average is printed first.
 """
@@ -21,6 +21,7 @@ NAMES = {
     "report": "report",
     "page": "page",
     "cluster": "ceph",
+    "notices": "notices",
     "replay": "replay",
     "diff": "diff",
     "import": "importers",

@@ -10,6 +10,7 @@ import sys
 import time
 from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
@@ -28,10 +29,10 @@ class Peer:
         found = json.loads(frames.span(self.trail))
         self.start, self.end = found["start_ms"], found["end_ms"]
 
-    def recorded(self, by: str, metrics: list[str] | None) -> dict[str, list[dict[str, object]]]:
+    def recorded(self, by: str, metrics: list[str] | None) -> dict[str, list[dict[str, Any]]]:
         """All frames of the trail."""
         wanted = tuple(metrics) if metrics else None
-        answer: dict[str, list[dict[str, object]]] = json.loads(
+        answer: dict[str, list[dict[str, Any]]] = json.loads(
             frames.frames(self.trail, frames.Span(self.start, self.end, 1000, by, None, wanted))
         )
         return answer
@@ -39,16 +40,16 @@ class Peer:
     async def live(self, viewer: ServerConnection) -> None:
         """Serve one viewer: hello after each see, then a frame each 250 ms."""
         await viewer.send(json.dumps({"hello": self.hello([])}))
-        see: dict[str, object] | None = None
+        see: dict[str, Any] | None = None
         step = 0
-        found: dict[str, list[dict[str, object]]] = {}
+        found: dict[str, list[dict[str, Any]]] = {}
         try:
             while True:
                 try:
                     text = await asyncio.wait_for(viewer.recv(), 0.25 if see else None)
                     see = json.loads(text)["see"]
-                    found = self.recorded(str(see["by"]), see["metrics"])  # type: ignore[arg-type]
-                    newest: dict[object, dict[str, object]] = {}
+                    found = self.recorded(see["by"], see["metrics"])
+                    newest: dict[str, dict[str, Any]] = {}
                     for member in found["members"]:
                         newest.setdefault(member["member"], member)
                     await viewer.send(json.dumps({"hello": self.hello(list(newest.values()))}))
@@ -56,9 +57,11 @@ class Peer:
                 except TimeoutError:
                     frame = found["frames"][step % len(found["frames"])]
                     step += 1
+                    now = round(time.time() * 1000)
+                    changed = [] if step > len(found["frames"]) else self.changed(found, frame)
                     message = {
-                        "ts_ms": round(time.time() * 1000) - 300,
-                        "members": [],
+                        "ts_ms": now - 300,
+                        "members": self.said(changed, now - 300),
                         "series": found["series"] if first else [],
                         "values": frame["values"],
                         "late_ms": 300,
@@ -69,14 +72,21 @@ class Peer:
         except ConnectionClosed:
             pass
 
-    def hello(self, members: list[dict[str, object]]) -> dict[str, object]:
+    def hello(self, members: list[dict[str, Any]]) -> dict[str, Any]:
         """The first message; places without host and rack, as the collector sends them."""
         now = round(time.time() * 1000)
-        shown = [
-            {k: v for k, v in member.items() if k not in ("host", "rack")} | {"since_ms": now - 60_000}
+        return {"version": 1, "now_ms": now, "window_ms": 100, "members": self.said(members, now - 60_000)}
+
+    def changed(self, found: dict[str, list[dict[str, Any]]], frame: dict[str, Any]) -> list[dict[str, Any]]:
+        """Members that joined, failed or came back in the second that a frame ends."""
+        return [row for row in found["members"] if frame["ts_ms"] - 1000 < row["since_ms"] <= frame["ts_ms"]]
+
+    def said(self, members: list[dict[str, Any]], since: int) -> list[dict[str, Any]]:
+        """Members as the collector sends them: places without host and rack."""
+        return [
+            {k: v for k, v in member.items() if k not in ("host", "rack")} | {"since_ms": since}
             for member in members
         ]
-        return {"version": 1, "now_ms": now, "window_ms": 100, "members": shown}
 
     def answer(self, connection: ServerConnection, request: Request) -> Response | None:
         """Plain HTTP: /health."""

@@ -278,6 +278,58 @@ def test_live_stream_lost_and_back(page: Page, cluster: Cluster, tmp_path: Path)
             )
 
 
+def test_live_notices(page: Page, cluster: Cluster) -> None:
+    """An OSD that fails while one looks elsewhere, or at groups only, is noticed."""
+    port = free_port()
+    trail = cluster(30)
+    with peer(trail, port, str(trail)), serving("--collector", f"127.0.0.1:{port}") as served:
+        page.goto(f"{served.address}#by=host")
+        count = page.locator(".notice-count")
+        expect(count).to_have_text("No notices", timeout=PATIENCE)
+        # a minute is sent in a quarter of one
+        expect(count).to_have_text("1 notice, 1 out of sight", timeout=2 * PATIENCE)
+        count.click()
+        expect(page.locator(".notice-list button")).to_contain_text("osd.12")
+
+
+@pytest.fixture(scope="module")
+def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Ten minutes of a cluster: the complaint begins after three, an OSD fails after six."""
+    return cluster_trail.write(tmp_path_factory.mktemp("long") / "long.trail", 30, 600)
+
+
+def test_notices(page: Page, long: Path, serve: Serve) -> None:
+    """What is unusual is listed, more loudly if it isn't in sight, and leads to the moment and the member."""
+    page.goto(serve(long).address + f"#t={START + 355_000}&play=0")
+    drawn(page, 30)
+    count = page.locator(".notice-count")
+    expect(count).to_have_text(re.compile(r"^\d+ notices$"), timeout=PATIENCE)
+    page.keyboard.press("n")
+    listed = page.locator(".notice-list")
+    # the first OSD's requests take four times as long from then on; the complaint is of its machine
+    hot = listed.locator("button", has_text="osd.0").filter(has_text="response time")
+    expect(hot).to_contain_text("usually", timeout=PATIENCE)
+    expect(listed).not_to_contain_text("osd.9")
+    expect(listed).not_to_contain_text("osd.12")
+    hot.focus()
+    page.keyboard.press("Enter")
+    page.locator("[data-owner='osd.0'] .numbers dd").first.wait_for()
+    assert 180_000 <= shown(page) < 190_000
+    box = page.locator(".pane").first.bounding_box()
+    assert box is not None
+    until(page, "() => new URLSearchParams(location.hash.slice(1)).has('sight')")
+    x, y = point(page, "osd.0")
+    assert abs(x - box["x"] - box["width"] / 2) < 3
+    assert abs(y - box["y"] - box["height"] / 2) < 3
+    # near to another member, at a moment at which one failed
+    page.evaluate(f"location.hash = location.hash.replace(/t=[0-9]+/, 't={START + 365_000}')")
+    expect(count).to_have_text(re.compile(r"\d+ notices, \d+ out of sight"), timeout=PATIENCE)
+    page.locator(".notice-count.failed").wait_for()
+    expect(listed.locator("button", has_text="osd.12")).to_contain_text("marked down by the monitors")
+    page.keyboard.press("Escape")
+    expect(listed).to_have_count(0)
+
+
 def test_a_trail_without_a_cluster(page: Page, serve: Serve) -> None:
     """It is said, and nothing fails."""
     page.goto(serve(Path(__file__).parents[1] / "fixtures/v1.trail").address)

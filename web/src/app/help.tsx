@@ -7,6 +7,7 @@ const KEYS: [string, string][] = [
   ["L", "follow the live stream"],
   ["/", "search; Enter selects what was found"],
   ["+ − 0", "nearer, farther, everything"],
+  ["N", "what was noticed"],
   ["C", "another moment beside this one"],
   ["Esc", "select nothing"],
   ["1 – 4", "views"],

@@ -80,7 +80,8 @@ export const askSpan = (): Question<Span> => ask("api/span");
 export const askMembers = (since: number): Question<{ members: Member[] }> =>
   ask(`api/members?at_ms=${Math.max(0, Math.floor(since))}`);
 
-export function askFrames(query: Query, start: number, end: number): Question<Packed> {
+/** Where the frames after `start` up to `end` are. */
+export function framesPath(query: Query, start: number, end: number): string {
   const words = new URLSearchParams({
     start_ms: String(Math.max(0, Math.floor(start))),
     end_ms: String(Math.max(0, Math.floor(end))),
@@ -91,5 +92,8 @@ export function askFrames(query: Query, start: number, end: number): Question<Pa
   if (query.members) {
     words.set("members", query.members.join(","));
   }
-  return ask(`api/frames?${words}`);
+  return `api/frames?${words}`;
 }
+
+export const askFrames = (query: Query, start: number, end: number): Question<Packed> =>
+  ask(framesPath(query, start, end));

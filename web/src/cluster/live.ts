@@ -36,8 +36,8 @@ export function pause(tries: number, luck: number): number {
 export class LiveStream {
   private socket: WebSocket | null = null;
   private tries = 0;
-  private timer = 0;
-  private watch = 0;
+  private timer: ReturnType<typeof setTimeout> | undefined;
+  private watch: ReturnType<typeof setInterval> | undefined;
   private heard = 0;
   /** This machine's clock minus the collector's, in ms. */
   private ahead = 0;
@@ -53,7 +53,7 @@ export class LiveStream {
   open(see: See): void {
     this.see = see;
     this.connect();
-    this.watch = window.setInterval(() => this.check(), 500);
+    this.watch = setInterval(() => this.check(), 500);
   }
 
   /** What to send from now on. */
@@ -121,7 +121,7 @@ export class LiveStream {
     const wait = pause(this.tries, Math.random());
     this.tries += 1;
     this.say({ kind: "lost", at: Date.now() + wait, reason });
-    this.timer = window.setTimeout(() => this.connect(), wait);
+    this.timer = setTimeout(() => this.connect(), wait);
   }
 
   private check(): void {

@@ -7,6 +7,8 @@ import { LegendPanel } from "./legend";
 import type { StreamState } from "./live";
 import { COLOURINGS, needed } from "./measures";
 import { ownerOf, type Placed } from "./membership";
+import { NoticeList, useNotices } from "./notice-list";
+import type { Notice } from "./notices";
 import { Pane } from "./pane";
 import { Panel } from "./panel";
 import { Player, SPEEDS } from "./player";
@@ -115,6 +117,10 @@ export function ClusterView({ info, view, change, theme, onStream }: ClusterProp
     [colouring, view.off, grain, view.selected, view.search],
   );
   const { player, members } = here;
+  const notices = useNotices(info, player, here.tick);
+  const [listed, setListed] = useState(false);
+  // to be looked at once the picture has it
+  const [target, setTarget] = useState<string | null>(null);
   const latest = useRef(view);
   latest.current = view;
 
@@ -186,6 +192,20 @@ export function ClusterView({ info, view, change, theme, onStream }: ClusterProp
     },
     [change],
   );
+  const goTo = (notice: Notice) => {
+    change({ selected: new Set([notice.member]), grain: "member" });
+    setTarget(notice.member);
+    if (player && info.trail !== null) {
+      play(false);
+      seek(notice.since_ms);
+    }
+  };
+  useEffect(() => {
+    if (target !== null && grain === "member" && here.scene.current?.sees(target) !== undefined) {
+      setTarget(null);
+      go(target);
+    }
+  }, [target, grain, here.tick]);
   const found = useMemo(() => {
     const wanted = view.search.toLowerCase();
     return wanted === ""
@@ -246,8 +266,12 @@ export function ClusterView({ info, view, change, theme, onStream }: ClusterProp
         "-": () => look_(() => camera?.zoom(1 / 1.4)),
         "0": () => look_(() => camera?.fit()),
         l: () => info.live && follow(),
+        n: () => setListed((shown) => !shown),
         c: () => change({ than: now.than === null ? (player?.moment ?? null) : null }),
-        Escape: () => change({ selected: new Set(), search: "" }),
+        Escape: () => {
+          setListed(false);
+          change({ selected: new Set(), search: "" });
+        },
       };
       const act = keys[event.key];
       if (act) {
@@ -274,6 +298,16 @@ export function ClusterView({ info, view, change, theme, onStream }: ClusterProp
           onScales={one === here ? setScales : () => {}}
           onReady={one.attach}
         />
+        {one === here && (
+          <NoticeList
+            notices={notices}
+            moment={here.player?.moment ?? 0}
+            sees={(member) => grain === "member" && here.scene.current?.sees(member) === true}
+            open={listed}
+            onOpen={setListed}
+            onGo={goTo}
+          />
+        )}
         {one.player.error && (
           <p class="pane-note" role="alert">
             {one.player.error.message}

@@ -232,6 +232,12 @@ export class Scene {
     this.onSight();
   }
 
+  /** Whether an owner is in sight; undefined if the picture hasn't it. */
+  sees(owner: string): boolean | undefined {
+    const node = this.layout.nodes.find((candidate) => candidate.owner === owner);
+    return node && this.camera.sees(node.x, node.y, 0, 0);
+  }
+
   lookAt(owner: string): void {
     const node = this.layout.nodes.find((candidate) => candidate.owner === owner);
     if (node) {
