@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
+from iotrail import report
 from iotrail.trail import Trail
 from tests.sql.tiny import write_trail
 
 from .conftest import PATIENCE, Served
+from .test_page import until
 
 NATIVE = Path(__file__).parents[2] / "python/iotrail/_native/iotrail-native"
 
@@ -55,3 +57,30 @@ def test_sql_is_answered_and_refused(page: Page, store: Path, serve: Callable[..
     expect(page.get_by_role("alert")).to_contain_text("disabled", timeout=PATIENCE)
     page.get_by_placeholder("Tables and modules").fill("graph_edge")
     expect(page.locator(".sql-list details")).to_have_count(1, timeout=PATIENCE)
+
+
+def test_the_report_is_a_view(page: Page, serve: Callable[..., Served]) -> None:
+    """Its totals are the report's; what it is narrowed to is in the address, beside what other views are."""
+    trail = Path(__file__).parents[1] / "fixtures/v1.trail"
+    served = serve(trail)
+    page.goto(f"{served.address}#view=io&span=0")
+    shown = page.locator("[data-total='Operations']")
+    cells = report.collect(Trail(trail))["cells"]
+    assert sum(cells["ops"]) > 0
+    expect(shown).to_have_text(str(sum(cells["ops"])), timeout=PATIENCE)
+    page.locator(".finding .button").first.click()
+    span = page.locator("[data-span]").inner_text()
+    chips = page.locator(".chip").all_inner_texts()
+    assert chips
+    until(page, "() => location.hash.includes('io=') && location.hash.includes('span=0')")
+    again = page.context.new_page()
+    again.goto(page.evaluate("location.href"))
+    expect(again.locator(".chip")).to_have_count(len(chips), timeout=PATIENCE)
+    assert again.locator(".chip").all_inner_texts() == chips
+    assert again.locator("[data-span]").inner_text() == span
+
+
+def test_the_io_of_a_cluster(page: Page, store: Path, serve: Callable[..., Served]) -> None:
+    """A trail without file operations says so."""
+    page.goto(f"{serve(store).address}#view=io")
+    expect(page.get_by_text("This trail has no file operations")).to_be_visible(timeout=PATIENCE)

@@ -7,7 +7,7 @@ import type { Grain } from "../cluster/wire";
 import { SPANS } from "../requests/ask";
 
 export interface View {
-  view: "cluster" | "requests" | "sql";
+  view: "cluster" | "requests" | "io" | "sql";
   /** Moment shown, in ms since the epoch; null follows the live stream. */
   moment: number | null;
   playing: boolean;
@@ -31,6 +31,8 @@ export interface View {
   /** The request whose way is shown: its machine and breadcrumb. */
   request: string | null;
   query: string;
+  /** What the I/O view is narrowed to, as the report has it after #. */
+  narrowed: string;
 }
 
 export const INITIAL: View = {
@@ -51,9 +53,10 @@ export const INITIAL: View = {
   span: 60,
   request: null,
   query: "",
+  narrowed: "",
 };
 
-const VIEWS: View["view"][] = ["cluster", "requests", "sql"];
+const VIEWS: View["view"][] = ["cluster", "requests", "io", "sql"];
 
 const GRAINS: Grain[] = ["member", "host", "rack"];
 
@@ -83,6 +86,7 @@ export function toHash(view: View): string {
   put("span", view.span === INITIAL.span ? null : String(view.span));
   put("request", view.request);
   put("query", view.query);
+  put("io", view.narrowed);
   return words.toString();
 }
 
@@ -119,5 +123,6 @@ export function fromHash(hash: string): View {
     span: SPANS.find((one) => String(one) === words.get("span")) ?? INITIAL.span,
     request: words.get("request"),
     query: words.get("query") ?? "",
+    narrowed: words.get("io") ?? "",
   };
 }

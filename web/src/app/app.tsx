@@ -4,8 +4,10 @@ import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { type StreamState, stateText } from "../cluster/live";
 import { ClusterView } from "../cluster/view";
 import type { Info } from "../cluster/wire";
+import { IoView } from "../io/view";
 import { RequestsView } from "../requests/view";
 import { SqlView } from "../sql/view";
+import { Brand, ThemeButton } from "../theme/brand";
 import { useTheme } from "../theme/theme";
 import { fromHash, toHash, type View } from "./address";
 import { Help } from "./help";
@@ -14,6 +16,7 @@ import { Help } from "./help";
 const VIEWS: { id: View["view"]; name: string }[] = [
   { id: "cluster", name: "Cluster" },
   { id: "requests", name: "Requests" },
+  { id: "io", name: "I/O" },
   { id: "sql", name: "SQL" },
 ];
 
@@ -76,19 +79,7 @@ export function App({ info }: { info: Info }) {
   return (
     <div class="app">
       <header class="app-header">
-        <span class="brand">
-          <svg viewBox="0 0 24 24" width="20" height="20" aria-hidden="true">
-            <path
-              d="M3 17h3l2.5-9 3.5 12 3-15 2.5 12H21"
-              fill="none"
-              stroke="currentColor"
-              stroke-width="2.2"
-              stroke-linecap="round"
-              stroke-linejoin="round"
-            />
-          </svg>
-          iotrail
-        </span>
+        <Brand />
         <nav class="tabs" aria-label="Views">
           {VIEWS.map((tab) => (
             <button
@@ -108,19 +99,13 @@ export function App({ info }: { info: Info }) {
         <button type="button" class="button small" onClick={() => setHelp(true)} aria-label="Help">
           ?
         </button>
-        <button
-          type="button"
-          class="button small"
-          onClick={toggleTheme}
-          aria-label={`Switch to the ${theme === "dark" ? "light" : "dark"} theme`}
-        >
-          {theme === "dark" ? "Light" : "Dark"}
-        </button>
+        <ThemeButton theme={theme} onToggle={toggleTheme} class="button small" />
       </header>
       {view.view === "cluster" && (
         <ClusterView info={info} view={view} change={change} theme={theme} onStream={setStream} />
       )}
       {view.view === "requests" && <RequestsView info={info} view={view} change={change} theme={theme} />}
+      {view.view === "io" && <IoView view={view} change={change} theme={theme} />}
       {view.view === "sql" && <SqlView view={view} change={change} />}
       {help && <Help close={() => setHelp(false)} />}
     </div>

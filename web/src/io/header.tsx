@@ -1,7 +1,7 @@
 // What was recorded: command, machine, when, how long, how much.
 
+import type { ComponentChildren } from "preact";
 import { bytes, count, exact, plural, time } from "../format/units";
-import type { Theme } from "../theme/theme";
 import type { Sums } from "./cube";
 import type { IoData } from "./data";
 
@@ -19,11 +19,10 @@ interface Props {
   data: IoData;
   /** Sums over the whole run. */
   whole: Sums;
-  theme: Theme;
-  onToggleTheme: () => void;
+  children?: ComponentChildren;
 }
 
-export function Header({ data, whole, theme, onToggleTheme }: Props) {
+export function Header({ data, whole, children }: Props) {
   const command = fact(data, "command") ?? data.processes.cmd.find((cmd) => cmd !== null) ?? null;
   const machine = fact(data, "host") ?? fact(data, "hostname") ?? data.processes.node[0] ?? null;
   const { total, files } = whole;
@@ -38,35 +37,7 @@ export function Header({ data, whole, theme, onToggleTheme }: Props) {
   ];
   return (
     <header class="page-header">
-      <div class="brand-row">
-        <span class="brand">
-          <svg viewBox="0 0 24 24" width="22" height="22" aria-hidden="true">
-            <path
-              d="M3 17h3l2.5-9 3.5 12 3-15 2.5 12H21"
-              fill="none"
-              stroke="currentColor"
-              stroke-width="2.2"
-              stroke-linecap="round"
-              stroke-linejoin="round"
-            />
-          </svg>
-          iotrail
-        </span>
-        <span class="trail-name mono" title={data.trail.path}>
-          {data.trail.path}
-        </span>
-        <button type="button" class="button no-print" onClick={() => window.print()}>
-          Print
-        </button>
-        <button
-          type="button"
-          class="button no-print"
-          onClick={onToggleTheme}
-          aria-label={`Switch to the ${theme === "dark" ? "light" : "dark"} theme`}
-        >
-          {theme === "dark" ? "Light" : "Dark"}
-        </button>
-      </div>
+      {children}
       <h1 class="command mono" title={command ?? undefined}>
         {command ?? data.trail.name}
       </h1>

@@ -1,9 +1,10 @@
 // The I/O view: what was recorded, what is wrong with it, and where the time went; all of it narrowed by
 // one selection (a span of time, a file, process, thread or call).
 
-import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
+import type { ComponentChildren } from "preact";
+import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { TimeAxis } from "../chart/time-chart";
-import { useTheme } from "../theme/theme";
+import type { Theme } from "../theme/theme";
 import { Cube } from "./cube";
 import type { IoData } from "./data";
 import { Findings } from "./findings";
@@ -27,28 +28,39 @@ export interface ViewProps {
   onBrush: (from: number, to: number) => void;
 }
 
-export function IoPage({ data }: { data: IoData }) {
-  const [theme, toggleTheme] = useTheme();
-  const [selection, setSelection] = useState<Selection>(() => fromHash(location.hash, data));
+interface Props {
+  data: IoData;
+  theme: Theme;
+  /** The selection as words of an address: what it is narrowed to at first, and whenever somebody else changes them. */
+  words: string;
+  onWords: (words: string) => void;
+  /** Before what was recorded. */
+  children?: ComponentChildren;
+}
+
+export function IoPage({ data, theme, words, onWords, children }: Props) {
+  const [selection, setSelection] = useState<Selection>(() => fromHash(words, data));
   const cube = useMemo(() => new Cube(data), [data]);
   const whole = useMemo(() => cube.sum(WHOLE), [cube]);
   const sums = useMemo(() => cube.sum(selection), [cube, selection]);
   const axis = useMemo<TimeAxis>(() => ({ ...data.run }), [data]);
   const span = useMemo<[number, number]>(() => [sums.from, sums.to], [sums.from, sums.to]);
 
+  const said = useRef(words);
   useEffect(() => {
-    const hash = toHash(selection, data);
-    if (hash !== location.hash.slice(1)) {
-      // Replaced, not pushed: a brush is hundreds of states, and Back should leave the report.
-      history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
+    const now = toHash(selection, data);
+    if (now !== said.current) {
+      said.current = now;
+      onWords(now);
     }
   }, [selection, data]);
 
   useEffect(() => {
-    const follow = () => setSelection(fromHash(location.hash, data));
-    window.addEventListener("hashchange", follow);
-    return () => window.removeEventListener("hashchange", follow);
-  }, [data]);
+    if (words !== said.current) {
+      said.current = words;
+      setSelection(fromHash(words, data));
+    }
+  }, [words, data]);
 
   const onChoose = useCallback((dimension: Dimension, row: number | null) => {
     setSelection((now) => ({ ...now, [dimension]: row }));
@@ -62,11 +74,14 @@ export function IoPage({ data }: { data: IoData }) {
 
   const view = { data, axis, selection, onChoose, onBrush };
   return (
-    <>
-      <a class="skip" href="#findings-title">
+    <div class="io">
+      {/* no link: the address holds what is shown */}
+      <button type="button" class="skip" onClick={() => document.getElementById("findings-title")?.focus()}>
         Skip to the findings
-      </a>
-      <Header data={data} whole={whole} theme={theme} onToggleTheme={toggleTheme} />
+      </button>
+      <Header data={data} whole={whole}>
+        {children}
+      </Header>
       <SelectionBar {...view} series={sums.series} theme={theme} onSelect={setSelection} />
       <main>
         <Findings {...view} onSelect={setSelection} />
@@ -77,6 +92,6 @@ export function IoPage({ data }: { data: IoData }) {
         <Tables {...view} sums={sums} />
         <Provenance data={data} />
       </main>
-    </>
+    </div>
   );
 }

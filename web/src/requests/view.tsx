@@ -107,7 +107,8 @@ export function RequestsView({ info, view, change, theme }: Props) {
   );
 }
 
-function State({ answer }: { answer: Answer<unknown> }) {
+/** That an answer is awaited, or why there is none. */
+export function State({ answer }: { answer: Answer<unknown> }) {
   if (answer.kind === "waiting") {
     return <p class="note">asking …</p>;
   }
