@@ -217,9 +217,10 @@ def test_nearness_decides_on_the_grain(page: Page, cluster: Cluster, serve: Serv
     until(page, "() => document.querySelector('.pane').nodes() === 10 + 8")
     page.get_by_role("button", name="Node", exact=True).click()
     until(page, "() => document.querySelector('.pane').nodes() === 1000")
-    before = pixels(page)
-    time.sleep(2)
-    assert (pixels(page) != before).sum() > 2000
+    before, end = pixels(page), time.monotonic() + PATIENCE / 1000
+    while (pixels(page) != before).sum() <= 2000:
+        assert time.monotonic() < end, "nothing moves"
+        time.sleep(0.5)
 
 
 def test_toggles(page: Page, cluster: Cluster, serve: Serve) -> None:

@@ -4,6 +4,7 @@ import { arrange, placesKey, restated } from "../src/cluster/layout";
 import { pause, stateText } from "../src/cluster/live";
 import { nice, niceBytes, sizes, slices, writeLatency } from "../src/cluster/measures";
 import { Membership, ownerOf, placed, worst } from "../src/cluster/membership";
+import { pack } from "../src/cluster/packing";
 import { HOLD_MS, Samples } from "../src/cluster/samples";
 import { Camera } from "../src/cluster/scene/camera";
 import type { Member, State } from "../src/cluster/wire";
@@ -45,6 +46,26 @@ describe("samples", () => {
     samples.apply(1, [0, 5, 3, 8]);
     expect(samples.sum("op", samples.find("b"))).toBe(5);
     expect(samples.sum("op", samples.find("a"))).toBeNaN();
+  });
+
+  test("an answer's numbers are its own, beside the stream's", () => {
+    const samples = new Samples();
+    samples.declare([[0, "a", "op", "read", null]]);
+    const names = pack([
+      [0, "b", "op", "write", null],
+      [2, "a", "op", "write", null],
+      [1, "b", "io_size", "read", 512],
+    ]);
+    expect(names.owners).toEqual(["b", "a"]);
+    expect(names.columns).toHaveLength(2);
+    const targets = samples.bind(names);
+    samples.apply(1, [0, 7, 1, 8, 2, 9], targets);
+    samples.apply(1, [0, 4]);
+    expect(samples.of("op", "write", samples.find("b"))).toBe(7);
+    expect(samples.sum("io_size", samples.find("b"))).toBe(8);
+    expect(samples.sum("op", samples.find("a"))).toBe(13);
+    samples.apply(1, [3, 5], targets);
+    expect(samples.sum("op", samples.find("b"))).toBe(7);
   });
 
   test("columns grow with owners and keep what was said", () => {

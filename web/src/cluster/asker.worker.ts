@@ -1,11 +1,12 @@
 // Asks the server and takes its answer apart, away from the thread that draws: a minute of a thousand members is
 // ten megabytes of JSON.
 
-import type { Member, Series } from "./wire";
+import { type Names, pack } from "./packing";
+import type { Member } from "./wire";
 
 export interface Packed {
   members: Member[];
-  series: Series[];
+  names: Names;
   /** Pairs of a series' number and its value. */
   frames: { ts_ms: number; values: Float64Array }[];
 }
@@ -25,9 +26,14 @@ async function ask(id: number, url: string): Promise<void> {
       return;
     }
     const transfer: Transferable[] = [];
-    for (const frame of found.frames ?? []) {
-      frame.values = Float64Array.from(frame.values);
-      transfer.push(frame.values.buffer);
+    if (found.frames) {
+      found.names = pack(found.series);
+      delete found.series;
+      transfer.push(found.names.column.buffer, found.names.owner.buffer);
+      for (const frame of found.frames) {
+        frame.values = Float64Array.from(frame.values);
+        transfer.push(frame.values.buffer);
+      }
     }
     postMessage({ id, found }, { transfer });
   } catch (error) {

@@ -49,13 +49,13 @@ export class History {
     this.question = askFrames(query, moment - HISTORY_MS, moment);
     const found = await this.question.answer;
     const samples = new Samples();
-    samples.declare(found.series);
+    const targets = samples.bind(found.names);
     const owner = samples.find(this.owner);
     if (owner < 0) {
       return;
     }
     const before = found.frames.map((frame) => {
-      samples.apply(frame.ts_ms, frame.values);
+      samples.apply(frame.ts_ms, frame.values, targets);
       return { ts: frame.ts_ms, values: this.readings.map((read) => read(samples, owner)) };
     });
     const end = before.at(-1)?.ts ?? 0;

@@ -153,6 +153,8 @@ export class Player {
       this.following = true;
       this.playing = true;
       this.samples.clear();
+      // all are declared anew when it says what it looks at
+      this.samples.forgetSeries();
       this.stream.look(this.see());
       this.onChange();
     } else {
@@ -229,14 +231,13 @@ export class Player {
       }
       const { applied } = this;
       const due = chunk.found.frames.filter((frame) => frame.ts_ms > applied.ts && frame.ts_ms <= moment);
-      if (due.length > 0) {
-        samples.forgetSeries();
-        samples.declare(chunk.found.series);
-        changed = true;
-      }
       for (const frame of due) {
-        samples.apply(frame.ts_ms, frame.values);
+        if (chunk.bound?.samples !== samples) {
+          chunk.bound = { samples, targets: samples.bind(chunk.found.names) };
+        }
+        samples.apply(frame.ts_ms, frame.values, chunk.bound.targets);
         applied.ts = frame.ts_ms;
+        changed = true;
       }
       this.applied.chunk = numbers[i];
     }

@@ -2,10 +2,13 @@
 
 import { type AskError, askFrames, type Query, type Question } from "./asker";
 import type { Packed } from "./asker.worker";
+import type { Samples, Targets } from "./samples";
 
 interface Chunk {
   question: Question<Packed> | null;
   found: Packed | null;
+  /** Where its values go in the samples they were applied to last. */
+  bound: { samples: Samples; targets: Targets } | null;
   error: AskError | null;
   /** When it was asked for. */
   asked: number;
@@ -93,6 +96,7 @@ export class Recording {
     const chunk: Chunk = {
       question,
       found: before,
+      bound: null,
       error: null,
       asked: Date.now(),
       final: start + this.length < end - SETTLED_MS,
@@ -102,6 +106,7 @@ export class Recording {
     question.answer.then(
       (found) => {
         chunk.found = found;
+        chunk.bound = null;
         chunk.question = null;
         this.onArrival();
       },

@@ -4,6 +4,7 @@
 // filled by a loop over arrays. A value is forgotten when it wasn't said again for a while: a daemon that
 // hangs must not look as it did a minute ago.
 
+import type { Names } from "./packing";
 import type { Series } from "./wire";
 
 /** How long a sum holds: agents sample once a second, and may be late. */
@@ -13,18 +14,26 @@ export interface Column {
   metric: string;
   name: string | null;
   least: number | null;
+  number: number;
   /** By owner. */
   values: Float32Array;
   /** When it was said, in ms since the epoch, by owner. */
   said: Float64Array;
 }
 
+/** By number of a series: its column's, and its owner's. */
+export interface Targets {
+  column: ArrayLike<number | undefined>;
+  owner: ArrayLike<number | undefined>;
+}
+
 export class Samples {
   readonly owners: string[] = [];
   private index = new Map<string, number>();
   private byMetric = new Map<string, Column[]>();
-  /** By number of the stream: where its values go. */
-  private series: ({ column: Column; owner: number } | undefined)[] = [];
+  private list: Column[] = [];
+  /** Where values of the stream go. */
+  private declared: { column: number[]; owner: number[] } = { column: [], owner: [] };
   private capacity = 256;
   /** Moment up to which frames were applied. */
   now = 0;
@@ -42,7 +51,7 @@ export class Samples {
     this.index.set(name, number);
     if (number >= this.capacity) {
       this.capacity *= 2;
-      for (const column of this.all()) {
+      for (const column of this.list) {
         column.values = grown(column.values, new Float32Array(this.capacity));
         column.said = grown(column.said, new Float64Array(this.capacity));
       }
@@ -54,14 +63,14 @@ export class Samples {
     return this.index.get(name) ?? -1;
   }
 
-  /** Numbers of series mean something within one stream or answer. */
+  /** Numbers of series mean something within one stream. */
   forgetSeries(): void {
-    this.series = [];
+    this.declared = { column: [], owner: [] };
   }
 
   /** Forgets all values, at a jump in time. */
   clear(): void {
-    for (const column of this.all()) {
+    for (const column of this.list) {
       column.said.fill(Number.NEGATIVE_INFINITY);
     }
     this.now = 0;
@@ -69,16 +78,26 @@ export class Samples {
 
   declare(series: Series[]): void {
     for (const [number, owner, metric, name, least] of series) {
-      this.series[number] = { column: this.column(metric, name, least), owner: this.owner(owner) };
+      this.declared.column[number] = this.column(metric, name, least).number;
+      this.declared.owner[number] = this.owner(owner);
     }
   }
 
-  apply(ts: number, numbers: ArrayLike<number>): void {
+  /** Where values of an answer go. */
+  bind(names: Names): Targets {
+    const columns = names.columns.map((column) => this.column(...column).number);
+    const owners = names.owners.map((owner) => this.owner(owner));
+    return { column: names.column.map((at) => columns[at]), owner: names.owner.map((at) => owners[at]) };
+  }
+
+  /** Pairs of a series' number and its value, of the stream or of an answer. */
+  apply(ts: number, numbers: ArrayLike<number>, { column, owner }: Targets = this.declared): void {
     for (let i = 0; i + 1 < numbers.length; i += 2) {
-      const target = this.series[numbers[i]];
-      if (target) {
-        target.column.values[target.owner] = numbers[i + 1];
-        target.column.said[target.owner] = ts;
+      const at = owner[numbers[i]];
+      const into = this.list[column[numbers[i]] ?? -1];
+      if (at !== undefined && into) {
+        into.values[at] = numbers[i + 1];
+        into.said[at] = ts;
       }
     }
     this.now = Math.max(this.now, ts);
@@ -130,21 +149,17 @@ export class Samples {
       metric,
       name,
       least,
+      number: this.list.length,
       values: new Float32Array(this.capacity),
       said: new Float64Array(this.capacity).fill(Number.NEGATIVE_INFINITY),
     };
+    this.list.push(column);
     if (columns) {
       columns.push(column);
     } else {
       this.byMetric.set(metric, [column]);
     }
     return column;
-  }
-
-  private *all(): Generator<Column> {
-    for (const columns of this.byMetric.values()) {
-      yield* columns;
-    }
   }
 }
 
