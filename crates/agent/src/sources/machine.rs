@@ -14,8 +14,8 @@ use crate::Totals;
 use crate::outbox::{Member, Outbox};
 use crate::source::{Source, Tick};
 
-/// File systems are asked for their size this often, in ticks: it changes slowly and may cost a disk access.
-const SPACE_TICKS: u64 = 10;
+/// File systems are asked for their size this often, in ticks: it changes slowly. Viewers hold a value for 3.5 s.
+const SPACE_TICKS: u64 = 2;
 
 /// Samples of a machine.
 pub struct Machine {

@@ -69,8 +69,9 @@ impl Requests {
                     Some(peers) if primary => {
                         let last = last(moments, "sub_op_commit_rec");
                         self.replicas(&described, crumb, peers, moment.ts, last, out);
-                        sums.replica_out +=
-                            peers.split(',').count() as u64 * described.length.unwrap_or(0).unsigned_abs();
+                        let bytes = described.length.unwrap_or(0).unsigned_abs();
+                        let sent = bytes.saturating_mul(peers.split(',').count() as u64);
+                        sums.replica_out = sums.replica_out.saturating_add(sent);
                     }
                     _ => self.instant("osd", crumb, *moment, kind_of_event(name), out),
                 },
@@ -85,7 +86,7 @@ impl Requests {
         }
         if let (true, Some(dur), Some(length)) = (primary && is_write(described.op), dur, described.length) {
             let sum = if length < SMALL { &mut sums.small } else { &mut sums.large };
-            *sum = (sum.0 + 1, sum.1 + dur);
+            *sum = (sum.0 + 1, sum.1.saturating_add(dur));
         }
         true
     }

@@ -64,7 +64,8 @@ fn days(day: &[u8; 10]) -> Option<i64> {
         return None;
     }
     let (year, month, day) = (digits(&day[..4])?, digits(&day[5..7])?, digits(&day[8..])?);
-    if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+    // What fits ns since the epoch, whatever is added to it.
+    if !(1970..2200).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;
     }
     let year = if month <= 2 { year - 1 } else { year };
@@ -94,6 +95,8 @@ mod tests {
             "2026-11-20T22:55:00.426797",
             "2026-13-20T22:55:00.426797+0000",
             "never",
+            "1926-11-20T22:55:00.426797+0000",
+            "9026-11-20T22:55:00.426797+0000",
             "2026-11-20T22:55:00.42679x+0000",
         ] {
             assert_eq!(stamps.parse(bad), None, "{bad}");
