@@ -83,10 +83,10 @@ def test_a_trace_is_one_request_through_both_services(
     assert "failed with 404" in said and "store read page" in said and "hole" not in said
     graph = json.loads(iotrail("graph", str(collector.trail), "--json"))
     assert (graph["requests"], graph["unfinished"]) == (ORDERS, 0)
-    assert {edge["count"] for edge in graph["edges"]} == {ORDERS}
-    across = [
-        edge["source"]["name"]
+    # A busy machine may let the store's span end after that of its caller, so the ways back differ.
+    calls = [
+        edge["count"]
         for edge in graph["edges"]
-        if edge["source"]["component"] != edge["target"]["component"]
+        if (edge["source"]["component"], edge["target"]["component"]) == ("shop", "store")
     ]
-    assert across == ["GET", "GET /order"]
+    assert sum(calls) == ORDERS
