@@ -139,14 +139,14 @@ impl Head {
         let blocks = blocks_of(bytes);
         let mut bases = Vec::new();
         for at in blocks.clone() {
-            // What a block keeps of its content has to be here first.
+            // What a block keeps of its content has to be here first, and to be held: the cache may evict it meanwhile.
             let keeps = part(at, bytes).len() < BLOCK && at * SIZE < size;
-            bases.push(match keeps && self.cache.get((file.ino, at)).is_none() {
-                true => {
+            bases.push(match keeps.then(|| self.cache.get((file.ino, at))) {
+                Some(None) => {
                     post(&HEAD, Buffer::ReadMiss, crumb, (file.ino, at), 1);
                     self.fetch(file, at, 1, crumb)?.into_iter().next()
                 }
-                false => None,
+                here => here.flatten(),
             });
         }
         post(&HEAD, Buffer::Write, crumb, (file.ino, blocks.start), (blocks.end - blocks.start) as usize);
