@@ -193,6 +193,11 @@ impl Growth {
     pub fn by(&mut self, counter: &str, name: &str, value: u64) -> Option<u64> {
         value.checked_sub(self.last.insert(format!("{counter} {name}"), value)?)
     }
+
+    /// It isn't looked at now: what it grows by meanwhile is not of one tick.
+    pub fn forget(&mut self, counter: &str, name: &str) {
+        self.last.remove(&format!("{counter} {name}"));
+    }
 }
 
 #[cfg(test)]
@@ -209,6 +214,8 @@ mod tests {
         assert_eq!(growth.by("network_in", "eth1", 18), None);
         assert_eq!(growth.by("network_in", "eth0", 3), None);
         assert_eq!(growth.by("network_in", "eth0", 4), Some(1));
+        growth.forget("network_in", "eth0");
+        assert_eq!(growth.by("network_in", "eth0", 1_000), None, "of more than one tick");
     }
 
     #[test]

@@ -346,6 +346,8 @@ impl Counters {
         if let Some((cpu_ns, memory)) = used.cpu_memory {
             to.sum("daemon_cpu", None, cpu_ns);
             to.level("daemon_memory", Some(memory as f64));
+        } else {
+            to.grown.forget("daemon_cpu", "");
         }
         if let Some((disk, busy_ns)) = used.disk {
             to.sum("disk_busy", Some(&disk), busy_ns);
