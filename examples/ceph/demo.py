@@ -71,6 +71,17 @@ def serve(cluster: Cluster, trail: Path, state: Path, port: int) -> list[str | P
     return [IOTRAIL, "serve", "-o", trail, "--port", str(port), *(f"--agent={option}" for option in options)]
 
 
+def check() -> None:
+    """Whether iotrail is beside this Python.
+
+    Raises:
+        ClusterError: it isn't.
+    """
+    if not IOTRAIL.exists():
+        python = os.path.relpath(ROOT / ".venv" / "bin" / "python")
+        raise ClusterError(f"there is no {IOTRAIL}: run `make`, and this by {python}")
+
+
 def main() -> int:
     """Run until Ctrl-C, or for some seconds."""
     parser = argparse.ArgumentParser(
@@ -84,6 +95,7 @@ def main() -> int:
     shutil.rmtree(TRAIL, ignore_errors=True)
     signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
     try:
+        check()
         with tempfile.TemporaryDirectory(prefix="iotrail-ceph-") as folder, contextlib.ExitStack() as stack:
             print("starting a Ceph cluster: 3 OSDs, 3 MDSs", flush=True)
             began = time.monotonic()

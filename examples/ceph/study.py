@@ -28,7 +28,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 from cluster import Cluster, ClusterError
-from demo import DEBIANS_PYTHON, IOTRAIL, LOAD, ROOT, serve, started
+from demo import DEBIANS_PYTHON, IOTRAIL, LOAD, ROOT, check, serve, started
 
 # Mean latency of small and large writes at the OSDs, each five seconds (Figures 5 and 6).
 SMALL = """
@@ -253,6 +253,7 @@ def main() -> int:
     given = parser.parse_args()
     os.chdir(ROOT)
     try:
+        check()
         match given.study:
             case "small":
                 many = given.clients or 80

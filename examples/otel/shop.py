@@ -2,7 +2,7 @@
 
     iotrail-native collect -o shop.trail &
     pip install opentelemetry-sdk opentelemetry-exporter-otlp
-    python examples/otel/shop.py 10
+    python examples/otel/shop.py [ORDERS]
     iotrail path shop.trail --slowest 1
 
 Each order is one request: a span of the shop, in it a call by HTTP to the store (W3C Trace Context says whose it is),
@@ -47,7 +47,7 @@ def main() -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None and process.stdout is not None
         store = http.client.HTTPConnection("127.0.0.1", int(process.stdout.readline()))
-        for number in range(1, int(sys.argv[1]) + 1):
+        for number in range(1, int(sys.argv[1] if len(sys.argv) > 1 else 10) + 1):
             order(store, number)
         store.close()
         process.stdin.close()
