@@ -91,11 +91,11 @@ def main() -> int:
     parser.add_argument("--port", type=int, default=8787)
     given = parser.parse_args()
     os.chdir(ROOT)
-    TRAIL.parent.mkdir(exist_ok=True)
-    shutil.rmtree(TRAIL, ignore_errors=True)
     signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
     try:
         check()
+        TRAIL.parent.mkdir(exist_ok=True)
+        shutil.rmtree(TRAIL, ignore_errors=True)
         with tempfile.TemporaryDirectory(prefix="iotrail-ceph-") as folder, contextlib.ExitStack() as stack:
             print("starting a Ceph cluster: 3 OSDs, 3 MDSs", flush=True)
             began = time.monotonic()
