@@ -19,6 +19,9 @@ const MEMORY: usize = 2 << 20;
 /// Messages of the file that may be out and not answered: to reach the next one, those before it are stepped over.
 const OUT: usize = 64;
 
+/// Bytes that an element of the file takes beside its own, at most.
+const AROUND: u64 = 64;
+
 /// Messages that wait.
 pub struct Queue {
     /// Older than all in the file.
@@ -159,53 +162,82 @@ impl Queue {
             waiting.iter_mut().for_each(|message| self.spool(message));
             return;
         }
-        // A file that has them first, in its place.
+        let placed = self.renew(&waiting);
+        waiting.iter_mut().for_each(Message::settle);
+        match placed {
+            Ok(()) => self.shrink(0),
+            Err(error) => {
+                self.dropped += waiting.iter().map(|message| message.rows).sum::<u64>();
+                self.failure = Some(error.to_string());
+            }
+        }
+    }
+
+    /// Puts a new file in the place of the old one: with `front`, and then what was there.
+    fn renew(&mut self, front: &[Message]) -> Result<(), queue_file::Error> {
         let new = self.path.with_extension("new");
-        let made = (|| -> Result<QueueFile, queue_file::Error> {
+        let mut left = self.file.size();
+        let made = (|| {
             let _ = fs::remove_file(&new);
             let mut file = QueueFile::open(&new)?;
             file.set_sync_writes(false);
-            file.add_n(waiting.iter().map(Message::to_bytes))?;
-            let mut left = self.file.size();
+            file.add_n(front.iter().map(Message::to_bytes))?;
             for bytes in self.file.iter() {
                 file.add(&bytes)?;
                 left -= 1;
             }
-            // Behind one that is damaged.
-            self.dropped += left as u64;
+            fs::rename(&new, &self.path)?;
             Ok(file)
         })();
-        let placed = made.map_err(|e| e.to_string()).and_then(|file| {
-            fs::rename(&new, &self.path).map_err(|e| e.to_string())?;
-            self.file = file;
-            Ok(())
-        });
-        waiting.iter_mut().for_each(Message::settle);
-        match placed {
-            Ok(()) => {
+        match made {
+            Ok(file) => {
+                self.file = file;
                 self.set_up();
-                self.shrink();
+                // Behind one that is damaged.
+                self.dropped += left as u64;
+                self.out.truncate(self.file.size());
+                Ok(())
             }
-            Err(why) => {
+            Err(error) => {
                 let _ = fs::remove_file(&new);
-                self.dropped += waiting.iter().map(|message| message.rows).sum::<u64>();
-                self.failure = Some(why);
+                Err(error)
             }
         }
+    }
+
+    /// Adds to the file. It is made longer only by a new file: queue-file 2.0.0 damages a ring that goes over its end
+    /// when it makes it longer (`QueueFileInner::transfer` takes the file's cursor to be where it wrote).
+    fn add(&mut self, bytes: &[u8]) -> Result<(), queue_file::Error> {
+        if !self.file.is_empty()
+            && self.file.file_len() - self.file.used_bytes() < bytes.len() as u64 + AROUND
+        {
+            self.renew(&[])?;
+        }
+        let added = self.file.add(bytes);
+        if added.is_err() {
+            // It may have written a part, and takes its cursor to be in front of that.
+            self.file = QueueFile::open(&self.path)?;
+            self.set_up();
+        }
+        added
     }
 
     fn spool(&mut self, message: &mut Message) {
         let bytes = message.to_bytes();
         message.settle();
-        if let Err(error) = self.file.add(&bytes) {
+        let length = bytes.len() as u64 + AROUND;
+        self.shrink(length);
+        if length > self.bound {
+            self.dropped += message.rows;
+        } else if let Err(error) = self.add(&bytes) {
             self.dropped += message.rows;
             self.failure = Some(error.to_string());
         }
-        self.shrink();
     }
 
-    fn shrink(&mut self) {
-        while self.spooled() > self.bound {
+    /// Makes room in the file: the oldest give way.
+    fn shrink(&mut self, room: u64) {
+        while !self.file.is_empty() && self.spooled() + room > self.bound {
             // One that is out is dropped only if it isn't answered: then it comes back to `park`.
             if self.out.is_empty() {
                 let oldest = self.file.peek().ok().flatten();
@@ -238,9 +270,13 @@ mod tests {
     use std::sync::Arc;
 
     fn message(number: u64) -> Message {
+        of_samples(number, 1)
+    }
+
+    fn of_samples(number: u64, samples: usize) -> Message {
         let mut out = Outbox::new("here");
         out.begin(Tick { now: 3_000, before: Some(2_000), from_wall: 0, settled: 0 });
-        out.sum("osd.0", "op", Some("write"), 7.0);
+        (0..samples).for_each(|_| out.sum("osd.0", "op", Some("write"), 7.0));
         let (table, batch) = out.take().remove(0);
         Message::new(&"here/1".into(), table, false, number, &batch, Arc::default())
     }
@@ -284,6 +320,29 @@ mod tests {
         let left = numbers(&mut queue);
         assert_eq!(left, (dropped..50).collect::<Vec<_>>());
         assert!(dropped > 0 && failure.is_none());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_file_that_goes_over_its_end_and_grows_loses_nothing(
+            steps in proptest::collection::vec((proptest::bool::weighted(0.6), 1..60_usize), 1..80),
+        ) {
+            let folder = tempfile::tempdir().expect("a folder");
+            let mut queue = Queue::open(&folder.path().join("spool"), 16 << 20).expect("a queue");
+            let mut waiting = VecDeque::new();
+            for (number, (put, samples)) in steps.into_iter().enumerate() {
+                if put {
+                    queue.push(of_samples(number as u64, samples));
+                    waiting.push_back(number as u64);
+                } else {
+                    let message = queue.pop();
+                    message.iter().for_each(|message| queue.done(message));
+                    assert_eq!(message.map(|message| message.number), waiting.pop_front());
+                }
+            }
+            assert_eq!(numbers(&mut queue), Vec::from(waiting));
+            assert_eq!(queue.take_dropped(), (0, None));
+        }
     }
 
     #[test]
