@@ -17,6 +17,7 @@ pub mod split;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use procfs::Current as _;
@@ -180,6 +181,10 @@ impl Source for Ceph {
     }
 
     fn leave(&mut self, tick: Tick, out: &mut Outbox) {
+        // What ended just now isn't in a history yet.
+        if !self.daemons.is_empty() {
+            thread::sleep(settings::INSERTED);
+        }
         self.ask(tick, true, out);
         // No daemon has a question on its way when it gets the next.
         self.daemons.clear();

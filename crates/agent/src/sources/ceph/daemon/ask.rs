@@ -1,9 +1,12 @@
 //! What a daemon is asked, as commands of its admin socket.
 
-use super::round::PURGE_LEAVES;
 use super::{Daemon, WITHIN};
 use crate::sources::ceph::settings;
 use crate::sources::ceph::socket::{Command, Conversation, SocketError};
+
+/// A client that doesn't exist, of an address for documentation (RFC 5737). A filter that is no address matches all
+/// (`OpRequest::filter_out`, ceph/src/osd/OpRequest.cc).
+const NOBODY: &str = "192.0.2.1:0/0";
 
 /// A question.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,11 +52,11 @@ impl Daemon {
             Ask::Set(setting, value) => set(setting, value),
             Ask::History(prefix) => Command::new(prefix),
             Ask::Purge => {
-                purged = (PURGE_LEAVES.as_secs() + self.purges.1).to_string();
+                purged = self.purges.1.to_string();
                 set(settings::OSD_DURATION, &purged)
             }
             Ask::Keep => set(settings::OSD_DURATION, settings::DURATION),
-            Ask::Clean => Command { filter: Some(["none"]), ..Command::new("dump_historic_ops") },
+            Ask::Clean => Command { filter: Some([NOBODY]), ..Command::new("dump_historic_ops") },
             Ask::MonStatus => Command::new("mon_status"),
             Ask::Sessions => Command::new("sessions"),
             Ask::RoundEnds => unreachable!("no question"),

@@ -100,7 +100,7 @@ pub struct Daemon {
     dumped: Instant,
     /// Dumps that were told: how many rows had been said then, and when each was asked for.
     told_dumps: VecDeque<(u64, Instant)>,
-    /// The dump after which is purged, and the seconds since then, rounded up.
+    /// The dump after which is purged, and the seconds for which requests are kept at that moment.
     purges: (Instant, u64),
     /// Whether its history, and its list of slow requests, are worth a purge.
     long: (bool, bool),
@@ -215,7 +215,7 @@ impl Daemon {
                         continue;
                     }
                     Ask::History("dump_historic_ops") => self.dumped = Instant::now(),
-                    Ask::Purge => self.purges.1 = self.purges.0.elapsed().as_secs() + 1,
+                    Ask::Purge => self.purges.1 = round::purge_keeps(self.purges.0.elapsed()),
                     _ => {}
                 }
                 match self.put(&ask) {

@@ -8,12 +8,19 @@ use crate::outbox::Outbox;
 use crate::sources::ceph::history::PURGE;
 use crate::sources::ceph::settings;
 
-/// What a purge leaves is older than the dump before it by this. What it removes and wasn't in that dump was inserted
-/// since, so it took that long, less the 0.2 s that inserting may take (`OpHistoryServiceThread::entry`) and what the
-/// purge takes, and is among the slow ones, of [`settings::SLOW_FROM`], as long as that is less than [`PURGE_TAKES`].
-pub(super) const PURGE_LEAVES: Duration = Duration::from_secs(3);
-/// See above.
-const PURGE_TAKES: Duration = Duration::from_millis(1_800);
+/// How long before the dump that a purge follows arrived what it removes, at least. What it removes and wasn't in that
+/// dump was inserted since, so it took that long, less the time that inserting takes, and is among the slow ones.
+fn leaves() -> Duration {
+    Duration::from_secs(settings::SLOW_FROM.parse().expect("a number")) + settings::INSERTED
+}
+
+/// Time that a purge may take: that much more is left.
+const PURGE_TAKES: Duration = Duration::from_millis(500);
+
+/// Seconds for which a daemon is to keep requests for the moment of a purge, so long after the dump before it.
+pub(super) fn purge_keeps(elapsed: Duration) -> u64 {
+    (elapsed + leaves() + PURGE_TAKES).as_secs() + 1
+}
 
 impl Daemon {
     /// All of a round was read: what it adds up to, and whether the daemon's lists are to be purged.
@@ -86,8 +93,8 @@ impl Daemon {
 
     /// Ends a purge: whether it was soon enough.
     pub(super) fn purged(&self, out: &mut Outbox) {
-        let (dumped, seconds) = self.purges;
-        if dumped.elapsed() > PURGE_TAKES + Duration::from_secs(seconds) {
+        let (dumped, keeps) = self.purges;
+        if dumped.elapsed() + leaves() > Duration::from_secs(keeps) {
             out.dropped(1);
             out.warn(format!(
                 "{}: its history was purged too slowly, so that some requests may be missing; its machine is \
