@@ -92,6 +92,10 @@ def place(source: Path, target: Path) -> None:
 def web() -> None:
     """Build the page if a source is newer than it."""
     lock, installed = WEB_SOURCE / "package-lock.json", WEB_SOURCE / "node_modules" / ".package-lock.json"
+    if (WEB_SOURCE / "node_modules").is_symlink():
+        raise BuildError(
+            "web/node_modules is a link, and npm would empty the folder it leads to\n  hint: remove the link"
+        )
     if not installed.exists() or installed.stat().st_mtime < lock.stat().st_mtime:
         run(["npm", "ci", "--no-audit", "--no-fund", "--loglevel=error"], cwd=WEB_SOURCE)
         installed.touch()

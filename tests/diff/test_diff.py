@@ -175,18 +175,22 @@ def test_command(make: Make, tmp_path: Path) -> None:
 
 def test_fail_on(make: Make) -> None:
     a, b, same = make(0), make(1, slower={"pread": 1.1}), make(1)
-    for gate in ("any", "latency", "latency.pread:5%", "latency.pread:0.05"):
-        done = iotrail("diff", a, b, "--fail-on", gate)
-        assert done.returncode == 1 and done.stderr.startswith(f"--fail-on {gate}: latency: pread"), (
-            done.stderr
-        )
-        assert iotrail("diff", a, same, "--fail-on", gate).returncode == 0
-    for gate in ("latency.pread:50%", "latency.read", "calls", "bytes", "errors", "size", "pattern", "files"):
-        assert iotrail("diff", a, b, "--fail-on", gate).returncode == 0, gate
+
+    def gated(one: Path, other: Path, *gates: str) -> subprocess.CompletedProcess[str]:
+        return iotrail("diff", one, other, *(word for gate in gates for word in ("--fail-on", gate)))
+
+    refusing = ("any", "latency", "latency.pread:5%", "latency.pread:0.05")
+    done = gated(a, b, *refusing)
+    assert done.returncode == 1
+    for gate, said in zip(refusing, done.stderr.splitlines(), strict=True):
+        assert said.startswith(f"--fail-on {gate}: latency: pread"), done.stderr
+    assert gated(a, same, *refusing).returncode == 0
+    passing = ("latency.pread:50%", "latency.read", "calls", "bytes", "errors", "size", "pattern", "files")
+    assert gated(a, b, *passing).returncode == 0
     slow = make(1, machine=1.5)
-    assert iotrail("diff", a, slow, "--fail-on", "slower:30%").returncode == 1
-    assert iotrail("diff", slow, a, "--fail-on", "slower:5%").returncode == 0, "faster is not slower"
-    done = iotrail("diff", a, make(1, fsync_every=50), "--fail-on", "calls.fsync")
+    assert gated(a, slow, "slower:30%").returncode == 1
+    assert gated(slow, a, "slower:5%").returncode == 0, "faster is not slower"
+    done = gated(a, make(1, fsync_every=50), "calls.fsync")
     assert done.returncode == 1 and "fsync, calls: +100.0%" in done.stderr
 
 

@@ -62,10 +62,11 @@ def run(
         print(json_text.dumps(result.as_dict(), indent=1, ensure_ascii=False))
     else:
         show.show(result, limit)
-    for each in gates:
-        if refused := each.refuses(result):
-            print(gate.line(each, refused), file=sys.stderr)
-            raise typer.Exit(1)
+    refused = [(each, difference) for each in gates if (difference := each.refuses(result))]
+    for each, difference in refused:
+        print(gate.line(each, difference), file=sys.stderr)
+    if refused:
+        raise typer.Exit(1)
 
 
 def _directories(text: str) -> tuple[str, str]:

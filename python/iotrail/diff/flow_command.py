@@ -119,10 +119,11 @@ def run(
         print()
     else:
         show(result, MOST_ROWS if limit is None else limit)
-    for each in gates:
-        if refused := each.first(result.found):
-            print(f"--fail-on {each.text}: {sentence(refused)}", file=sys.stderr)
-            raise typer.Exit(1)
+    refused = [(each, difference) for each in gates if (difference := each.first(result.found))]
+    for each, difference in refused:
+        print(f"--fail-on {each.text}: {sentence(difference)}", file=sys.stderr)
+    if refused:
+        raise typer.Exit(1)
 
 
 def show(result: FlowComparison, most: int) -> None:
