@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, test, vi } from "vitest";
 import { fromHash, INITIAL, toHash } from "../src/app/address";
 import { arrange, placesKey, restated } from "../src/cluster/layout";
 import { pause, stateText } from "../src/cluster/live";
-import { nice, niceBytes, sizes, slices, writeLatency } from "../src/cluster/measures";
+import { highest, nice, niceBytes, sizes, slices, writeLatency } from "../src/cluster/measures";
 import { Membership, ownerOf, placed, worst } from "../src/cluster/membership";
 import { pack } from "../src/cluster/packing";
 import { HOLD_MS, Samples } from "../src/cluster/samples";
@@ -19,6 +19,15 @@ const many = (role: string, count: number) =>
   Array.from({ length: count }, (_, i) =>
     placed(member(`${role}.${i}`, { place: `r${Math.floor(i / 100)}/${role}-h${Math.floor(i / 10)}`, role })),
   );
+
+test("the highest are those a sort would put first", () => {
+  const values = Array.from({ length: 500 }, (_, i) => (i % 7 === 0 ? Number.NaN : (i * 7919) % 211));
+  const sorted = values.filter(Number.isFinite).sort((a, b) => b - a);
+  for (const most of [1, 10, 1000]) {
+    expect(highest(values, most, (value) => value).map(([, value]) => value)).toEqual(sorted.slice(0, most));
+  }
+  expect(highest([], 3, Number)).toEqual([]);
+});
 
 describe("samples", () => {
   test("a value holds for a while, then it is unknown", () => {

@@ -265,3 +265,18 @@ export function needed(colouring: Colouring, off: ReadonlySet<Toggle>): string[]
   }
   return [...names].sort();
 }
+
+/** Those with the largest finite values, the largest first: by one pass, for there may be ten thousand. */
+export function highest<T>(all: readonly T[], most: number, read: (one: T) => number): [T, number][] {
+  const found: [T, number][] = [];
+  for (const one of all) {
+    const value = read(one);
+    if (!Number.isFinite(value) || (found.length === most && value <= found[most - 1][1])) {
+      continue;
+    }
+    const at = found.findIndex(([, other]) => other < value);
+    found.splice(at < 0 ? found.length : at, 0, [one, value]);
+    found.length = Math.min(found.length, most);
+  }
+  return found;
+}

@@ -36,11 +36,17 @@ export class Membership {
   add(members: Member[]): void {
     let added = false;
     for (const member of members) {
-      const rows = this.rows.get(member.member) ?? [];
-      const before = rows.findLast((row) => row.since_ms <= member.since_ms);
+      let rows = this.rows.get(member.member);
+      const newest = rows?.at(-1);
+      const before =
+        newest && newest.since_ms > member.since_ms
+          ? rows?.findLast((row) => row.since_ms <= member.since_ms)
+          : newest;
+      // Each chunk of recorded time says it of all anew.
       if (before && before.since_ms === member.since_ms && before.state === member.state) {
         continue;
       }
+      rows ??= [];
       rows.push(placed(member));
       rows.sort((a, b) => a.since_ms - b.since_ms);
       this.rows.set(member.member, rows);

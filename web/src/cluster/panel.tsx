@@ -12,6 +12,7 @@ import {
   cacheHits,
   cpu,
   diskBusy,
+  highest,
   percent,
   type Reading,
   received,
@@ -93,7 +94,12 @@ export function Panel(props: PanelProps) {
     const found = new Map<string, Placed[]>();
     for (const member of props.members) {
       const owner = ownerOf(member, props.grain);
-      found.set(owner, [...(found.get(owner) ?? []), member]);
+      const together = found.get(owner);
+      if (together) {
+        together.push(member);
+      } else {
+        found.set(owner, [member]);
+      }
     }
     return found;
   }, [props.members, props.grain]);
@@ -110,33 +116,52 @@ export function Panel(props: PanelProps) {
 
 type Inner = PanelProps & { owners: Map<string, Placed[]> };
 
+/** An owner, its number among the samples (-1: it has none), and of how many members it is. */
+type Numbered = [owner: string, number: number, many: number];
+
+/** How many there are of each role and how many of them are up, and who doesn't answer. */
+function census(members: readonly Placed[]): {
+  roles: Map<string, { all: number; up: number }>;
+  trouble: Placed[];
+} {
+  const roles = new Map<string, { all: number; up: number }>();
+  const trouble: Placed[] = [];
+  for (const member of members) {
+    const role = roles.get(member.role) ?? { all: 0, up: 0 };
+    roles.set(member.role, role);
+    role.all += 1;
+    role.up += member.state === "up" ? 1 : 0;
+    if (member.state === "failed" || member.state === "down") {
+      trouble.push(member);
+    }
+  }
+  return { roles, trouble };
+}
+
 function Cluster({ player, members, owners, colouring, grain, onSelect, onGo }: Inner) {
   const { samples } = player;
-  const roles = [...new Set(members.map((member) => member.role))];
-  const many = (owner: string) =>
-    grain === "member" || !colouring.share ? 1 : (owners.get(owner)?.length ?? 1);
-  const ranked = [...owners.keys()]
-    .map((owner): [string, number] => [owner, colouring.read(samples, samples.find(owner)) / many(owner)])
-    .filter(([, value]) => Number.isFinite(value))
-    .sort((a, b) => b[1] - a[1])
-    .slice(0, 10);
+  const { roles, trouble } = useMemo(() => census(members), [members]);
+  // Found once: their names would be looked up ten thousand times a second.
+  const numbered = useMemo(
+    () => [...owners].map(([owner, all]): Numbered => [owner, samples.find(owner), all.length]),
+    [owners, samples, samples.owners.length],
+  );
+  const ranked = highest(numbered, 10, ([, number, many]) => {
+    const value = number < 0 ? Number.NaN : colouring.read(samples, number);
+    return grain === "member" || !colouring.share ? value : value / many;
+  });
   const most = colouring.share ? 1 : (ranked[0]?.[1] ?? 1);
-  const trouble = members.filter((member) => member.state === "failed" || member.state === "down");
   return (
     <>
       <section>
         <h2>Members</h2>
         <dl class="numbers">
-          {roles.map((role) => {
-            const all = members.filter((member) => member.role === role);
-            const up = all.filter((member) => member.state === "up").length;
-            return (
-              <div key={role}>
-                <dt>{title(role)}</dt>
-                <dd>{up === all.length ? all.length : `${up} of ${all.length} up`}</dd>
-              </div>
-            );
-          })}
+          {[...roles].map(([role, { all, up }]) => (
+            <div key={role}>
+              <dt>{title(role)}</dt>
+              <dd>{up === all ? all : `${up} of ${all} up`}</dd>
+            </div>
+          ))}
         </dl>
       </section>
       {trouble.length > 0 && (
@@ -159,7 +184,7 @@ function Cluster({ player, members, owners, colouring, grain, onSelect, onGo }: 
       <section>
         <h2>Highest {colouring.name}</h2>
         <ul class="rows" data-ranking={colouring.id}>
-          {ranked.map(([owner, value]) => (
+          {ranked.map(([[owner], value]) => (
             <li key={owner}>
               <button type="button" onClick={() => onSelect([owner], false)} onDblClick={() => onGo(owner)}>
                 <span>{owner}</span>

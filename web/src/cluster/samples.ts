@@ -21,10 +21,11 @@ export interface Column {
   said: Float64Array;
 }
 
-/** By number of a series: its column's, and its owner's. */
+/** Where values of an answer go: its series' columns and owners by its own numbers, and what these are here. */
 export interface Targets {
-  column: ArrayLike<number | undefined>;
-  owner: ArrayLike<number | undefined>;
+  names: Names;
+  columns: number[];
+  owners: number[];
 }
 
 export class Samples {
@@ -85,22 +86,37 @@ export class Samples {
 
   /** Where values of an answer go. */
   bind(names: Names): Targets {
-    const columns = names.columns.map((column) => this.column(...column).number);
-    const owners = names.owners.map((owner) => this.owner(owner));
-    return { column: names.column.map((at) => columns[at]), owner: names.owner.map((at) => owners[at]) };
+    return {
+      names,
+      columns: names.columns.map((column) => this.column(...column).number),
+      owners: names.owners.map((owner) => this.owner(owner)),
+    };
   }
 
   /** Pairs of a series' number and its value, of the stream or of an answer. */
-  apply(ts: number, numbers: ArrayLike<number>, { column, owner }: Targets = this.declared): void {
-    for (let i = 0; i + 1 < numbers.length; i += 2) {
-      const at = owner[numbers[i]];
-      const into = this.list[column[numbers[i]] ?? -1];
-      if (at !== undefined && into) {
-        into.values[at] = numbers[i + 1];
-        into.said[at] = ts;
+  apply(ts: number, numbers: ArrayLike<number>, targets?: Targets): void {
+    if (targets) {
+      const { names, columns, owners } = targets;
+      for (let i = 0; i + 1 < numbers.length; i += 2) {
+        const number = numbers[i];
+        this.put(columns[names.column[number]], owners[names.owner[number]], ts, numbers[i + 1]);
+      }
+    } else {
+      const { column, owner } = this.declared;
+      for (let i = 0; i + 1 < numbers.length; i += 2) {
+        this.put(column[numbers[i]], owner[numbers[i]], ts, numbers[i + 1]);
       }
     }
     this.now = Math.max(this.now, ts);
+  }
+
+  /** A series that wasn't declared has neither column nor owner. */
+  private put(column: number | undefined, owner: number | undefined, ts: number, value: number): void {
+    if (column !== undefined && owner !== undefined) {
+      const { values, said } = this.list[column];
+      values[owner] = value;
+      said[owner] = ts;
+    }
   }
 
   columns(metric: string): readonly Column[] {

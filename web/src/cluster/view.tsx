@@ -80,8 +80,10 @@ function usePlayer(info: Info, stream: boolean, moment: number | null, wanted: b
       frame = requestAnimationFrame(step);
       const elapsed = last > 0 ? Math.min(250, now - last) : 0;
       last = now;
+      const before = performance.now();
       made.advance(elapsed);
       if (scene.current) {
+        scene.current.spent(performance.now() - before);
         scene.current.moving = made.playing || made.following;
       }
     };

@@ -74,6 +74,7 @@ export class Scene {
   private last = 0;
   private request = 0;
   private pass: Generator<void> | null = null;
+  private spentBefore = 0;
   private arranged = { frame: "", places: "" };
   private context = "";
   scales: Scales = { colour: 1, traffic: 1 };
@@ -226,6 +227,11 @@ export class Scene {
     this.hovered = owner;
   }
 
+  /** What taking in values took in this frame, in ms: so much less is left for showing them. */
+  spent(ms: number): void {
+    this.spentBefore = ms;
+  }
+
   /** The camera moved. */
   sighted(): void {
     this.textsChanged = true;
@@ -296,7 +302,8 @@ export class Scene {
       return;
     }
     // A little in each frame: none may take long, however many nodes there are.
-    const until = performance.now() + PASS_MS + this.layout.nodes.length * PASS_MS_BY_NODE;
+    const until = performance.now() + PASS_MS + this.layout.nodes.length * PASS_MS_BY_NODE - this.spentBefore;
+    this.spentBefore = 0;
     while (this.pass) {
       if (this.pass.next().done) {
         this.pass = null;
