@@ -233,11 +233,14 @@ def test_the_questions_work_on_ceph_unchanged(cluster: Cluster, observed: Observ
     assert graph["requests"] >= made
     steps = {(e["source"]["name"], e["target"]["name"]) for e in graph["edges"]}
     assert any("repop" in source or "repop" in target for source, target in steps)
-    path = json.loads(
-        answer("path", observed.trail, "--slowest", 1, "--op", "write", "--through", "osd.1", "--json")
+    paths = json.loads(
+        answer("path", observed.trail, "--slowest", 5, "--op", "write", "--through", "osd.1", "--json")
     )
-    assert not path[0]["holes"]
-    assert {r["process"] for crumb in path[0]["crumbs"] for r in crumb["records"]} >= {"osd.1"}
+    # One that a change of placement interrupted is done again: its first attempt has calls that never ended.
+    whole = [path for path in paths if not path["holes"]]
+    assert len(whole) >= 4, [path["holes"] for path in paths]
+    for path in whole:
+        assert "osd.1" in {record["process"] for crumb in path["crumbs"] for record in crumb["records"]}
     clients = {
         row["client"]: row["n"]
         for row in Trail(observed.trail).rows_of(
