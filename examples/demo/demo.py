@@ -9,6 +9,7 @@ the database itself is thrown away.
 import os
 import pwd
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -101,4 +102,7 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)
