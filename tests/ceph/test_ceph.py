@@ -222,6 +222,8 @@ def test_the_questions_work_on_ceph_unchanged(cluster: Cluster, observed: Observ
 
     from iotrail.cli import app
 
+    # What the daemons still know of before, among it writes that the test above interrupted, is not told.
+    started = time.time_ns()
     observed.start_collector()
     observed.start_agent()
     time.sleep(SETTLE)
@@ -246,6 +248,9 @@ def test_the_questions_work_on_ceph_unchanged(cluster: Cluster, observed: Observ
     for path in paths:
         assert not path["holes"], (placed, epoch(cluster), path["holes"])
         assert "osd.1" in {record["process"] for crumb in path["crumbs"] for record in crumb["records"]}
+    [first] = Trail(observed.trail).rows_of("SELECT MIN(ts) AS ts FROM service_op")
+    # Times of daemons are put on the trail's clock in steps of 10 ms.
+    assert first["ts"] > started - 10_000_000
     clients = {
         row["client"]: row["n"]
         for row in Trail(observed.trail).rows_of(

@@ -301,6 +301,35 @@ fn settings_are_kept_changed_and_put_back() {
 }
 
 #[test]
+fn what_began_before_history_was_on_is_not_told() {
+    let (folder, state) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let played = Played::new(&folder.path().join("x.asok"), "osd.0", OSD);
+    let history = String::from_utf8(fixture("history.osd.0.json")).expect("text");
+    // Seconds since the epoch of 2026-11-21, a day after the fixture.
+    let day = 1_795_219_200;
+    let told = |source: &mut Ceph, second| {
+        let (rows, warnings, dropped) = tick(source, second);
+        assert_eq!((warnings.len(), dropped), (0, 0), "{warnings:?}");
+        rows.get("service_op").map_or(0, |ops| ops.iter().filter(|op| op["kind"].text() == "server").count())
+    };
+    let mut first = source(folder.path(), Some(state.path().to_owned()));
+    let before: usize = (0..5).map(|second| told(&mut first, day + second)).sum();
+    assert_eq!(before, 0);
+    // Killed: the next one goes on from where that one began.
+    drop(first);
+    let mut next = source(folder.path(), Some(state.path().to_owned()));
+    // The list of slow requests still has what is too old.
+    played.say("dump_historic_ops", history.replace("2026-11-20T", "2026-11-22T").into_bytes());
+    let since: usize = (60..65).map(|second| told(&mut next, day + second)).sum();
+    assert_eq!(since, 2);
+    // One that left in peace began something that ended.
+    let mut out = Outbox::new("here");
+    out.begin(at(day + 65, 0));
+    next.leave(at(day + 65, 0), &mut out);
+    assert_eq!(std::fs::read_dir(state.path()).expect("a folder").count(), 0);
+}
+
+#[test]
 fn a_full_history_is_said_and_made_larger() {
     let (folder, state) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
     let played = Played::new(&folder.path().join("x.asok"), "osd.0", OSD);
@@ -334,7 +363,7 @@ fn a_full_history_is_said_and_made_larger() {
     let set = played.asked("config set");
     assert!(set.contains(&"config set osd_op_history_size 80000".to_owned()), "{set:?}");
     // And what was read is purged, by a duration that is soon what it was.
-    let at = set.iter().position(|set| set == "config set osd_op_history_duration 2").expect("purged");
+    let at = set.iter().position(|set| set == "config set osd_op_history_duration 3").expect("purged");
     assert!(set[at..].contains(&"config set osd_op_history_duration 60".to_owned()), "{set:?}");
     assert!(!played.asked("dump_historic_ops   192.0.2.1:0/0").is_empty());
 }

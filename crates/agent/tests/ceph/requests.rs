@@ -110,6 +110,65 @@ fn a_write_and_its_replica_are_joined() {
     }
 }
 
+/// An entry with events at milliseconds of a second.
+fn entry(description: &str, events: &[(&str, i64)]) -> String {
+    let events: Vec<String> = events
+        .iter()
+        .map(|(name, ms)| {
+            format!(r#"{{"event":"{name}","time":"2026-11-20T22:55:00.{ms:03}000+0000","duration":0}}"#)
+        })
+        .collect();
+    format!(
+        r#"{{"ops":[{{"description":"{description}","age":1,"type_data":{{"events":[{}]}}}}]}}"#,
+        events.join(",")
+    )
+}
+
+fn told_entry(member: &str, entry: &str) -> HashMap<&'static str, Vec<Row>> {
+    let mut out = outbox();
+    let round = read(&mut History::default(), &mut requests(member), entry.as_bytes(), &mut out);
+    assert_eq!((round.told, round.lost), (1, 0));
+    take(&mut out)
+}
+
+const WRITE: &str =
+    "osd_op(client.1.0:2 1.1f 1:fd93604e:::name:head [write 0~4096] snapc 0=[] ondisk+write e15)";
+const PART: &str = "osd_repop(client.1.0:2 1.1f e15/12 1:fd93604e:::name:head v 15'295, mlcod=15'293)";
+
+#[test]
+fn a_write_that_a_change_of_placement_stopped_failed_and_is_another_than_its_repetition() {
+    let begun = [("initiated", 0), ("started", 1), ("waiting for subops from 1,2", 2)];
+    let stopped = told_entry("osd.0", &entry(WRITE, &[&begun[..], &[("done", 9)]].concat()));
+    let [write] = ops(&stopped, "server", "write")[..] else { panic!("one write") };
+    assert_eq!((write["dur"].int(), write["status"].int()), (9_000_000, i64::from(libc::ECANCELED)));
+    for call in ops(&stopped, "client", "repop") {
+        assert_eq!((&call["dur"], &call["status"]), (&Cell::Null, &Cell::Null));
+    }
+    // A replica that doesn't take part any more leaves it too; repeated there, it is a request of its own.
+    let part = told_entry("osd.2", &entry(PART, &[("initiated", 3), ("done", 4)]));
+    let [part] = ops(&part, "server", "repop")[..] else { panic!("one part") };
+    assert_eq!(part["status"].int(), i64::from(libc::ECANCELED));
+    let again = told_entry("osd.2", &entry(WRITE, &[("initiated", 8), ("commit_sent", 9)]));
+    let [again] = ops(&again, "server", "write")[..] else { panic!("one write") };
+    assert_eq!(again["status"].int(), 0);
+    assert_ne!(again["crumb"], part["crumb"]);
+    assert!(stopped["stitch"].iter().any(|s| s["node"].text() == "@osd.2" && s["crumb"] == part["crumb"]));
+
+    // Begun anew by the same primary it calls again: each replica once, the one that is left out without an answer.
+    let anew =
+        [("waiting for subops from 1", 5), ("sub_op_commit_rec", 7), ("op_commit", 7), ("commit_sent", 8)];
+    let rows = told_entry("osd.0", &entry(WRITE, &[&begun[..], &anew].concat()));
+    let [write] = ops(&rows, "server", "write")[..] else { panic!("one write") };
+    assert_eq!(write["status"].int(), 0);
+    let calls: Vec<_> = ops(&rows, "client", "repop").iter().map(|call| call["dur"].clone()).collect();
+    assert_eq!(calls, [Cell::Int(2_000_000), Cell::Null]);
+    assert_eq!(rows["network_transmit"].len(), 2);
+    // A read says nothing but that it is done.
+    let read =
+        told_entry("osd.0", &entry(&WRITE.replace("write 0", "read 0"), &[("initiated", 1), ("done", 2)]));
+    assert_eq!(ops(&read, "server", "read")[0]["status"].int(), 0);
+}
+
 #[test]
 fn what_was_taken_is_not_taken_again() {
     let dump = fixture("history.osd.0.json");

@@ -3,7 +3,7 @@
 //! Ceph keeps requests that ended in a list by arrival, and drops what arrived longer ago than a duration, or is too
 //! much (`OpHistory::cleanup`, ceph/src/common/TrackedOp.cc). Each dump is the whole list, at 25 us of the daemon's
 //! CPU time and 1.3 KB a request, so an OSD's is kept short: after a dump it is purged of what arrived more than
-//! about 2 s before, by such a duration for the moment of one command that cleans up. The rest of the time the duration
+//! about 3 s before, by such a duration for the moment of one command that cleans up. The rest of the time the duration
 //! is a minute, so that what ends while the agent is away is found when it is back. What took longer than the
 //! duration when it ended never gets into that list; OSDs keep it in one of slow requests besides.
 //!
@@ -27,7 +27,7 @@ const REPLY: &[u8] = b"{\"description\":\"osd_repop_reply(";
 /// Entries of one dump to aim at, 20 MB: more of them are had in more dumps.
 const DUMP: f64 = 16_000.0;
 
-/// Time between two dumps: each begins with what the last purge left, of about 2 s.
+/// Time between two dumps: each begins with what the last purge left, of about 3 s.
 const EVERY: (f64, f64) = (1.0, 4.0);
 
 /// Fewer entries than this cost less to read again than to purge.

@@ -54,6 +54,9 @@ pub struct Ceph {
     settings: Option<Settings>,
     place: Option<String>,
     daemons: BTreeMap<PathBuf, Daemon>,
+    /// Since when requests are told, ns since the epoch on the trail's clock: once all daemons that were found first keep
+    /// all of their history. What little they kept before would be requests with holes.
+    began: Option<i64>,
     spare: Vec<Vec<u8>>,
 }
 
@@ -104,7 +107,15 @@ impl Ceph {
                     .map_err(|source| Error::State { path: folder.join("ceph.json"), source })
             })
             .transpose()?;
-        Ok(Self { patterns, settings, place: options.place, daemons: BTreeMap::new(), spare: Vec::new() })
+        let began = settings.as_ref().and_then(Settings::began);
+        Ok(Self {
+            patterns,
+            settings,
+            place: options.place,
+            daemons: BTreeMap::new(),
+            began,
+            spare: Vec::new(),
+        })
     }
 
     /// Looks for new sockets and for those that are gone.
@@ -126,9 +137,22 @@ impl Ceph {
         }
     }
 
+    /// From now on requests are told.
+    fn begin(&mut self, now: i64, out: &mut Outbox) {
+        self.began = Some(now);
+        if let Some(Err(error)) = self.settings.as_mut().map(|settings| settings.begin(now)) {
+            out.warn(format!("an agent after this one may tell requests of before: {error}"));
+        }
+    }
+
     /// Asks all daemons what there is to ask, and takes their answers.
     fn ask(&mut self, tick: Tick, leaves: bool, out: &mut Outbox) {
         self.look(out);
+        // A time to come is of the clock before the machine was started anew.
+        self.began = self.began.filter(|began| *began <= tick.now);
+        if self.began.is_none() && self.daemons.values().all(Daemon::is_set) {
+            self.begin(tick.now, out);
+        }
         let near: BTreeSet<String> =
             self.daemons.values().filter_map(|daemon| daemon.member().map(str::to_owned)).collect();
         let mut sharing = BTreeMap::new();
@@ -144,6 +168,7 @@ impl Ceph {
         let mut shared = Shared {
             tick,
             leaves,
+            began: self.began,
             host: &host,
             settings: self.settings.as_mut(),
             near: &near,

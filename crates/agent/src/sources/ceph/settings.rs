@@ -66,25 +66,46 @@ struct Saved {
 #[derive(Debug)]
 pub struct Settings {
     path: PathBuf,
-    saved: BTreeMap<PathBuf, Saved>,
+    kept: Kept,
+}
+
+/// What the file holds.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Kept {
+    /// When the daemons that were found first all kept all of their history, ns since the epoch on the trail's clock.
+    began: Option<i64>,
+    daemons: BTreeMap<PathBuf, Saved>,
 }
 
 impl Settings {
     /// Those of an agent whose folder this is.
     pub fn open(folder: &Path) -> io::Result<Self> {
         let path = folder.join("ceph.json");
-        let saved = match fs::read(&path) {
+        let kept = match fs::read(&path) {
             Ok(text) => serde_json::from_slice(&text)?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Kept::default(),
             Err(error) => return Err(error),
         };
-        Ok(Self { path, saved })
+        Ok(Self { path, kept })
+    }
+
+    /// Since when requests are told, if an agent before began.
+    #[must_use]
+    pub fn began(&self) -> Option<i64> {
+        self.kept.began
+    }
+
+    /// Keeps since when requests are told, where settings are changed.
+    pub fn begin(&mut self, began: i64) -> io::Result<()> {
+        self.kept.began = Some(began);
+        if self.kept.daemons.is_empty() { Ok(()) } else { self.write() }
     }
 
     /// Whether what a process behind a socket had is known.
     #[must_use]
     pub fn knows(&self, socket: &Path, process: i64) -> bool {
-        self.saved.get(socket).is_some_and(|saved| saved.process == process)
+        self.kept.daemons.get(socket).is_some_and(|saved| saved.process == process)
     }
 
     /// Keeps what a process behind a socket has, as `config diff` answers. Only when that is durable it may be changed.
@@ -107,14 +128,14 @@ impl Settings {
                 ((*name).to_owned(), value)
             })
             .collect();
-        self.saved.insert(socket.to_owned(), Saved { process, settings });
+        self.kept.daemons.insert(socket.to_owned(), Saved { process, settings });
         self.write()
     }
 
     fn write(&self) -> io::Result<()> {
         let beside = self.path.with_extension("new");
         let mut file = File::create(&beside)?;
-        file.write_all(&serde_json::to_vec_pretty(&self.saved)?)?;
+        file.write_all(&serde_json::to_vec_pretty(&self.kept)?)?;
         file.sync_all()?;
         fs::rename(&beside, &self.path)?;
         File::open(self.path.parent().unwrap_or(Path::new(".")))?.sync_all()
@@ -123,7 +144,8 @@ impl Settings {
     /// Puts everything back at processes that still run. What couldn't be is kept, for the next agent.
     pub fn put_back(&mut self, runs: impl Fn(&Path, i64) -> bool) {
         let until = Instant::now() + LEAVE;
-        self.saved.retain(|socket, saved| {
+        self.kept.began = None;
+        self.kept.daemons.retain(|socket, saved| {
             runs(socket, saved.process)
                 && !saved.settings.iter().all(|(name, value)| {
                     let command = match value {
@@ -133,7 +155,7 @@ impl Settings {
                     ask(socket, &Command { setting: Some(name), ..command }, until).is_ok()
                 })
         });
-        if self.saved.is_empty() {
+        if self.kept.daemons.is_empty() {
             let _ = fs::remove_file(&self.path);
         } else {
             // What the file says is still true otherwise.
@@ -170,7 +192,7 @@ mod tests {
         settings.keep(socket, 7, "osd", diff).expect("kept");
         let settings = Settings::open(folder.path()).expect("kept");
         assert!(settings.knows(socket, 7) && !settings.knows(socket, 8));
-        let saved = &settings.saved[socket].settings;
+        let saved = &settings.kept.daemons[socket].settings;
         assert_eq!(saved["osd_op_history_size"], Some("77".to_owned()));
         assert_eq!(saved["osd_op_history_duration"], None);
         assert_eq!(saved.len(), 4);

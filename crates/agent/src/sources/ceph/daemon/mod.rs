@@ -61,6 +61,8 @@ pub struct Shared<'a> {
     pub tick: Tick,
     /// Whether it is the last.
     pub leaves: bool,
+    /// Since when requests are told, on the trail's clock; none: not yet.
+    pub began: Option<i64>,
     /// This machine's name where a daemon names no other place.
     pub host: &'a str,
     /// Whether and how settings are changed; none: only looked at.
@@ -163,6 +165,12 @@ impl Daemon {
         Some(self.identity.as_ref()?.process.as_ref()?.process)
     }
 
+    /// Whether its history is what it is to be, or it doesn't answer.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        self.failures > 0 || self.identity.is_some() && self.queue.is_empty() && self.talk.is_none()
+    }
+
     /// The question it was put last, if that isn't answered.
     #[must_use]
     pub fn talk(&self) -> Option<&Conversation> {
@@ -195,7 +203,10 @@ impl Daemon {
         if !shared.leaves {
             self.purge(shared.tick.settled);
         }
-        if self.ready && self.serves && (now >= self.history_due || shared.leaves) {
+        if let (Some(requests), Some(began)) = (&mut self.requests, shared.began) {
+            requests.began = began;
+        }
+        if shared.began.is_some() && self.ready && self.serves && (now >= self.history_due || shared.leaves) {
             self.queue.push_back(Ask::History("dump_historic_ops"));
             if is_osd {
                 self.queue.push_back(Ask::History("dump_historic_slow_ops"));

@@ -6,7 +6,8 @@
 //!
 //! | breadcrumb | key that is hashed | who knows it |
 //! |---|---|---|
-//! | a request, or a replica's part of it, at an OSD | `ceph/FSID/osd.N/REQID` | the OSD, the primary of a replica |
+//! | a request at its primary | `ceph/FSID/osd.N/REQID` | that OSD |
+//! | a replica's part of it | `ceph/FSID/osd.N/REQID/replica` | that OSD, the primary |
 //! | the primary's call to a replica | `ceph/FSID/osd.N/REQID/repop/osd.M` | the primary |
 //! | a request at the MDS that serves it | `ceph/FSID/FS/REQID` | the MDS, one that helps with it |
 //! | a request at an MDS that forwards it | `ceph/FSID/FS/REQID/forward/N` | that MDS, the one to which it comes with FWD=N+1 |
@@ -16,7 +17,8 @@
 //! see a request several times, forwarded to and fro, which is why the forwards are numbered.
 //!
 //! Times are Ceph's, of the wall clock in microseconds; durations are made of them, since `throttled` is printed with
-//! a bogus one. The history tells no result: `status` is 0 of everything that was replied to.
+//! a bogus one. The history tells no result: `status` is 0 of everything that was replied to, ECANCELED of changes that
+//! were given up when placement changed.
 //!
 //! By time only: an MDS's journal writes (`mds.0.4:43` on objects `200.*`) are requests of client `mds.0` at OSDs. The
 //! one that a client's request waited for lies in its `journal` row: it began after that did, at the latest
@@ -92,6 +94,8 @@ impl Names {
 pub struct Requests {
     /// Daemon.
     pub teller: Teller,
+    /// Since when requests are told, ns since the epoch on the trail's clock.
+    pub began: i64,
     names: Names,
     key: String,
 }
@@ -100,10 +104,10 @@ impl Requests {
     /// Of a daemon.
     #[must_use]
     pub fn new(teller: Teller) -> Self {
-        Self { teller, names: Names::default(), key: String::new() }
+        Self { teller, began: i64::MIN, names: Names::default(), key: String::new() }
     }
 
-    /// Tells an entry; whether it was understood. `sums`: what it adds to.
+    /// Tells an entry, unless it began too early; whether it was understood. `sums`: what it adds to.
     pub fn tell(
         &mut self,
         entry: &Entry<'_>,
@@ -119,7 +123,9 @@ impl Requests {
         if moments.is_empty() {
             return false;
         }
-        if self.teller.member.starts_with("osd.") {
+        if earliest(&moments) < self.began {
+            true
+        } else if self.teller.member.starts_with("osd.") {
             self.osd(&entry.description, &moments, sums, out)
         } else {
             self.mds(&entry.description, &moments, out)

@@ -10,6 +10,10 @@ use crate::outbox::{DiskOp, Outbox, ServiceOp, Stitch, Transmit};
 
 /// A write is small if it has fewer bytes than this (module metric).
 const SMALL: i64 = 1 << 10;
+/// What a primary says when it has sent a change to replicas, in front of their numbers.
+const CALLS: &str = "waiting for subops from ";
+/// What tells a replica's part of a request from that request, which may come to the same OSD after a change of placement.
+const REPLICA: &str = "replica";
 
 /// What a description says.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -40,11 +44,19 @@ impl Requests {
         let Some(described) = described else { return false };
         let Some((entity, tid)) = entity(described.reqid) else { return false };
         let member = self.teller.member.clone();
-        let crumb = self.crumb(&[&member, described.reqid]);
+        let crumb = if primary {
+            self.crumb(&[&member, described.reqid])
+        } else {
+            self.crumb(&[&member, described.reqid, REPLICA])
+        };
         let file = described.object.map(|object| self.object(object, out));
         let ts = earliest(moments);
-        let reply = last(moments, "commit_sent").or_else(|| last(moments, "done"));
+        let sent = last(moments, "commit_sent");
+        let reply = sent.or_else(|| last(moments, "done"));
         let dur = reply.map(|reply| reply - ts);
+        let called = calls(moments);
+        // What was stopped by a change of placement is done without a reply; its client sends it again.
+        let given_up = sent.is_none() && (!primary || !called.is_empty());
         out.service_op(ServiceOp {
             ts,
             dur,
@@ -54,7 +66,7 @@ impl Requests {
             kind: "server",
             op: described.op,
             client: primary.then_some(entity),
-            status: dur.map(|_| 0),
+            status: dur.map(|_| if given_up { libc::ECANCELED.into() } else { 0 }),
             file,
             pos: described.pos,
             length: described.length,
@@ -65,17 +77,14 @@ impl Requests {
                 // They lie within microseconds of the arrival, or are the reply, or the end of the store's work.
                 "initiated" | "throttled" | "header_read" | "all_read" | "op_commit" | "commit_sent"
                 | "done" => {}
-                name => match name.strip_prefix("waiting for subops from ") {
-                    Some(peers) if primary => {
-                        let last = last(moments, "sub_op_commit_rec");
-                        self.replicas(&described, crumb, peers, moment.ts, last, out);
-                        let bytes = described.length.unwrap_or(0).unsigned_abs();
-                        let sent = bytes.saturating_mul(peers.split(',').count() as u64);
-                        sums.replica_out = sums.replica_out.saturating_add(sent);
-                    }
-                    _ => self.instant("osd", crumb, *moment, kind_of_event(name), out),
-                },
+                name if name.starts_with(CALLS) => {}
+                name => self.instant("osd", crumb, *moment, kind_of_event(name), out),
             }
+        }
+        for call in called {
+            self.call(&described, crumb, &call, out);
+            let bytes = described.length.unwrap_or(0).unsigned_abs();
+            sums.replica_out = sums.replica_out.saturating_add(bytes);
         }
         self.store(primary, &described, crumb, moments, out);
         if let (true, "read" | "sparse-read" | "sync_read", Some(reply), Some(length)) =
@@ -114,14 +123,12 @@ impl Requests {
         });
     }
 
-    /// The calls of a primary to its replicas, and whose requests they become.
-    fn replicas(
+    /// The call of a primary to a replica, and whose request it becomes.
+    fn call(
         &mut self,
         described: &Described<'_>,
         crumb: i64,
-        peers: &str,
-        ts: i64,
-        answered: Option<i64>,
+        &Call { peer, ts, answered }: &Call<'_>,
         out: &mut Outbox,
     ) {
         let (thread, member) = (self.teller.thread, self.teller.member.clone());
@@ -139,35 +146,59 @@ impl Requests {
                 how,
             });
         };
-        for peer in peers.split(',') {
-            let node = format!("@osd.{peer}");
-            let call = self.crumb(&[&member, described.reqid, "repop", &node[1..]]);
-            stitch(out, None, call, crumb, "split");
-            out.service_op(ServiceOp {
-                ts,
-                dur: answered.map(|answered| answered - ts),
-                thread,
-                crumb: call,
-                component: "osd",
-                kind: "client",
-                op: "repop",
-                status: answered.map(|_| 0),
-                length: described.length,
-                ..ServiceOp::default()
-            });
-            if let Some(length) = described.length.filter(|_| is_write(described.op)) {
-                let receiver = &node[1..];
-                out.transmit(Transmit { ts, thread, crumb: call, sender: &member, receiver, length });
-            }
-            let child = self.crumb(&[&node[1..], described.reqid]);
-            stitch(out, Some(&node), child, call, "rpc");
+        let node = format!("@osd.{peer}");
+        let call = self.crumb(&[&member, described.reqid, "repop", &node[1..]]);
+        stitch(out, None, call, crumb, "split");
+        out.service_op(ServiceOp {
+            ts,
+            dur: answered.map(|answered| answered - ts),
+            thread,
+            crumb: call,
+            component: "osd",
+            kind: "client",
+            op: "repop",
+            status: answered.map(|_| 0),
+            length: described.length,
+            ..ServiceOp::default()
+        });
+        if let Some(length) = described.length.filter(|_| is_write(described.op)) {
+            let receiver = &node[1..];
+            out.transmit(Transmit { ts, thread, crumb: call, sender: &member, receiver, length });
         }
+        let child = self.crumb(&[&node[1..], described.reqid, REPLICA]);
+        stitch(out, Some(&node), child, call, "rpc");
     }
 
     fn object(&mut self, (pool, space, name): (&str, &str, &str), out: &mut Outbox) -> i64 {
         let path = if space.is_empty() { format!("{pool}/{name}") } else { format!("{pool}/{space}/{name}") };
         self.names.tell(&path, out)
     }
+}
+
+/// Number of a replica that was called, when, and when the last of those called with it answered.
+struct Call<'a> {
+    peer: &'a str,
+    ts: i64,
+    answered: Option<i64>,
+}
+
+/// The calls to replicas: each once, as it was last, for what is begun anew after a change of placement calls again.
+fn calls<'a>(moments: &[Moment<'a>]) -> Vec<Call<'a>> {
+    let mut called: Vec<Call<'_>> = Vec::new();
+    let mut answered = None;
+    for Moment { name, ts } in moments.iter().rev().copied() {
+        if name == "sub_op_commit_rec" {
+            answered = answered.or(Some(ts));
+        } else if let Some(peers) = name.strip_prefix(CALLS) {
+            for peer in peers.split(',') {
+                if called.iter().all(|call| call.peer != peer) {
+                    called.push(Call { peer, ts, answered });
+                }
+            }
+            answered = None;
+        }
+    }
+    called
 }
 
 /// Entity and number of a request's id, `client.4226.0:17`: client.4226 and 17.
