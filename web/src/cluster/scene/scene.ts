@@ -32,6 +32,8 @@ export interface Scales {
 
 /** Nodes whose values are encoded at once, and how much of that a frame may take: see update(). */
 const STEP = 100;
+/** Nodes that are encoded whole in the frame in which they are laid out anew. */
+const AT_ONCE = 300;
 const PASS_MS = 1.2;
 const PASS_MS_BY_NODE = 0.0005;
 /** Values go over from the old ones in so many seconds. */
@@ -279,6 +281,11 @@ export class Scene {
     }
     if (this.placesChanged) {
       this.arrange(samples);
+      if (this.layout.nodes.length <= AT_ONCE) {
+        // Marks of before stand at other places: a machine that shows a frame a second has them right in the first.
+        this.valuesChanged = false;
+        Array.from(this.encode(samples, at));
+      }
     }
     if (this.flagsChanged) {
       const wanted = look.search.toLowerCase();
