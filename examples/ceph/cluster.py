@@ -125,9 +125,23 @@ class Cluster:
         return {**os.environ, "CEPH_CONF": str(self.conf)}
 
     def ceph(self, *words: str) -> str:
-        """Run the `ceph` command."""
+        """Run the `ceph` command; once more if it isn't answered, which happens to one of some hundreds."""
         command = ["ceph", "-c", str(self.conf), "--connect-timeout", "10", *words]
-        done = subprocess.run(command, check=False, capture_output=True, text=True, env=self.environment)
+        for last in (False, True):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                done = subprocess.run(
+                    command,
+                    check=False,
+                    capture_output=True,
+                    text=True,
+                    env=self.environment,
+                    timeout=PATIENCE / 3,
+                )
+                break
+            if last:
+                raise ClusterError(
+                    f"`ceph {' '.join(words)}` isn't answered; the logs are in {self.folder}/log"
+                )
         if done.returncode != 0:
             raise ClusterError(f"`ceph {' '.join(words)}` failed: {done.stderr.strip()}")
         return done.stdout

@@ -113,6 +113,9 @@ def main() -> int:
     except ClusterError as error:
         print(f"demo: error: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        # Before there was anything to see.
+        return 130
     if TRAIL.exists():
         for command in ANSWERS:
             print(

@@ -65,16 +65,16 @@ interface RoleLook {
 }
 
 const LOOKS: Record<string, RoleLook> = {
-  client: { title: "Clients", shape: "square", width: 84, height: 112 },
+  client: { title: "Clients", shape: "square", width: 84, height: 120 },
   mds: { title: "Metadata servers", shape: "hexagon", width: 120, height: 148 },
   osd: { title: "Object storage", shape: "circle", width: 92, height: 176 },
-  nfs: { title: "NFS servers", shape: "square", width: 84, height: 100 },
+  nfs: { title: "NFS servers", shape: "square", width: 84, height: 108 },
   mgr: { title: "Managers", shape: "diamond", width: 64, height: 76 },
   mon: { title: "Monitors", shape: "diamond", width: 64, height: 76 },
   host: { title: "Machines", shape: "box", width: 72, height: 72 },
 };
 /** Of roles that a source names and nobody foresaw. */
-const OTHER: RoleLook = { title: "", shape: "square", width: 72, height: 88 };
+const OTHER: RoleLook = { title: "", shape: "square", width: 72, height: 96 };
 /** Roles that stand beside each other, from the top: who asks, who says where, who stores, and what carries them. */
 const TIERS = [["client"], ["mds", "mgr", "mon"], ["osd", "nfs"], ["host"]];
 /** Of roles that nobody foresaw. */

@@ -45,7 +45,9 @@ const ratio =
 const machineCpu: Reading = (samples, owner) => {
   const cpus = samples.sum("cpus", owner);
   const idle = samples.of("cpu", "iowait", owner);
-  return (samples.sum("cpu", owner) - (Number.isNaN(idle) ? 0 : idle)) / 1e9 / cpus;
+  const busy = samples.sum("cpu", owner) - (Number.isNaN(idle) ? 0 : idle);
+  // the kernel counts ticks of 10 ms, which may come to more than the time between two samples
+  return Math.min(1, busy / 1e9 / cpus);
 };
 const shareOfTime =
   (metric: string): Reading =>

@@ -395,6 +395,23 @@ fn one_that_hangs_holds_up_no_other_and_one_that_goes_is_down() {
 }
 
 #[test]
+fn a_client_has_its_name_once_the_cluster_has_let_it_in() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let client = [("status", "status.client.json"), ("perf dump", "counters.client.json")];
+    let played = Played::new(&folder.path().join("client.admin.7.asok"), "client.admin", &client);
+    let status = String::from_utf8(fixture("status.client.json")).expect("text");
+    let early = status.replace("\"id\":4394", "\"id\":0");
+    assert_ne!(early, status);
+    played.say("status", early.into_bytes());
+    let mut source = source(folder.path(), None);
+    for second in 1..=2 {
+        assert!(!tick(&mut source, second).0.contains_key("member"));
+    }
+    played.say("status", status.into_bytes());
+    assert_eq!(tick(&mut source, 3).0["member"][0]["member"].text(), "client.4394");
+}
+
+#[test]
 fn clients_and_mdss() {
     let folder = tempfile::tempdir().expect("a folder");
     let client = [("status", "status.client.json"), ("perf dump", "counters.client.json")];

@@ -19,7 +19,7 @@ import {
 import type { Samples } from "../samples";
 import type { State } from "../wire";
 import { type Form, form } from "./forms";
-import { type Ink, type Letters, LINE } from "./letters";
+import { ASCENT, type Ink, type Letters, LINE } from "./letters";
 import type { Marks } from "./marks";
 
 export const STATES: Record<State, number> = { up: 0, standby: 1, down: 2, failed: 3, left: 4 };
@@ -305,7 +305,7 @@ export class Encoder {
       ) {
         continue;
       }
-      const { name, values } = this.forms[i];
+      const { name, above, values } = this.forms[i];
       const below = (from: number) => Math.floor(((node.halfHeight - from) * scale + 3) / LEADING);
       // 4150 of client.4150 says which among clients too
       const label = [node.label, node.label.slice(node.label.lastIndexOf(".") + 1)].find(
@@ -315,7 +315,9 @@ export class Encoder {
       const ink = tile ? this.inkOn(this.marks.levels.data[i * this.marks.levels.stride + 1]) : null;
       const named = label !== undefined && !off.has("names") && below(name) > 0;
       if (named) {
-        n = letters.write(into, n, label, node.x, node.y + name, 0, 0, ink ?? 0, 0.5, true);
+        // the text doesn't shrink with what it stands above
+        const up = above === undefined ? 0 : Math.min(0, above * scale - ASCENT - 2);
+        n = letters.write(into, n, label, node.x, node.y + name, 0, up, ink ?? 0, 0.5, true);
       }
       const owner = this.owners[i];
       let line = named && (tile || name === values) ? 1 : 0;

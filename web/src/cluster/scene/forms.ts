@@ -18,6 +18,8 @@ export interface Form {
   replica: [near: [rail: number, body: number], far: [rail: number, body: number]] | null;
   /** Tops of the name and of the values, which follow it if they are the same. */
   name: number;
+  /** From the top of a name that stands above its body down to that. */
+  above?: number;
   values: number;
 }
 
@@ -68,6 +70,7 @@ const FORMS: Record<Exclude<Shape, "box">, Form> = {
     ],
     replica: null,
     name: -55,
+    above: 17,
     values: 36,
   },
   diamond: {
@@ -88,7 +91,7 @@ const FORMS: Record<Exclude<Shape, "box">, Form> = {
 };
 
 /** Half of the cells for which the forms above are. */
-const HALVES: Record<Exclude<Shape, "box">, number> = { circle: 88, hexagon: 74, square: 56, diamond: 38 };
+const HALVES: Record<Exclude<Shape, "box">, number> = { circle: 88, hexagon: 74, square: 66, diamond: 38 };
 
 export function form(node: Node): Form {
   if (node.shape !== "box") {

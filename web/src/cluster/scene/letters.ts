@@ -8,6 +8,8 @@ const FIRST = 32;
 const EXTRA = "·µ–%×…≥";
 const CHARACTERS = Array.from({ length: 95 }, (_, i) => String.fromCharCode(FIRST + i)).join("") + EXTRA;
 export const LINE = 14;
+/** From the top of a line down to its baseline. */
+export const ASCENT = 11;
 const FONTS = [
   "500 11px 'Inter Report', system-ui, sans-serif",
   "650 11px 'Inter Report', system-ui, sans-serif",
@@ -53,7 +55,7 @@ export class Letters {
           left = 1;
           top += height;
         }
-        context.fillText(character, left + 1, top + 11 * ratio);
+        context.fillText(character, left + 1, top + ASCENT * ratio);
         found.set(character, { left, top, width, height, advance: advance / ratio });
         left += width + 1;
       }

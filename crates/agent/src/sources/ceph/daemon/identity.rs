@@ -37,6 +37,12 @@ pub(super) struct Config {
     osd_data: String,
 }
 
+impl Config {
+    pub(super) fn is_client(&self) -> bool {
+        self.name.starts_with("client.")
+    }
+}
+
 impl Daemon {
     /// Learns who it is.
     pub(super) fn introduce(

@@ -88,6 +88,8 @@ pub struct Daemon {
     talk: Option<(Ask, Conversation)>,
     config: Option<Config>,
     identity: Option<Identity>,
+    /// Whether it is a client that the cluster has not let in yet, and so not named.
+    nameless: bool,
     told: Option<(String, &'static str, Option<String>)>,
     counters: Counters,
     /// Tick of the last counters.
@@ -129,6 +131,7 @@ impl Daemon {
             talk: None,
             config: None,
             identity: None,
+            nameless: false,
             told: None,
             counters: Counters::default(),
             counted: None,
@@ -168,7 +171,9 @@ impl Daemon {
     /// Whether its history is what it is to be, or it doesn't answer.
     #[must_use]
     pub fn is_set(&self) -> bool {
-        self.failures > 0 || self.identity.is_some() && self.queue.is_empty() && self.talk.is_none()
+        self.failures > 0
+            || self.nameless
+            || self.identity.is_some() && self.queue.is_empty() && self.talk.is_none()
     }
 
     /// The question it was put last, if that isn't answered.
@@ -379,6 +384,10 @@ impl Daemon {
     fn status(&mut self, status: &Status, talk: &Conversation, shared: &mut Shared<'_>, out: &mut Outbox) {
         if self.identity.is_none() {
             let Some(config) = self.config.take() else { return };
+            self.nameless = status.id == Some(0) && config.is_client();
+            if self.nameless {
+                return;
+            }
             self.introduce(config, status, talk, shared, out);
         }
         let Some(identity) = &self.identity else { return };
