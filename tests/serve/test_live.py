@@ -59,7 +59,8 @@ def recorded_cpu(trail: Path, ms: int) -> str:
         {"member": MEMBER, "ts": ms * 1_000_000},
     )
     value = {row["metric"]: row["value"] for row in rows}
-    share = value["cpu"] / 1e9 / value["cpus"]
+    # the kernel's ticks may come to more than the time between two samples
+    share = min(1, value["cpu"] / 1e9 / value["cpus"])
     return f"{100 * share:.1f} %" if share < 0.0995 else f"{100 * share:.0f} %"
 
 
