@@ -131,6 +131,20 @@ def test_what_just_was_is_sealed_when_asked_for(here: tuple[Served, Path]) -> No
         assert newest() > -3000
 
 
+def test_what_is_killed_at_once_is_started_again(tmp_path: Path) -> None:
+    """It was killed, so nothing was wrong with how it was started."""
+    with serving("-o", tmp_path / "x.trail", f"--agent=--state={tmp_path / 'agent'}") as served:
+        for verb in ("collect", "agent"):
+            killed = child(served, verb)
+            assert killed is not None
+            os.kill(killed, signal.SIGKILL)
+            end = time.monotonic() + PATIENCE / 1000
+            while child(served, verb) in (None, killed):
+                assert served.process.poll() is None
+                assert time.monotonic() < end, f"{verb} isn't started again"
+                time.sleep(0.2)
+
+
 def test_an_agent_that_can_not_begin_is_said(tmp_path: Path) -> None:
     """It isn't started again and again."""
     words = [sys.executable, "-m", "iotrail", "serve", "--port", "0", "-o", str(tmp_path / "x.trail")]

@@ -19,7 +19,7 @@ from iotrail.errors import ServeError
 
 READY_SECONDS = 20
 LEAVING_SECONDS = 15
-# One that ends sooner was started wrongly, and would end again.
+# One that ends by itself sooner was started wrongly, and would end again.
 SETTLED_SECONDS = 5.0
 # Before a dead one is started again: twice as long each time, until it has lived for a while.
 FIRST_PAUSE = 1.0
@@ -120,7 +120,8 @@ class Children:
         """Sees to it that both run, without blocking; what to say of one that could not even begin."""
         for child in self._children.values():
             if (died := child.watch()) is not None:
-                if not child.settled:
+                # whatever killed it, the next one can live
+                if not child.settled and child.process.returncode >= 0:
                     return child.ended()
                 print(f"iotrail: {died}", file=sys.stderr, flush=True)
         return None
