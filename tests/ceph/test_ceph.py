@@ -153,6 +153,9 @@ def test_every_metadata_request_is_there_once(cluster: Cluster, observed: Observ
     before = requests_served(cluster)
     load(cluster, "tree", "--clients", "4", "--files", "40")
     handled = requests_served(cluster) - before
+    observed.end("agent")
+    # All that came is in the trail when the collector ends, but what follows from it.
+    time.sleep(6)
     observed.end_all()
     trail = Trail(observed.trail)
     [found] = trail.rows_of(

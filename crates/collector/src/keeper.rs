@@ -162,9 +162,10 @@ impl Keeper {
         self.holds.push(hold);
     }
 
-    /// Whether there is something to seal. Messages of which every row was known leave no rows, but are in the log.
-    fn is_empty(&self) -> bool {
-        self.holds.is_empty() && self.fullest() == 0
+    /// Whether there is nothing to seal. Messages of which every row was known leave no rows, but are in the log; and
+    /// what came before and is in the trail may have rows that follow from it by now, or with `all`.
+    fn is_empty(&self, all: bool) -> bool {
+        self.holds.is_empty() && self.fullest() == 0 && !self.joiner.finds(now_ns(), all)
     }
 
     /// Rows of the fullest table.
@@ -305,7 +306,7 @@ impl Keeper {
             if rotating {
                 continue;
             }
-            if self.is_empty() {
+            if self.is_empty(wishes.iter().any(|wish| wish.all)) {
                 let nothing = Sealed { snapshot: self.snapshot, waiting: 0 };
                 wishes.drain(..).for_each(|wish| drop(wish.done.send(Ok(nothing))));
             } else if self.fullest() >= FILE_ROWS || Instant::now() >= due || !wishes.is_empty() {

@@ -3,13 +3,14 @@
 //! An MDS's journal is written as requests of client `mds.RANK` to objects `INODE.BLOCK`, where the inode is 0x200 + RANK
 //! (`MDS_INO_LOG_OFFSET`, ceph/src/mds/mdstypes.h). Neither side names the other. The MDS says when a request's event
 //! was handed to the journal and when it was durable (`submit entry`, `journal_committed`: the row `journal`), the OSD
-//! when it served the write. The rule:
+//! when it served the write: it notes the end just after it has sent the reply, which may be handled by then. The rule:
 //!
 //! > A request waited for the journal write of its MDS's rank that was served within its `journal` row, and of several for
 //! > the last one that ended: an event is durable once the write that holds it, and all before, are (`Journaler::safe_pos`).
+//! > Its end may be noted [`NOTED`] later; if there is none, it is the first whose end was noted within [`SLACK`].
 //!
 //! A write holds the events of several requests, which share its cost alike (`coalesce`). `stitch.how` is `time`. Between
-//! machines, whose clocks differ, a write may stick out by [`SLACK`]. Of several file systems the ranks are told apart
+//! machines, whose clocks differ, a write may stick out by [`SLACK`] on both sides. Of several file systems the ranks are told apart
 //! by time only.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -23,8 +24,10 @@ use iotrail_trail::arrays::batch;
 
 use super::{PATIENCE, Text, column};
 
-/// What clocks of two machines may differ by, ns.
+/// What clocks of two machines may differ by, and an OSD's thread be held up before it notes that it replied, ns.
 const SLACK: i64 = 1_000_000;
+/// Until an OSD notes that it replied, ns: 11 us were seen.
+const NOTED: i64 = 100_000;
 /// First inode of journals, and one past the last.
 const JOURNALS: std::ops::Range<u64> = 0x200..0x300;
 /// Rows of each side that are known at most: about 100 bytes each.
@@ -126,13 +129,19 @@ impl Journals {
         }
     }
 
+    /// Whether there are waits whose writes must have come by now, or any.
+    #[must_use]
+    pub fn are_due(&self, now: i64, all: bool) -> bool {
+        self.waits.front().is_some_and(|wait| all || now - wait.since >= PATIENCE)
+    }
+
     /// Stitches of the waits whose writes must have come by now, or of all.
     ///
     /// # Panics
     /// Never: rows are made as the table has them.
     pub fn joined(&mut self, now: i64, all: bool) -> Option<RecordBatch> {
         let mut rows = Vec::new();
-        while self.waits.front().is_some_and(|wait| all || now - wait.since >= PATIENCE) {
+        while self.are_due(now, all) {
             let wait = self.waits.pop_front().expect("there is one");
             if let Some(write) = self.write_of(&wait) {
                 rows.push(vec![
@@ -156,16 +165,19 @@ impl Journals {
     /// The rule.
     fn write_of(&self, wait: &Row) -> Option<&Row> {
         let rank = *self.ranks.get(&wait.thread)?;
-        let sticks_out = |write: &Row| if write.node == wait.node { 0 } else { SLACK };
-        self.writes
-            .range((rank, wait.ts, i64::MIN)..=(rank, wait.end + SLACK, i64::MAX))
-            .rev()
-            .map(|(_, write)| write)
-            .find(|write| {
-                write.ts >= wait.ts - sticks_out(write)
-                    && write.end <= wait.end + sticks_out(write)
-                    && self.objects.contains(&write.file)
-            })
+        let (mut within, mut after) = (None, None);
+        for (_, write) in self.writes.range((rank, wait.ts, i64::MIN)..=(rank, wait.end + SLACK, i64::MAX)) {
+            let (early, late) = if write.node == wait.node { (0, NOTED) } else { (SLACK, SLACK) };
+            if write.ts < wait.ts - early || !self.objects.contains(&write.file) {
+                continue;
+            }
+            if write.end <= wait.end + late {
+                within = Some(write);
+            } else {
+                after = after.or(Some(write));
+            }
+        }
+        within.or(after)
     }
 }
 
@@ -270,16 +282,35 @@ mod tests {
         write(&mut journals, "m", 2, "mds.0", 1, 1_200, 1_900);
         // Began before, ended after, of a directory, of another rank.
         write(&mut journals, "m", 3, "mds.0", 1, 900, 1_950);
-        write(&mut journals, "m", 4, "mds.0", 1, 1_300, 2_001);
+        write(&mut journals, "m", 4, "mds.0", 1, 1_300, 2_001 + NOTED);
         write(&mut journals, "m", 5, "mds.0", 3, 1_300, 1_990);
         write(&mut journals, "m", 6, "mds.1", 2, 1_300, 1_995);
+        assert!(!journals.are_due(8 * S, false) && journals.are_due(8 * S, true));
         assert_eq!(pairs(journals.joined(8 * S, false)), []);
         let time = || "time".to_owned();
         assert_eq!(
             pairs(journals.joined(17 * S, false)),
             [(2, 100, time()), (2, 101, time()), (6, 102, time())]
         );
+        assert!(!journals.are_due(99 * S, true));
         assert_eq!(pairs(journals.joined(99 * S, true)), []);
+    }
+
+    #[test]
+    fn an_end_is_noted_when_the_reply_is_gone() {
+        const US: i64 = 1_000;
+        let mut journals = two_ranks();
+        wait(&mut journals, 100, 10, 1_000 * US, 6_458 * US);
+        write(&mut journals, "m", 1, "mds.0", 1, 2_000 * US, 4_000 * US);
+        write(&mut journals, "m", 2, "mds.0", 1, 3_450 * US, 6_469 * US);
+        write(&mut journals, "m", 3, "mds.0", 1, 3_500 * US, 6_600 * US);
+        assert_eq!(pairs(journals.joined(8 * S, true)), [(2, 100, "time".to_owned())]);
+        // Held up for longer: only if there is no other.
+        let mut journals = two_ranks();
+        wait(&mut journals, 100, 10, 1_000 * US, 6_000 * US);
+        write(&mut journals, "m", 3, "mds.0", 1, 3_500 * US, 6_600 * US);
+        write(&mut journals, "m", 4, "mds.0", 1, 3_500 * US, 6_900 * US);
+        assert_eq!(pairs(journals.joined(8 * S, true)), [(3, 100, "time".to_owned())]);
     }
 
     #[test]

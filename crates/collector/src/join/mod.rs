@@ -62,6 +62,12 @@ impl Joiner {
         self.journals.learn(table, batch, now);
     }
 
+    /// Whether it is time for [`Joiner::found`].
+    #[must_use]
+    pub fn finds(&self, now: i64, all: bool) -> bool {
+        self.journals.are_due(now, all)
+    }
+
     /// Rows of a table that nobody said, but follow from what came. With `all`, nothing waits.
     pub fn found(&mut self, now: i64, all: bool) -> Option<(&'static Table, RecordBatch)> {
         self.journals.joined(now, all).map(|rows| (&STITCH, rows))
