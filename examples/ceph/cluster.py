@@ -125,7 +125,7 @@ class Cluster:
         return {**os.environ, "CEPH_CONF": str(self.conf)}
 
     def ceph(self, *words: str) -> str:
-        """Run the `ceph` command; once more if it isn't answered, which happens to one of some hundreds."""
+        """Run the `ceph` command, once more if it isn't answered, as was seen once."""
         command = ["ceph", "-c", str(self.conf), "--connect-timeout", "10", *words]
         for last in (False, True):
             with contextlib.suppress(subprocess.TimeoutExpired):

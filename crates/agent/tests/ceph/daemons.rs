@@ -322,7 +322,7 @@ fn what_began_before_history_was_on_is_not_told() {
     played.say("dump_historic_ops", history.replace("2026-11-20T", "2026-11-22T").into_bytes());
     let since: usize = (60..65).map(|second| told(&mut next, day + second)).sum();
     assert_eq!(since, 2);
-    // One that left in peace began something that ended.
+    // One that leaves in peace forgets since when it told.
     let mut out = Outbox::new("here");
     out.begin(at(day + 65, 0));
     next.leave(at(day + 65, 0), &mut out);

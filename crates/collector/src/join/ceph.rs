@@ -10,8 +10,8 @@
 //! > Its end may be noted [`NOTED`] later; if there is none, it is the first whose end was noted within [`SLACK`].
 //!
 //! A write holds the events of several requests, which share its cost alike (`coalesce`). `stitch.how` is `time`. Between
-//! machines, whose clocks differ, a write may stick out by [`SLACK`] on both sides. Of several file systems the ranks are told apart
-//! by time only.
+//! machines, whose clocks differ, a write may stick out by [`SLACK`] on both sides. Of several file systems the ranks are
+//! told apart by time only.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;

@@ -171,9 +171,10 @@ impl Daemon {
     /// Whether its history is what it is to be, or it doesn't answer.
     #[must_use]
     pub fn is_set(&self) -> bool {
+        let mut asks = self.talk.iter().map(|(ask, _)| ask).chain(&self.queue);
         self.failures > 0
             || self.nameless
-            || self.identity.is_some() && self.queue.is_empty() && self.talk.is_none()
+            || self.identity.is_some() && !asks.any(|ask| matches!(ask, Ask::Diff | Ask::Set(..)))
     }
 
     /// The question it was put last, if that isn't answered.
