@@ -303,9 +303,12 @@ def test_real_programs_do_the_same(record, tmp_path, name):
     }
     assert workload.recorded <= names
     assert "dropped" not in trail.unseen()
+    # Each with how many calls its thread began after it, and how long before its process's end it began.
     hanging = trail.query(
-        """SELECT p.name, call, count(*) FROM op o JOIN process p USING (process)
-        WHERE dur IS NULL AND p.ended = 'exit' AND kind IS NULL GROUP BY ALL"""
+        """SELECT p.name, call, path, (SELECT count(*) FROM op l WHERE l.thread = o.thread AND l.ts > o.ts) AS later,
+            p.end_ts - o.ts AS before_end_ns
+        FROM op o JOIN process p USING (process)
+        WHERE dur IS NULL AND p.ended = 'exit' AND o.kind IS NULL"""
     )
     assert hanging == []
 
