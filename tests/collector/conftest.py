@@ -31,6 +31,16 @@ def until(what: str, done: Callable[[], Any], seconds: float = 15) -> Any:
         time.sleep(0.05)
 
 
+def certified(folder: Path, authority: bool = False) -> tuple[Path, Path]:
+    """A certificate for 127.0.0.1 that vouches for itself, and its key; or an authority's, as `openssl` has it."""
+    cert, key = folder / "cert.pem", folder / "key.pem"
+    words = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    words += ["-subj", "/CN=here", "-addext", "subjectAltName=IP:127.0.0.1"]
+    words += [] if authority else ["-addext", "basicConstraints=critical,CA:FALSE"]
+    subprocess.run([*words, "-keyout", key, "-out", cert], check=True, capture_output=True)
+    return cert, key
+
+
 class Collector:
     """`iotrail-native collect` on a port of its own, which it has again when it is started again."""
 

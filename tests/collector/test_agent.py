@@ -10,7 +10,7 @@ from pathlib import Path
 
 from iotrail.trail import Trail
 
-from .conftest import NATIVE, Agent, Collector, until
+from .conftest import NATIVE, Agent, Collector, certified, until
 
 # Each sample of the machine's own is one of these.
 TWICE = """SELECT COUNT(*) AS n FROM (
@@ -187,3 +187,25 @@ def test_killed_while_its_file_is_sent_it_loses_nothing(collector: Collector, ag
     assert row["gaps"] == 2, "one between each two agents"
     assert trail.rows_of(TWICE) == [{"n": 0}]
     assert trail.rows_of("SELECT SUM(value) AS n FROM node_sample WHERE metric = 'dropped'") == [{"n": 0}]
+
+
+def test_tls_that_fits_badly_is_said(collector: Collector, agent: Agent, tmp_path: Path) -> None:
+    """Without it against a collector that has it, the other way round, and with a certificate that is none of a server."""
+    secret, (cert, key) = tmp_path / "secret", certified(tmp_path)
+    secret.write_text("0123456789abcdef")
+    guarded = ["--token-file", secret, "--tls-cert", cert, "--tls-key", key]
+
+    def says(text: str, *more: str | Path) -> None:
+        agent.start("--token-file", secret, *more)
+        until(text, lambda: text in agent.said.read_text())
+        agent.end()
+
+    collector.start(*guarded)
+    says("if the collector speaks TLS, give --tls-ca")
+    collector.end()
+    certified(tmp_path, authority=True)
+    collector.start(*guarded)
+    says("it needs one with basicConstraints CA:FALSE", "--tls-ca", cert)
+    collector.end()
+    collector.start()
+    says("the collector speaks no TLS", "--tls-ca", cert)

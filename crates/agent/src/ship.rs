@@ -10,6 +10,7 @@
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
+use std::error::Error as _;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -304,6 +305,16 @@ impl Sending<'_> {
                         key.1
                     ))
                 }
+                // The connection's word, not the collector's.
+                _ if status.source().is_some()
+                    && !self.answered
+                    && self.shipper.destination.tls_ca.is_none() =>
+                {
+                    Ended::Lost(
+                        "the connection broke before any answer: if the collector speaks TLS, give --tls-ca"
+                            .into(),
+                    )
+                }
                 _ => Ended::Lost(status.message().to_owned()),
             }),
         }
@@ -346,7 +357,17 @@ fn cause(error: &dyn std::error::Error) -> String {
     while let Some(source) = error.source() {
         error = source;
     }
-    error.to_string()
+    match error.to_string() {
+        // What `openssl req -x509` makes, if it isn't told otherwise.
+        text if text.contains("CaUsedAsEndEntity") => {
+            "the collector's certificate is one of an authority: it needs one with basicConstraints CA:FALSE"
+                .into()
+        }
+        text if text.contains("InvalidContentType") => {
+            "the collector speaks no TLS: leave out --tls-ca".into()
+        }
+        text => text,
+    }
 }
 
 /// What a kernel refuses of these is no reason not to send.
