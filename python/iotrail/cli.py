@@ -251,12 +251,21 @@ def serve(
             "--collector-token-file", metavar="F", help="The collector's secret.", show_default=False
         ),
     ] = None,
+    collector_tls_ca: Annotated[
+        Path | None,
+        typer.Option(
+            "--collector-tls-ca",
+            metavar="F",
+            help="Certificates (PEM) that vouch for the collector's; without, those of https:// that the system trusts.",
+            show_default=False,
+        ),
+    ] = None,
     show: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
 ) -> None:
     """Serve the page of a cluster: every member live, and any moment before.
 
     iotrail serve                           starts collector and agent here, and shows what they see
-    iotrail serve --collector 10.0.0.5:4317
+    iotrail serve --collector 127.0.0.1:4317
     iotrail serve X.trail
     """
     from iotrail.serve import command
@@ -270,6 +279,7 @@ def serve(
             port=port,
             token_file=token_file,
             collector_token_file=collector_token_file,
+            collector_tls_ca=collector_tls_ca,
             agent=agent or [],
             show=show,
         )

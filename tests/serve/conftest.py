@@ -48,10 +48,10 @@ def serving(*options: str | Path) -> Iterator[Served]:
 
 
 @contextmanager
-def peer(trail: Path, port: int, health: str = "") -> Iterator[subprocess.Popen[str]]:
+def peer(trail: Path, port: int) -> Iterator[subprocess.Popen[str]]:
     """Runs the stream's other side."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.serve.peer", str(trail), str(port), *([health] if health else [])],
+        [sys.executable, "-m", "tests.serve.peer", str(trail), str(port)],
         stdout=subprocess.PIPE,
         text=True,
         cwd=ROOT,

@@ -1,7 +1,7 @@
-"""A collector as seen by viewers: `/health` and `/live`, which sends the recorded samples of a cluster as if they
+"""A collector as seen by viewers: `/info` and `/live`, which sends the recorded samples of a cluster as if they
 happened now. For tests of the page's live side that need a stream they can end, silence and bring back.
 
-A process of its own, so that it can be killed: `python -m tests.serve.peer X.trail PORT [HEALTH_TRAIL]`.
+A process of its own, so that it can be killed: `python -m tests.serve.peer X.trail PORT`.
 """
 
 import asyncio
@@ -23,9 +23,8 @@ from iotrail.trail import Trail
 class Peer:
     """Recorded seconds, over and over, at the time it is."""
 
-    def __init__(self, trail: Path, health: str | None) -> None:
+    def __init__(self, trail: Path) -> None:
         self.trail = Trail(trail)
-        self.health = health
         found = json.loads(frames.span(self.trail))
         self.start, self.end = found["start_ms"], found["end_ms"]
 
@@ -89,19 +88,21 @@ class Peer:
         ]
 
     def answer(self, connection: ServerConnection, request: Request) -> Response | None:
-        """Plain HTTP: /health."""
-        if request.path == "/health":
-            return connection.respond(HTTPStatus.OK, json.dumps({"trail": self.health}))
+        """Plain HTTP: /info."""
+        if request.path == "/info":
+            folder = self.trail.path.stat()
+            trail = {"path": str(self.trail.path), "device": folder.st_dev, "inode": folder.st_ino}
+            return connection.respond(HTTPStatus.OK, json.dumps({"version": "test", "trail": trail}))
         return None
 
 
-async def main(trail: Path, port: int, health: str | None) -> None:
+async def main(trail: Path, port: int) -> None:
     """Serve until killed."""
-    peer = Peer(trail, health)
+    peer = Peer(trail)
     async with serve(peer.live, "127.0.0.1", port, process_request=peer.answer, max_size=1 << 20):
         print("ready", flush=True)
         await asyncio.Future()
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3] if len(sys.argv) > 3 else None))
+    asyncio.run(main(Path(sys.argv[1]), int(sys.argv[2])))

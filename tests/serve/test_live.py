@@ -6,17 +6,21 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from iotrail import native
+from iotrail.serve.relay import Collector
 from iotrail.trail import Trail
+from tests.collector.conftest import certified
 
 from .conftest import PATIENCE, Served, serving
 from .test_page import number, pixels, until
-from .test_server import ask
+from .test_server import ask, refused
 
 MEMBER = "here"
 LIVE = re.compile(r"live · \d+\.\d s behind")
@@ -129,6 +133,61 @@ def test_what_just_was_is_sealed_when_asked_for(here: tuple[Served, Path]) -> No
     for _ in range(5):
         time.sleep(1.2)
         assert newest() > -3000
+
+
+@contextmanager
+def collecting(trail: Path, *options: str | Path, within: Sequence[str | Path] = ()) -> Iterator[str]:
+    """A collector that was started by itself, and where it listens."""
+    command = [*within, native.binary(), "collect", "-o", trail, "--listen", "127.0.0.1:0", *options]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().split()[-1]
+    finally:
+        process.terminate()
+        process.communicate(timeout=20)
+
+
+def test_a_collector_that_runs_already(page: Page, tmp_path: Path) -> None:
+    """Its stream is shown, and its trail found; it wants a token and TLS, and what is wrong with those is said."""
+    trail, (cert, key) = tmp_path / "x.trail", certified(tmp_path)
+    secret, wrong = tmp_path / "secret", tmp_path / "wrong"
+    secret.write_text("0123456789abcdef-right")
+    wrong.write_text("0123456789abcdef-wrong")
+    with collecting(trail) as plain, serving("--collector", plain) as served:
+        assert ask(served.address, "api/info")[1]["trail"] == str(trail)
+    guards = ["--token-file", secret, "--tls-cert", cert, "--tls-key", key]
+    with collecting(trail, *guards) as address:
+        assert "one speaks TLS, the other doesn't" in refused("--collector", address)
+        https = ["--collector", f"https://{address}", "--collector-token-file", secret]
+        assert "--collector-tls-ca F" in refused(*https)
+        assert f"{key}: the certificates can't be read" in refused(*https, "--collector-tls-ca", key)
+        assert "none: the certificates can't" in refused(*https, "--collector-tls-ca", tmp_path / "none")
+        known = ["--collector", address, "--collector-tls-ca", cert, "--collector-token-file"]
+        assert "the token is not this collector's" in refused(*known, wrong)
+        agent = ["--collector", address, "--tls-ca", cert, "--token-file", secret, "--node", MEMBER]
+        agent += ["--state", tmp_path / "agent", "--ceph", tmp_path / "no-ceph"]
+        with serving(*known, secret) as served:
+            sampling = subprocess.Popen([native.binary(), "agent", *agent])
+            try:
+                assert ask(served.address, "api/info")[1]["trail"] == str(trail)
+                page.goto(f"{served.address}#select={MEMBER}")
+                expect(page.locator(".freshness")).to_have_text(LIVE, timeout=PATIENCE)
+                page.locator(f"[data-owner='{MEMBER}'] .numbers dd").first.wait_for()
+            finally:
+                sampling.terminate()
+                sampling.wait(20)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a file system of its own needs root")
+def test_another_trail_of_the_same_name_is_not_taken(tmp_path: Path) -> None:
+    """As of a collector on another machine, which is reached by a forwarded port."""
+    trail = tmp_path / "x.trail"
+    trail.mkdir()
+    elsewhere = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', tmp_path]
+    with collecting(trail, within=elsewhere) as address:
+        assert Collector.parse(address).trail() is None
+    assert not any(trail.iterdir())
 
 
 def test_what_is_killed_at_once_is_started_again(tmp_path: Path) -> None:

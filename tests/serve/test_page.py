@@ -250,7 +250,7 @@ def test_live_stream_lost_and_back(page: Page, cluster: Cluster, tmp_path: Path)
     """Live, the picture moves; a lost stream is said, and tried again until it is back; scrubbing back leaves it."""
     port = free_port()
     trail = cluster(30)
-    with peer(trail, port, str(trail)) as first, serving("--collector", f"127.0.0.1:{port}") as served:
+    with peer(trail, port) as first, serving("--collector", f"127.0.0.1:{port}") as served:
         page.goto(served.address)
         fresh = page.locator(".freshness")
         expect(fresh).to_have_text("live · 0.3 s behind", timeout=PATIENCE)
@@ -262,7 +262,7 @@ def test_live_stream_lost_and_back(page: Page, cluster: Cluster, tmp_path: Path)
         first.kill()
         expect(fresh).to_have_text(re.compile(r"stream lost, retrying in \d+ s"), timeout=PATIENCE)
         assert "freshness lost" in (fresh.get_attribute("class") or "")
-        with peer(trail, port, str(trail)):
+        with peer(trail, port):
             expect(fresh).to_have_text("live · 0.3 s behind", timeout=PATIENCE)
             until(
                 page,
@@ -283,7 +283,7 @@ def test_live_notices(page: Page, cluster: Cluster) -> None:
     """An OSD that fails while one looks elsewhere, or at groups only, is noticed."""
     port = free_port()
     trail = cluster(30)
-    with peer(trail, port, str(trail)), serving("--collector", f"127.0.0.1:{port}") as served:
+    with peer(trail, port), serving("--collector", f"127.0.0.1:{port}") as served:
         page.goto(f"{served.address}#by=host")
         count = page.locator(".notice-count")
         expect(count).to_have_text("No notices", timeout=PATIENCE)

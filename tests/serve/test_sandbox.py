@@ -57,9 +57,3 @@ def test_memory_is_bounded(store: Path) -> None:
     except QueryError as error:
         answer = error.message
     assert "memory" in answer.lower() or "too much" in answer or "no answer" in answer
-
-
-def test_too_long_a_question(store: Path) -> None:
-    """Refused before a process is started."""
-    with pytest.raises(QueryError, match="characters"):
-        asyncio.run(Sandbox(store).ask("SELECT " + "1," * 100_000 + "1", never))

@@ -1,6 +1,8 @@
 """`iotrail serve`: what it answers, to whom, and how it refuses."""
 
 import asyncio
+import contextlib
+import itertools
 import json
 import shutil
 import subprocess
@@ -8,7 +10,8 @@ import sys
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +167,47 @@ def test_another_name_is_refused(cluster: Cluster, serve: Serve) -> None:
     assert ask(served.address, "api/info", {"Host": "localhost:1"})[0] == 200
 
 
+def post(served: Served, parts: Iterable[bytes], length: int, **headers: str) -> tuple[int, Any]:
+    """Status and body of the answer to a question in SQL."""
+    connection = HTTPConnection(served.address.split("/")[2], timeout=60)
+    try:
+        connection.putrequest("POST", "/api/sql")
+        for name, value in {"Content-Length": str(length), **headers}.items():
+            connection.putheader(name, value)
+        connection.endheaders()
+        # it may answer, and close, before all was sent
+        with contextlib.suppress(ConnectionError):
+            for part in parts:
+                connection.send(part)
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
+    finally:
+        connection.close()
+
+
+def test_another_page_is_refused(cluster: Cluster, serve: Serve) -> None:
+    """A browser would send its questions, though not show it the answers."""
+    served, sql = serve(cluster(3)), b"SELECT 7 AS n"
+    own = served.address.rstrip("/")
+    assert post(served, [sql], len(sql), Origin=own)[1]["rows"] == [[7]]
+    assert post(served, [sql], len(sql))[1]["rows"] == [[7]]
+    for other in ("http://elsewhere.example", "null", own + "0"):
+        status, found = post(served, [sql], len(sql), Origin=other)
+        assert (status, found["error"]) == (403, f"a page of {other} may not look in here")
+
+
+def test_a_question_of_a_gibibyte(cluster: Cluster, serve: Serve) -> None:
+    """Refused before it is there, and what serves doesn't grow."""
+    served = serve(cluster(3))
+    part = b"SELECT 1," + b"1," * 500_000
+    status, found = post(served, itertools.repeat(part, 1 + (1 << 30) // len(part)), 1 << 30)
+    assert (status, found["error"]) == (400, "expected at most 100,000 bytes of SQL, found more")
+    text = Path(f"/proc/{served.process.pid}/status").read_text()
+    peak = next(int(line.split()[1]) for line in text.splitlines() if line.startswith("VmHWM:"))
+    assert peak < 512 << 10
+    assert ask(served.address, "api/info")[0] == 200
+
+
 def test_token(cluster: Cluster, tmp_path: Path) -> None:
     """With a token nothing is answered without; in the address it becomes a cookie."""
     secret = tmp_path / "token"
@@ -203,7 +247,7 @@ def test_refusals(cluster: Cluster, tmp_path: Path) -> None:
     assert "no such trail" in refused(tmp_path / "none.trail")
     assert "expected HOST:PORT" in refused("--collector", "nowhere")
     port = free_port()
-    assert f"no answer from http://127.0.0.1:{port}/health" in refused("--collector", f"127.0.0.1:{port}")
+    assert f"no answer from http://127.0.0.1:{port}/info" in refused("--collector", f"127.0.0.1:{port}")
     with serving(trail) as served:
         taken = served.address.rstrip("/").rsplit(":", 1)[1]
         assert "--port 0 takes a free one" in refused(trail, "--port", taken)
@@ -250,7 +294,7 @@ def test_stream_is_relayed(cluster: Cluster) -> None:
     """What the collector sends reaches the viewer as it is, and what the viewer says the collector."""
     port = free_port()
     trail = cluster(3)
-    with peer(trail, port, str(trail)), serving("--collector", f"127.0.0.1:{port}") as served:
+    with peer(trail, port), serving("--collector", f"127.0.0.1:{port}") as served:
         assert ask(served.address, "api/info")[1]["trail"] == str(trail)
         url = served.address.replace("http", "ws") + "live"
         with connect(url) as viewer:

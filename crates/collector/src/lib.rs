@@ -183,6 +183,7 @@ async fn start(options: &Options, ending: &watch::Sender<bool>) -> Result<Collec
     let (to_live, told) = mpsc::channel(64);
     tokio::spawn(live.run(fed, told));
     let shared = Shared {
+        trail: options.trail.canonicalize().at("find", &options.trail)?.into(),
         intake,
         live: to_live,
         keeper: to_keeper.clone(),

@@ -1,18 +1,22 @@
 //! Everything a listener serves, and who may have it.
 
+use std::net::IpAddr;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use arrow_flight::flight_service_server::FlightServiceServer;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::uri::Authority;
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Json, Response};
 use axum::routing::{get, post};
 use axum::{Router, extract::Query};
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::TraceServiceServer;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
 use tokio::sync::{mpsc, oneshot};
 use tonic::Status;
@@ -29,6 +33,8 @@ use crate::receiving::Receiving;
 /// What handlers share.
 #[derive(Clone)]
 pub struct Shared {
+    /// The trail, by its whole path.
+    pub trail: Arc<Path>,
     /// The way in.
     pub intake: Intake,
     /// The way to the trail.
@@ -64,16 +70,17 @@ pub fn router(shared: Shared) -> Router {
         .merge(grpc)
         .route("/v1/traces", post(otlp::http))
         .route("/metrics", get(metrics))
+        .route("/info", get(info))
         .route("/live", get(socket::live))
         .route("/seal", post(seal))
-        .layer(middleware::from_fn_with_state(shared.clone(), knows_token))
+        .layer(middleware::from_fn_with_state(shared.clone(), admit))
         .route("/health", get(|| async { "ok\n" }))
         .fallback(nothing)
         .with_state(shared)
 }
 
 async fn nothing(request: Request) -> Response {
-    let what = "a collector has /arrow.flight.protocol.FlightService/DoPut, /v1/traces, /live, /metrics, /seal, /health";
+    let what = "a collector has /arrow.flight.protocol.FlightService/DoPut, /v1/traces, /live, /seal, /info, /metrics, /health";
     refuse(&request, StatusCode::NOT_FOUND, Status::unimplemented(what), what)
 }
 
@@ -87,9 +94,13 @@ fn is_grpc(request: &Request) -> bool {
     kind.is_some_and(|kind| kind.starts_with(b"application/grpc"))
 }
 
-/// Lets those in who know the token.
-async fn knows_token(State(shared): State<Shared>, request: Request, next: Next) -> Response {
-    let Some(token) = &shared.token else { return next.run(request).await };
+/// Lets those in who know the token; if none is needed, all of this machine but what a browser shows.
+async fn admit(State(shared): State<Shared>, request: Request, next: Next) -> Response {
+    let Some(token) = &shared.token else {
+        let Some(why) = of_a_page(&request) else { return next.run(request).await };
+        shared.metrics.refuse("page");
+        return refuse(&request, StatusCode::FORBIDDEN, Status::permission_denied(why), why);
+    };
     let given = request.headers().get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
     let text = match given.map(|given| given.strip_prefix(b"Bearer ")) {
         Some(Some(given)) if bool::from(given.ct_eq(token.as_bytes())) => return next.run(request).await,
@@ -98,6 +109,55 @@ async fn knows_token(State(shared): State<Shared>, request: Request, next: Next)
     };
     shared.metrics.refuse("token");
     refuse(&request, StatusCode::UNAUTHORIZED, Status::unauthenticated(text), text)
+}
+
+/// Why a request may be one that a page makes a browser send; none if it can't be.
+///
+/// Browsers name the page in WebSockets and in all but GETs (Fetch standard, section 3.2), and keep answers to those from
+/// other sites. Not from one whose name was made to resolve to this machine: that name is in the request.
+fn of_a_page(request: &Request) -> Option<&'static str> {
+    if request.headers().contains_key(header::ORIGIN) {
+        return Some("pages of a browser get nothing here: iotrail serve has one");
+    }
+    let host =
+        request.headers().get(header::HOST).and_then(|host| host.to_str().ok()?.parse::<Authority>().ok());
+    let named = request.uri().authority().or(host.as_ref());
+    let near = named.is_none_or(|name| {
+        let name = name.host();
+        let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+        name == "localhost" || address.is_ok_and(|address| address.is_loopback())
+    });
+    (request.method() == Method::GET && !near)
+        .then_some("this collector is for this machine only: ask for it as localhost or 127.0.0.1")
+}
+
+/// Answer of `GET /info`.
+#[derive(Serialize)]
+struct Info {
+    version: &'static str,
+    trail: TrailFolder,
+}
+
+/// Where the trail is, and by what one of this name is known to be this one.
+#[derive(Serialize)]
+struct TrailFolder {
+    path: String,
+    device: u64,
+    inode: u64,
+}
+
+async fn info(State(shared): State<Shared>) -> Response {
+    match std::fs::metadata(&shared.trail) {
+        Ok(found) => {
+            let path = shared.trail.display().to_string();
+            let trail = TrailFolder { path, device: found.dev(), inode: found.ino() };
+            Json(Info { version: env!("CARGO_PKG_VERSION"), trail }).into_response()
+        }
+        Err(why) => {
+            let text = format!("{}: {why}\n", shared.trail.display());
+            (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
+        }
+    }
 }
 
 async fn metrics(State(shared): State<Shared>) -> Response {

@@ -30,7 +30,7 @@ from iotrail.serve import catalogue, frames, requests
 from iotrail.serve.guard import Guard, is_loopback
 from iotrail.serve.readers import Readers
 from iotrail.serve.relay import Collector, Sealer, relay
-from iotrail.serve.sandbox import Sandbox
+from iotrail.serve.sandbox import MOST_QUESTION, Sandbox
 from iotrail.trail import Trail
 
 WEB = Path(__file__).parents[1] / "_web"
@@ -133,7 +133,12 @@ def application(trail: Path | None, collector: Collector | None, token: str | No
             raise TrailError(
                 "no trail: the collector writes it on another machine", "name a copy: --trail X.trail"
             )
-        sql = (await request.body()).decode(errors="replace")
+        body = bytearray()
+        async for part in request.stream():
+            body += part
+            if len(body) > MOST_QUESTION:
+                raise UsageError(f"expected at most {MOST_QUESTION:,} bytes of SQL, found more")
+        sql = body.decode(errors="replace")
         return Response(await sandbox.ask(sql, lambda: _gone(request)), media_type="application/json")
 
     async def live(viewer: WebSocket) -> None:

@@ -33,6 +33,7 @@ class Options:
     port: int
     token_file: Path | None
     collector_token_file: Path | None
+    collector_tls_ca: Path | None
     agent: list[str]
     show: bool
 
@@ -50,14 +51,14 @@ def run(options: Options) -> None:
         collector: Collector | None
         if options.collector is not None:
             secret = _token(options.collector_token_file) if options.collector_token_file else None
-            collector = Collector.parse(options.collector, secret)
-            trail = options.trail or _of_this_machine(collector)
+            collector = Collector.parse(options.collector, secret, options.collector_tls_ca)
+            trail = options.trail or collector.trail()
         elif options.trail is not None:
             collector, trail = None, options.trail
             Trail(trail)  # refused now, with a clear message, rather than in the page
         else:
             children = stack.enter_context(Children(options.output, options.agent))
-            collector, trail = Collector.parse(children.address, None), options.output
+            collector, trail = Collector.parse(children.address), options.output
         app = application(trail.absolute() if trail else None, collector, token)
         listener = stack.enter_context(_listen(options.host, options.port))
         _serve(app, listener, options, token, trail, children)
@@ -99,12 +100,6 @@ def _serve(
         asyncio.run(serving())
     if failure is not None:
         raise failure
-
-
-def _of_this_machine(collector: Collector) -> Path | None:
-    """The collector's trail, if it lies here."""
-    path = collector.trail()
-    return Path(path) if path and Path(path).is_dir() else None
 
 
 def _token(path: Path) -> str:

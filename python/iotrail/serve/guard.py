@@ -2,8 +2,8 @@
 
 Without a token the server listens on loopback only, and answers only requests for a loopback name: a page of another
 site whose name was made to resolve to 127.0.0.1 (DNS rebinding) gets nothing. With one, the page is opened once with
-`?token=…`, which becomes a cookie that scripts can't read; programs send `Authorization: Bearer …`. A WebSocket must
-come from the page itself: browsers don't hold those to the same origin.
+`?token=…`, which becomes a cookie that scripts can't read; programs send `Authorization: Bearer …`. What a browser says
+to come from a page must come from this one: it would send another one's WebSockets and simple POSTs too.
 """
 
 import hmac
@@ -73,7 +73,7 @@ class Guard:
             if not self._knows(headers):
                 return _said(401, "no token, or a wrong one", "open the page with ?token=… once")
         origin = headers.get("origin")
-        if scope["type"] == "websocket" and origin is not None and urlsplit(origin).netloc != host:
+        if origin is not None and urlsplit(origin).netloc != host:
             return _said(403, f"a page of {origin} may not look in here")
         return None
 

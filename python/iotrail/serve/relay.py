@@ -13,6 +13,7 @@ import urllib.error
 import urllib.request
 from dataclasses import dataclass
 from http.client import HTTPException
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -36,13 +37,14 @@ class Collector:
     """Where a collector listens."""
 
     address: str
-    secure: bool = False
+    # how it is known to be the one; None: without TLS
+    tls: ssl.SSLContext | None = None
     token: str | None = None
 
     @classmethod
-    def parse(cls, text: str, token: str | None) -> "Collector":
-        """HOST:PORT, or https://HOST:PORT of one that speaks TLS."""
-        parts = urlsplit(text if "://" in text else f"http://{text}")
+    def parse(cls, text: str, token: str | None = None, ca: Path | None = None) -> "Collector":
+        """HOST:PORT, or https://HOST:PORT of one that speaks TLS, as all do for which a `ca` vouches."""
+        parts = urlsplit(text if "://" in text else f"http{'s' if ca else ''}://{text}")
         try:
             port = parts.port
         except ValueError:
@@ -52,38 +54,74 @@ class Collector:
                 f"--collector: expected HOST:PORT or https://HOST:PORT, found {text!r}",
                 "`iotrail collect` prints where it listens",
             )
-        return cls(parts.netloc, parts.scheme == "https", token)
+        if parts.scheme == "http":
+            return cls(parts.netloc, None, token)
+        try:
+            return cls(parts.netloc, ssl.create_default_context(cafile=ca), token)
+        except OSError as error:
+            # of the file's text it says no more than that it isn't PEM
+            reason = "no certificate as PEM in it" if isinstance(error, ssl.SSLError) else error.strerror
+            raise UsageError(f"{ca}: the certificates can't be read: {reason}") from error
 
     @property
     def headers(self) -> dict[str, str]:
         """What it wants to see."""
         return {"authorization": f"Bearer {self.token}"} if self.token else {}
 
-    def trail(self) -> str | None:
-        """The trail it writes, as it says; blocks for at most 5 s."""
-        url = f"http{'s' if self.secure else ''}://{self.address}/health"
+    def url(self, path: str, scheme: str = "http") -> str:
+        """Of something it serves."""
+        return f"{scheme}{'s' if self.tls else ''}://{self.address}{path}"
+
+    def trail(self) -> Path | None:
+        """The trail it writes, if that lies on this machine; blocks for at most 5 s."""
         try:
-            request = urllib.request.Request(url, headers=self.headers)
-            with urllib.request.urlopen(request, timeout=5) as answer:
-                found = json.loads(answer.read(1 << 20))
-        except (OSError, ValueError) as error:
-            reason = error.reason if isinstance(error, urllib.error.URLError) else error
+            found = json.loads(self._ask("/info"))["trail"]
+            path, folder = Path(found["path"]), (found["device"], found["inode"])
+        except urllib.error.HTTPError as error:
+            said = error.read(200).decode(errors="replace").strip()
             raise ServeError(
-                f"collector {self.address}: no answer from {url}: {reason}",
-                "is it running? `iotrail collect` prints where it listens",
+                f"collector {self.address}: refused with status {error.code}: {said or error.reason}",
+                "--collector-token-file F, with the secret that the collector was given"
+                if error.code == 401
+                else None,
             ) from error
-        path = found.get("trail") if isinstance(found, dict) else None
-        return path if isinstance(path, str) else None
+        except (KeyError, TypeError, ValueError) as error:
+            raise ServeError(
+                f"collector {self.address}: what answers at {self.url('/info')} is not iotrail's collector, or an older one",
+                "`iotrail collect` prints where it listens",
+            ) from error
+        except (OSError, HTTPException) as error:
+            reason = error.reason if isinstance(error, urllib.error.URLError) else error
+            if isinstance(reason, ssl.SSLCertVerificationError):
+                hint = "--collector-tls-ca F, with the certificates (PEM) that vouch for it"
+            elif isinstance(reason, ssl.SSLError | HTTPException):
+                hint = "one speaks TLS, the other doesn't: https://HOST:PORT, or --collector-tls-ca F"
+            else:
+                hint = "is it running? `iotrail collect` prints where it listens"
+            raise ServeError(
+                f"collector {self.address}: no answer from {self.url('/info')}: {reason}", hint
+            ) from error
+        with contextlib.suppress(OSError):
+            here = path.stat()
+            # another machine's may have the same name
+            if (here.st_dev, here.st_ino) == folder:
+                return path
+        return None
 
     def seal(self) -> None:
         """Have it write to the trail what it has, if it can; blocks for at most 5 s."""
-        url = f"http{'s' if self.secure else ''}://{self.address}/seal"
-        request = urllib.request.Request(url, method="POST", headers=self.headers)
-        with (
-            contextlib.suppress(OSError, HTTPException),
-            urllib.request.urlopen(request, timeout=5) as answer,
-        ):
-            answer.read(1 << 20)
+        with contextlib.suppress(OSError, HTTPException):
+            self._ask("/seal", "POST")
+
+    def _ask(self, path: str, method: str = "GET") -> bytes:
+        request = urllib.request.Request(self.url(path), method=method, headers=self.headers)
+        # a proxy is for what lies outside
+        opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=self.tls)
+        )
+        with opener.open(request, timeout=5) as answer:
+            body: bytes = answer.read(1 << 20)
+            return body
 
 
 class Sealer:
@@ -114,16 +152,15 @@ class Sealer:
 async def relay(viewer: WebSocket, collector: Collector) -> None:
     """Connect a viewer with the collector until one of them leaves."""
     await viewer.accept()
-    url = f"ws{'s' if collector.secure else ''}://{collector.address}/live"
     try:
         async with connect(
-            url,
+            collector.url("/live", "ws"),
             additional_headers=collector.headers,
             max_size=LARGEST_MESSAGE,
             open_timeout=5,
             proxy=None,
             compression=None,
-            ssl=ssl.create_default_context() if collector.secure else None,
+            ssl=collector.tls,
         ) as live:
 
             async def up() -> None:

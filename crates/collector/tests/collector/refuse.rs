@@ -1,8 +1,9 @@
 //! What isn't as it should be is refused with a reason, and harms nobody else.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::process::Command;
 
-use crate::support::{Client, Collector, Config, messages, requests, rows_of};
+use crate::support::{Client, Collector, Config, http_as, messages, requests, rows_of};
 use arrow_flight::FlightData;
 use iotrail_format::schema::SERVICE_OP;
 use tokio::io::AsyncWriteExt as _;
@@ -108,6 +109,57 @@ fn resident(pid: u32) -> u64 {
 }
 
 #[tokio::test]
+async fn a_page_of_a_browser_gets_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let collector = Collector::start(&Config::new(folder.path()));
+    let upgrade = "connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n\
+                   sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+    let asked = [
+        ("GET", "/live", format!("origin: http://elsewhere.example\r\n{upgrade}")),
+        ("POST", "/seal", "origin: http://elsewhere.example\r\n".to_owned()),
+        ("POST", "/v1/traces", "origin: null\r\ncontent-type: text/plain\r\n".to_owned()),
+    ];
+    for (method, path, headers) in &asked {
+        assert_eq!(collector.http(method, path, headers, b"").await.0, 403, "{path}");
+    }
+    let port = collector.address.port();
+    for (host, status) in [
+        ("rebound.example", 403),
+        ("127.0.0.1.rebound.example", 403),
+        ("localhost", 200),
+        ("127.0.0.1", 200),
+        ("[::1]", 200),
+    ] {
+        for path in ["/metrics", "/info"] {
+            let answer = http_as(collector.address, "GET", path, &format!("{host}:{port}"), "", b"").await;
+            assert_eq!(answer.0, status, "{path} of {host}");
+        }
+    }
+    assert_eq!(collector.metric("iotrail_collector_refused_total{reason=\"page\"}").await, 7.0);
+    // A program may call it as it likes.
+    let answer = http_as(collector.address, "POST", "/seal", "collector:4317", "", b"").await;
+    assert_eq!(answer.0, 200);
+    assert!(collector.end());
+}
+
+#[tokio::test]
+async fn info_says_which_trail() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = Config::new(folder.path());
+    let collector = Collector::start(&config);
+    let (_, body) = collector.http("GET", "/info", "", b"").await;
+    let found: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
+    let trail = config.trail.canonicalize().expect("it is there");
+    let folder = trail.metadata().expect("it is there");
+    assert_eq!(found["version"], env!("CARGO_PKG_VERSION"));
+    let expected = serde_json::json!({
+        "path": trail.to_str(), "device": folder.dev(), "inode": folder.ino()
+    });
+    assert_eq!(found["trail"], expected);
+    assert!(collector.end());
+}
+
+#[tokio::test]
 async fn a_token_and_tls_let_in_who_may() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).display().to_string();
@@ -143,7 +195,7 @@ async fn a_token_and_tls_let_in_who_may() {
         let status = client.put("service_op", 1, vec![requests(1, 1)]).await.1.expect_err("no token");
         assert_eq!(status.code(), Code::Unauthenticated, "{status}");
     }
-    for path in ["/metrics", "/live"] {
+    for path in ["/metrics", "/info", "/live"] {
         assert_eq!(plain.http("GET", path, "", b"").await.0, 401);
     }
     assert_eq!(plain.http("POST", "/seal", "authorization: Bearer nonsense\r\n", b"").await.0, 401);

@@ -158,9 +158,21 @@ pub async fn http(
     headers: &str,
     body: &[u8],
 ) -> (u16, Vec<u8>) {
+    http_as(address, method, path, &address.to_string(), headers, body).await
+}
+
+/// One request to a host of this name.
+pub async fn http_as(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    host: &str,
+    headers: &str,
+    body: &[u8],
+) -> (u16, Vec<u8>) {
     let mut stream = TcpStream::connect(address).await.expect("it listens");
     let head = format!(
-        "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n{headers}\r\n",
+        "{method} {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\ncontent-length: {}\r\n{headers}\r\n",
         body.len()
     );
     stream.write_all(head.as_bytes()).await.expect("sent");
