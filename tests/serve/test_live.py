@@ -1,5 +1,7 @@
 """The page over a real collector and agent: what happens now, a stream that is lost, time before the last seal."""
 
+import contextlib
+import json
 import os
 import re
 import signal
@@ -7,11 +9,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
+from websockets.sync.client import connect
 
 from iotrail import native
 from iotrail.serve.relay import Collector
@@ -135,7 +137,7 @@ def test_what_just_was_is_sealed_when_asked_for(here: tuple[Served, Path]) -> No
         assert newest() > -3000
 
 
-@contextmanager
+@contextlib.contextmanager
 def collecting(trail: Path, *options: str | Path, within: Sequence[str | Path] = ()) -> Iterator[str]:
     """A collector that was started by itself, and where it listens."""
     command = [*within, native.binary(), "collect", "-o", trail, "--listen", "127.0.0.1:0", *options]
@@ -177,6 +179,52 @@ def test_a_collector_that_runs_already(page: Page, tmp_path: Path) -> None:
             finally:
                 sampling.terminate()
                 sampling.wait(20)
+
+
+def test_hosts_and_racks_are_the_same_live_and_recorded(page: Page, tmp_path: Path) -> None:
+    """Who says a place stands there; a host in no rack is one by itself. What the page asks for by it finds."""
+    trail = tmp_path / "x.trail"
+    places = {"m1": "room/rack1/a", "m2": "rack1/b", "m3": "c", "m4": None}
+    here = Path("/proc/sys/kernel/hostname").read_text().strip()
+    expected = {"host": {"a", "b", "c", here}, "rack": {"rack1", "c", here}}
+    with contextlib.ExitStack() as stack:
+        address = stack.enter_context(collecting(trail))
+        for node, place in places.items():
+            words = [
+                "--collector",
+                address,
+                "--node",
+                node,
+                "--state",
+                tmp_path / node,
+                "--ceph",
+                tmp_path / "none",
+            ]
+            process = subprocess.Popen(
+                [native.binary(), "agent", *words, *(["--place", place] if place else [])]
+            )
+            stack.callback(process.wait, 20)
+            stack.callback(process.terminate)
+        served = stack.enter_context(serving("--collector", address))
+        for by, groups in expected.items():
+            live: set[str] = set()
+            with connect(served.address.replace("http", "ws") + "live") as viewer:
+                see = {"members": None, "metrics": ["load"], "by": by, "every_ms": 1000}
+                viewer.send(json.dumps({"see": see}))
+                while live != groups:
+                    live |= {
+                        series[1] for series in json.loads(viewer.recv(20)).get("frame", {}).get("series", ())
+                    }
+                    assert live <= groups
+            now = round(time.time() * 1000)
+            span = f"start_ms={now - 10_000}&end_ms={now + 1000}&metrics=load&by={by}"
+            _, found, _ = ask(served.address, f"api/frames?{span}")
+            assert {series[1] for series in found["series"]} == groups
+            page.goto(f"{served.address}#by={by}")
+            page.reload()
+            expect(page.locator(".freshness")).to_have_text(LIVE, timeout=PATIENCE)
+            for group in groups:
+                expect(page.locator("[data-ranking]")).to_contain_text(group, timeout=PATIENCE)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a file system of its own needs root")

@@ -147,14 +147,14 @@ describe("membership", () => {
     expect(all.changes.length).toBe(4);
   });
 
-  test("host and rack are read from the place, of a machine it is its own", () => {
+  test("host and rack are read from the place; a host without a rack stands by itself", () => {
     expect(placed(member("osd.0", { place: "root/r1/h1" }))).toMatchObject({ host: "h1", rack: "r1" });
     expect(placed(member("osd.0", { place: null, node: "boot" }))).toMatchObject({
       host: "boot",
       rack: null,
     });
-    expect(placed(member("h1", { role: "host", place: "r1" }))).toMatchObject({ host: "h1", rack: "r1" });
-    expect(placed(member("h1", { role: "host", place: "r1/h1" }))).toMatchObject({ host: "h1", rack: "r1" });
+    const machine = placed(member("node-of-a-boot", { role: "host", place: "r1/h1" }));
+    expect(machine).toMatchObject({ host: "h1", rack: "r1" });
     expect(ownerOf(placed(member("osd.0", { place: "h1" })), "rack")).toBe("h1");
   });
 

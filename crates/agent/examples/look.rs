@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     if let Some(state) = &state {
         std::fs::create_dir_all(state)?;
     }
-    let mut source = Ceph::new(Options { sockets: vec![sockets.clone()], state, place: None })?;
+    let mut source = Ceph::new(Options { sockets: vec![sockets.clone()], state, place: "here".to_owned() })?;
     let mut trail = TrailWriter::create(Path::new(trail), true)?;
     let mut out = Outbox::new("here");
     let mut said: BTreeMap<&str, (&'static Table, Vec<RecordBatch>)> = BTreeMap::new();

@@ -34,8 +34,8 @@ pub struct Args {
     /// Name of this machine [default: its host name and a part of its boot's id]
     #[arg(long, value_name = "NODE", value_parser = node_name)]
     node: Option<String>,
-    /// Where this machine stands, from the outside in, as RACK/HOST
-    #[arg(long, value_name = "PLACE")]
+    /// Where this machine stands, from the outside in, as RACK/HOST [default: its host name]
+    #[arg(long, value_name = "PLACE", value_parser = place)]
     place: Option<String>,
     /// Ceph's admin sockets: a folder or a pattern of names
     #[arg(long, value_name = "DIR|PATTERN", default_value = ceph::SOCKETS)]
@@ -59,6 +59,15 @@ pub struct Args {
     /// Bytes a second to send at most, as 4M
     #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = size)]
     rate: u64,
+}
+
+/// Names from the outside in, the last one the host's.
+fn place(text: &str) -> Result<String, String> {
+    if text.split('/').all(|part| !part.trim().is_empty()) {
+        Ok(text.to_owned())
+    } else {
+        Err("expected HOST or RACK/HOST, with a name in each part".to_owned())
+    }
 }
 
 /// From ten times a second to once an hour.
@@ -92,13 +101,11 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         Some(state) => state,
         None => default_state()?.join(node.replace('/', "_")),
     };
+    let place = args.place.clone().unwrap_or_else(session::host);
     let mut sources: Vec<Box<dyn Source>> =
-        vec![Box::new(Machine::new(args.place.clone(), totals.clone())), Box::<Nfs>::default()];
-    let options = ceph::Options {
-        sockets: args.ceph,
-        state: (!args.no_requests).then(|| state.clone()),
-        place: args.place.clone(),
-    };
+        vec![Box::new(Machine::new(place.clone(), totals.clone())), Box::new(Nfs::new(place.clone()))];
+    let options =
+        ceph::Options { sockets: args.ceph, state: (!args.no_requests).then(|| state.clone()), place };
     sources.push(Box::new(Ceph::new(options).map_err(|e| Failure::new(e.to_string()))?));
     if !args.trails.is_empty() {
         sources.push(Box::new(Trails::new(args.trails, &state)));

@@ -54,7 +54,8 @@ def frames(trail: Trail, span: Span) -> str:
     _narrow(trail, start, end, span)
     trail.set_params({"every_ns": span.every_ms * MS})
     measure = trail.modules["sample"].measures["value"]
-    key = quoted(span.by)
+    # a host that is in no rack is a group of its own
+    key = "COALESCE(rack, host)" if span.by == "rack" else quoted(span.by)
     sql = f"""
         WITH value AS (
             SELECT ts, {key} AS owner, metric, name, least, {measure} AS value

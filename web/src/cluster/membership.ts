@@ -12,10 +12,7 @@ export function placed(member: Member): Placed {
   if (member.host !== undefined && member.host !== null) {
     return { ...member, host: member.host, rack: member.rack ?? null };
   }
-  let parts = (member.place ?? "").split("/").filter(Boolean);
-  if (member.role === "host" && parts.at(-1) !== member.member) {
-    parts = [...parts, member.member];
-  }
+  const parts = (member.place ?? "").split("/").filter(Boolean);
   return { ...member, host: parts.at(-1) ?? member.node, rack: parts.at(-2) ?? null };
 }
 

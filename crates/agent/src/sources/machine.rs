@@ -22,7 +22,7 @@ pub struct Machine {
     grown: Growth,
     ticks: u64,
     ticks_per_second: f64,
-    place: Option<String>,
+    place: String,
     totals: Arc<Totals>,
     /// Until when what was dropped has been said.
     dropped_until: Option<i64>,
@@ -31,7 +31,7 @@ pub struct Machine {
 impl Machine {
     /// `place` says where the machine stands, from the outside in, as `rack/host`; `totals` is the agent's.
     #[must_use]
-    pub fn new(place: Option<String>, totals: Arc<Totals>) -> Self {
+    pub fn new(place: String, totals: Arc<Totals>) -> Self {
         let ticks_per_second = procfs::ticks_per_second() as f64;
         Self { grown: Growth::default(), ticks: 0, ticks_per_second, place, totals, dropped_until: None }
     }
@@ -45,7 +45,7 @@ impl Source for Machine {
     fn poll(&mut self, tick: Tick, out: &mut Outbox) {
         let node = out.node().to_owned();
         if self.ticks == 0 {
-            let place = self.place.as_deref();
+            let place = Some(self.place.as_str());
             out.member(Member { member: &node, role: "host", place, state: "up", ..Member::default() });
         }
         let parts = [
@@ -220,8 +220,7 @@ mod tests {
 
     #[test]
     fn a_machine_is_a_member_and_its_cpus_are_used_no_more_than_there_are() {
-        let (mut machine, mut out) =
-            (Machine::new(Some("r1".to_owned()), Arc::default()), Outbox::new("here"));
+        let (mut machine, mut out) = (Machine::new("r1/h1".to_owned(), Arc::default()), Outbox::new("here"));
         let mut tick = Tick { now: 1_000_000_000, before: None, from_wall: 0, settled: 0 };
         out.begin(tick);
         machine.poll(tick, &mut out);

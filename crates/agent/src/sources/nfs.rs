@@ -19,13 +19,16 @@ const MOUNTSTATS: &str = "/proc/self/mountstats";
 /// Samples of NFS mounts.
 pub struct Nfs {
     path: String,
+    place: String,
     grown: Growth,
     mounts: BTreeSet<String>,
 }
 
-impl Default for Nfs {
-    fn default() -> Self {
-        Self { path: MOUNTSTATS.to_owned(), grown: Growth::default(), mounts: BTreeSet::new() }
+impl Nfs {
+    /// `place` says where the machine stands, from the outside in, as `rack/host`.
+    #[must_use]
+    pub fn new(place: String) -> Self {
+        Self { path: MOUNTSTATS.to_owned(), place, grown: Growth::default(), mounts: BTreeSet::new() }
     }
 }
 
@@ -45,7 +48,7 @@ impl Nfs {
     /// Of a file of the same format.
     #[cfg(test)]
     fn of(path: &std::path::Path) -> Self {
-        Self { path: path.display().to_string(), ..Self::default() }
+        Self { path: path.display().to_string(), ..Self::new("h1".to_owned()) }
     }
 
     fn read(&mut self, out: &mut Outbox) -> ProcResult<()> {
@@ -55,8 +58,15 @@ impl Nfs {
             // The same export may be mounted on many machines: the mount is this machine's.
             let member = format!("{}:{}", out.node(), mount.mount_point.display());
             if !self.mounts.contains(&member) {
-                let place = mount.device.as_deref();
-                out.member(Member { member: &member, role: "nfs", place, state: "up", ..Member::default() });
+                let (place, detail) = (Some(self.place.as_str()), mount.device.as_deref());
+                out.member(Member {
+                    member: &member,
+                    role: "nfs",
+                    place,
+                    state: "up",
+                    detail,
+                    ..Member::default()
+                });
             }
             self.sample(&member, &statistics, out);
             seen.insert(member);

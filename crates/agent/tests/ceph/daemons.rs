@@ -162,7 +162,7 @@ const OSD: &[(&str, &str)] = &[
 
 fn source(sockets: &Path, state: Option<PathBuf>) -> Ceph {
     let sockets = vec![sockets.to_str().expect("text").to_owned()];
-    Ceph::new(Options { sockets, state, place: Some("h1".to_owned()) }).expect("a source")
+    Ceph::new(Options { sockets, state, place: "h1".to_owned() }).expect("a source")
 }
 
 /// Ticks once, at a second.

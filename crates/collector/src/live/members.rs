@@ -144,17 +144,17 @@ impl Members {
         })
     }
 
-    /// The group of a member, or of a name that no member has, on a machine.
+    /// The group of a member, or of a name that no member has, on a machine. Hosts are the last part of a place, racks the
+    /// one before, as in module `member_state`; a host that is in no rack is a group of its own.
     pub fn group(&self, member: &str, node: &str, by: By) -> String {
         let known = self.members.get(member);
-        let place = known.and_then(|known| known.place.as_deref());
+        let place = known.and_then(|known| known.place.as_deref()).unwrap_or_default();
+        let mut parts = place.rsplit('/').filter(|part| !part.is_empty());
+        let host = parts.next().unwrap_or_else(|| known.map_or(node, |known| &known.node));
         let group = match by {
             By::Member => member,
-            By::Host => place
-                .and_then(|place| place.rsplit('/').next())
-                .or(known.map(|known| &*known.node))
-                .unwrap_or(node),
-            By::Rack => place.and_then(|place| place.split_once('/')).map_or("", |(rack, _)| rack),
+            By::Host => host,
+            By::Rack => parts.next().unwrap_or(host),
             By::Role => known.map_or("", |known| known.role.as_str()),
         };
         group.to_owned()

@@ -320,9 +320,14 @@ pub fn boot_id() -> String {
 /// This machine's node: host name and boot, since a clock lasts as long as a boot.
 #[must_use]
 pub fn node() -> String {
-    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let boot: String = boot_id().chars().filter(char::is_ascii_hexdigit).take(8).collect();
-    format!("{}-{boot}", host.trim())
+    format!("{}-{boot}", host())
+}
+
+/// This machine's host name.
+#[must_use]
+pub fn host() -> String {
+    fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
 }
 
 /// Wall clock minus CLOCK_MONOTONIC, nanoseconds: the value that the boot's first recording took,

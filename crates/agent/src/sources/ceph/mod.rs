@@ -15,7 +15,6 @@ pub mod socket;
 pub mod split;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -44,15 +43,15 @@ pub struct Options {
     /// Folder in which daemons' own settings are kept while they are changed; none: nothing is changed, and requests
     /// are not told.
     pub state: Option<PathBuf>,
-    /// Where daemons stand that don't say it; none: the machine's name.
-    pub place: Option<String>,
+    /// Where daemons stand that don't say it: where the machine does.
+    pub place: String,
 }
 
 /// Samples, members and requests of Ceph.
 pub struct Ceph {
     patterns: Vec<String>,
     settings: Option<Settings>,
-    place: Option<String>,
+    place: String,
     daemons: BTreeMap<PathBuf, Daemon>,
     /// Since when requests are told, ns since the epoch on the trail's clock: once all daemons that were found first keep
     /// all of their history. What little they kept before would be requests with holes.
@@ -160,16 +159,11 @@ impl Ceph {
             *sharing.entry(process).or_insert(0) += 1;
         }
         let disks = procfs::DiskStats::current().map(|disks| disks.0).unwrap_or_default();
-        let host = match &self.place {
-            Some(place) => place.clone(),
-            None => fs::read_to_string("/proc/sys/kernel/hostname")
-                .map_or_else(|_| out.node().to_owned(), |name| name.trim().to_owned()),
-        };
         let mut shared = Shared {
             tick,
             leaves,
             began: self.began,
-            host: &host,
+            place: &self.place,
             settings: self.settings.as_mut(),
             near: &near,
             sharing: &sharing,

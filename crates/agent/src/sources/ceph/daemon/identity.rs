@@ -71,7 +71,7 @@ impl Daemon {
         }
         let fsid = status.cluster_fsid.clone().unwrap_or(config.fsid);
         let disk = (role == "osd").then(|| process::disk(Path::new(&config.osd_data))).flatten();
-        let place = place(&config.crush_location).unwrap_or_else(|| shared.host.to_owned());
+        let place = place(&config.crush_location).unwrap_or_else(|| shared.place.to_owned());
         let teller = Teller { member: member.clone(), fsid, fs: String::new(), thread: id };
         self.requests = Some(Requests::new(teller));
         self.serves = role == "osd";

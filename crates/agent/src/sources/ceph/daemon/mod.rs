@@ -63,8 +63,8 @@ pub struct Shared<'a> {
     pub leaves: bool,
     /// Since when requests are told, on the trail's clock; none: not yet.
     pub began: Option<i64>,
-    /// This machine's name where a daemon names no other place.
-    pub host: &'a str,
+    /// Where this machine stands, and daemons that name no other place.
+    pub place: &'a str,
     /// Whether and how settings are changed; none: only looked at.
     pub settings: Option<&'a mut Settings>,
     /// Members on this machine.
