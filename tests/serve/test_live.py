@@ -101,12 +101,17 @@ def test_scrub_back_to_what_just_was(page: Page, here: tuple[Served, Path]) -> N
     expect(page.locator(".freshness")).to_have_text(LIVE, timeout=PATIENCE)
     page.locator(f"[data-owner='{MEMBER}'] .numbers dd").first.wait_for()
     page.keyboard.press("Space")
+    until(
+        page,
+        "() => location.hash.includes(`t=${document.querySelector('[data-moment]').dataset.moment}&play=0`)",
+    )
+    paused = moment(page)
+    assert time.time() * 1000 - paused < 10_000
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("ArrowLeft")
-    until(page, "() => location.hash.includes('play=0')")
-    stopped = moment(page)
-    assert time.time() * 1000 - stopped < 10_000
-    until(page, f"() => location.hash.includes('t={stopped}')")
+    stopped = paused - 2000
+    until(page, f"() => location.hash.includes('t={stopped}&')")
+    until(page, f"() => document.querySelector('[data-moment]').dataset.moment === '{stopped}'")
     # what is shown was recorded: nothing of it is left from the stream
     other = page.context.new_page()
     other.goto(page.url)
