@@ -240,8 +240,8 @@ pub struct RingHeader {
     pub end_ticks: AtomicU64,
     /// Calls in flight: `inflight[0..depth]` are valid.
     pub depth: AtomicU32,
-    /// Keeps the consumer's line apart.
-    pub _pad0: [u32; 1],
+    /// Which of its thread's rings this is, counted from 1: what an earlier one holds was posted before.
+    pub nth: AtomicU32,
     /// Slots consumed so far. Consumer only, on a cache line of its own.
     pub tail: AtomicU64,
     /// Keeps `inflight` on a line of its own.

@@ -552,6 +552,8 @@ fn claim(image: &Image, thread: &mut Thread, capacity: u32, carry_from: usize) -
     header.thread.store(thread.id, Relaxed);
     header.start_ticks.store(thread.start_ticks, Relaxed);
     header.end_ticks.store(0, Relaxed);
+    thread.rings = thread.rings.wrapping_add(1);
+    header.nth.store(thread.rings, Relaxed);
     header.limit.store(header.tail.load(Acquire) + u64::from(capacity) / 2, Relaxed);
     header.depth.store(0, Relaxed);
     if carry_from != 0 {

@@ -24,6 +24,8 @@ pub struct Thread {
     pub(crate) vfork_marked: u16,
     /// Pid of the parent while this thread may be a vfork child that runs on its memory; 0 otherwise.
     pub(crate) vfork: u32,
+    /// Rings it has had.
+    pub(crate) rings: u32,
     /// Thread id of the trail; 0 not yet given.
     pub(crate) id: i64,
     /// Counter when the thread began, if its creator said so; 0 unknown.
@@ -52,6 +54,7 @@ impl Thread {
             busy: 0,
             vfork_marked: 0,
             vfork: 0,
+            rings: 0,
             id: 0,
             start_ticks: 0,
             grow_at: 0,

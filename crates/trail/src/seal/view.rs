@@ -248,6 +248,13 @@ impl<'a> Ring<'a> {
         self.at(offset_of!(RingHeader, thread)).load(Ordering::Relaxed) as i64
     }
 
+    /// See [`RingHeader::nth`].
+    #[must_use]
+    pub fn nth(&self) -> u32 {
+        const { assert!(offset_of!(RingHeader, nth) % 8 == 4) };
+        (self.at(offset_of!(RingHeader, nth)).load(Ordering::Relaxed) >> 32) as u32
+    }
+
     /// See [`RingHeader::start_ticks`].
     #[must_use]
     pub fn start_ticks(&self) -> u64 {

@@ -125,6 +125,13 @@ impl Producer {
         self.put(state, RingState::Live as u64 | u64::from(tid) << 32);
     }
 
+    /// The thread of `left` goes on in another live ring, its second.
+    pub fn move_on(&self, left: usize, to: usize) {
+        self.put(self.header(to) + offset_of!(RingHeader, thread), self.thread(left) as u64);
+        self.put(self.header(to) + offset_of!(RingHeader, depth), 2 << 32);
+        self.close(left, 0);
+    }
+
     /// The thread of a ring ends.
     pub fn close(&self, ring: usize, end: u64) {
         let header = self.header(ring);

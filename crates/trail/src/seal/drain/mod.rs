@@ -542,6 +542,28 @@ mod tests {
         assert_eq!(pieces(&kept.0).filter(|(event, _)| ends(event)).count(), 1);
     }
 
+    /// Nothing that a thread posted later comes before what is in the ring it left, wherever the two stand.
+    #[test]
+    fn a_ring_that_its_thread_left_comes_first() {
+        let session = Session::create(1 << 20).unwrap();
+        let producer = Producer::create(session.dir(), std::process::id(), 7, 2, 16);
+        let mut drain = drain(session, 1000);
+        assert!(producer.post(1, &pread(1, 0, 10, 1)));
+        let hole = producer.reserve(1).unwrap();
+        assert!(producer.post(1, &pread(3, 0, 12, 1)));
+        producer.move_on(1, 0);
+        assert!(producer.post(0, &pread(4, 0, 13, 1)));
+        drain.pass(true).unwrap();
+        assert_eq!((producer.tail(1), producer.tail(0)), (1, 0));
+        producer.fill(1, hole, &pread(2, 0, 11, 1));
+        drain.pass(true).unwrap();
+        assert_eq!((producer.tail(1), producer.tail(0)), (3, 1));
+        assert_eq!(producer.state(1), RingState::Free as u32);
+        let (kept, session, _) = drain.finish().unwrap();
+        session.remove();
+        assert_eq!(calls(&kept.0), (vec![1, 2, 3, 4], 0));
+    }
+
     /// A quiet ring is its dead thread's, or else stays: a living thread's, and the announcements', which no thread has.
     #[test]
     fn only_rings_of_dead_threads_are_closed() {

@@ -1,5 +1,6 @@
 //! Draining the rings of one segment.
 
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use iotrail_format::record::{FIRST_TYPE, MAX_EXTRA};
@@ -47,6 +48,9 @@ pub(super) enum Producer {
 ///
 /// Symbols and types first, which stand in the ring of thread 0: only what was posted before they were read
 /// is moved after them, so that each record comes after what it names.
+///
+/// A thread that needs more room leaves its ring closed and goes on in another, which may stand anywhere in the
+/// segment. Nothing of it is moved before all of the one it left.
 pub(super) fn drain_rings<T: Turn>(
     segment: Segment<'_>,
     process: i64,
@@ -65,7 +69,11 @@ pub(super) fn drain_rings<T: Turn>(
         notes.resize(count, RingNote::default());
     }
     let announcements = (0..count).map(|index| (index, None));
-    let others = posted.iter().enumerate().map(|(index, posted)| (index, Some(*posted)));
+    let mut others: Vec<_> =
+        posted.iter().enumerate().map(|(index, posted)| (index, Some(*posted))).collect();
+    others.sort_by_key(|(index, _)| segment.ring(*index).map_or(0, |ring| ring.nth()));
+    // Threads with a closed ring that is not empty yet: left while `posted` was read, or held up by a hole.
+    let mut behind = HashSet::new();
     for (index, until) in announcements.chain(others) {
         let local = &mut notes[index];
         let Some(ring) = segment.ring(index) else { continue };
@@ -86,11 +94,15 @@ pub(super) fn drain_rings<T: Turn>(
             }
             *copied = None;
         }
-        RingDrain { process, index: index as u32, ring, local, output, producer }.drain(
-            state == RingState::Closed as u32,
-            until,
-            fill,
-        )?;
+        let thread = ring.thread();
+        if producer == Producer::Alive && behind.contains(&thread) {
+            continue;
+        }
+        let closed = state == RingState::Closed as u32;
+        let drain = RingDrain { process, index: index as u32, ring, local, output, producer };
+        if drain.drain(closed, until, fill)? && closed {
+            behind.insert(thread);
+        }
     }
     Ok(())
 }
@@ -157,8 +169,8 @@ struct RingDrain<'a, 'b, T> {
 }
 
 impl<T: Turn> RingDrain<'_, '_, T> {
-    /// Takes what stands before position `until`, if that is given.
-    fn drain(mut self, closed: bool, until: Option<u64>, fill: &mut Fill) -> Result<(), Stopped> {
+    /// Takes what stands before position `until`, if that is given. Returns whether anything is left.
+    fn drain(mut self, closed: bool, until: Option<u64>, fill: &mut Fill) -> Result<bool, Stopped> {
         let ring = self.ring;
         let thread = ring.thread();
         if thread != 0 && thread != self.local.thread {
@@ -184,7 +196,8 @@ impl<T: Turn> RingDrain<'_, '_, T> {
                 left -= 1;
             }
         }
-        if closed && ring.pending() == 0 && self.producer == Producer::Alive {
+        let more = ring.pending() != 0;
+        if closed && !more && self.producer == Producer::Alive {
             let dropped = ring.take_dropped();
             if dropped != 0 {
                 self.output.event(Event::Lost {
@@ -202,7 +215,7 @@ impl<T: Turn> RingDrain<'_, '_, T> {
         } else if self.producer == Producer::Gone && ring.end_ticks() != 0 && thread != 0 {
             self.thread_event(ring.end_ticks())?;
         }
-        Ok(())
+        Ok(more)
     }
 
     fn thread_event(&mut self, end_ticks: u64) -> Result<(), Stopped> {
