@@ -42,8 +42,8 @@ pub const DURATION: &str = "60";
 /// Seconds from which on a request is slow.
 pub const SLOW_FROM: &str = "1";
 /// Time until a request that ended is in a daemon's lists (`OpHistoryServiceThread::entry`, ceph/src/common/TrackedOp.cc:
-/// it sleeps 128 ms at most).
-pub const INSERTED: Duration = Duration::from_millis(200);
+/// it sleeps 1, 4, 16, 64, then 256 ms), and what a busy machine adds.
+pub const INSERTED: Duration = Duration::from_millis(400);
 /// Slow requests it keeps.
 pub const SLOW: &str = "2000";
 /// Seconds for which an MDS keeps requests. It has no list of slow ones (Pacific), and is not purged.

@@ -15,7 +15,7 @@ fn leaves() -> Duration {
 }
 
 /// Time that a purge may take, or a busy machine besides to insert what ended: that much more is left.
-const PURGE_TAKES: Duration = Duration::from_millis(1500);
+const PURGE_TAKES: Duration = Duration::from_millis(1300);
 
 /// Seconds for which a daemon is to keep requests for the moment of a purge, so long after the dump before it.
 pub(super) fn purge_keeps(elapsed: Duration) -> u64 {
