@@ -303,12 +303,17 @@ def test_real_programs_do_the_same(record, tmp_path, name):
     }
     assert workload.recorded <= names
     assert "dropped" not in trail.unseen()
-    # Each with how many calls its thread began after it, and how long before its process's end it began.
+    # A call that never returned is its thread's last, and another thread ended the process meanwhile: Chromium's main
+    # thread doesn't wait for its workers. Each other with how many calls came after it, and how long before the end.
     hanging = trail.query(
-        """SELECT p.name, call, path, (SELECT count(*) FROM op l WHERE l.thread = o.thread AND l.ts > o.ts) AS later,
-            p.end_ts - o.ts AS before_end_ns
-        FROM op o JOIN process p USING (process)
-        WHERE dur IS NULL AND p.ended = 'exit' AND o.kind IS NULL"""
+        """SELECT * FROM (
+            SELECT p.name, call, path, (SELECT count(*) FROM op l WHERE l.thread = o.thread AND l.ts > o.ts) AS later,
+                p.end_ts - o.ts AS before_end_ns,
+                (SELECT count(*) FROM thread t WHERE t.process = p.process
+                    AND t.thread NOT IN (SELECT thread FROM op WHERE dur IS NULL)) AS others
+            FROM op o JOIN process p USING (process)
+            WHERE dur IS NULL AND p.ended = 'exit' AND o.kind IS NULL)
+        WHERE later > 0 OR others = 0"""
     )
     assert hanging == []
 
