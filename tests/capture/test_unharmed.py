@@ -303,13 +303,14 @@ def test_real_programs_do_the_same(record, tmp_path, name):
     }
     assert workload.recorded <= names
     assert "dropped" not in trail.unseen()
-    # A call that never returned is its thread's last, and another thread ended the process meanwhile: Chromium's main
-    # thread doesn't wait for its workers. Each other with how many calls came after it, and how long before the end.
+    # A call that never returned is its thread's last, and another thread ended the process meanwhile (as in test_life,
+    # "exit while five threads read"): Chromium's main thread doesn't wait for its workers. Each other with how many calls
+    # came after it, how long before the end, and how many threads there were without such a call.
     hanging = trail.query(
         """SELECT * FROM (
             SELECT p.name, call, path, (SELECT count(*) FROM op l WHERE l.thread = o.thread AND l.ts > o.ts) AS later,
                 p.end_ts - o.ts AS before_end_ns,
-                (SELECT count(*) FROM thread t WHERE t.process = p.process
+                (SELECT count(*) FROM thread t WHERE t.process = p.process AND t.end_ts >= o.ts
                     AND t.thread NOT IN (SELECT thread FROM op WHERE dur IS NULL)) AS others
             FROM op o JOIN process p USING (process)
             WHERE dur IS NULL AND p.ended = 'exit' AND o.kind IS NULL)
