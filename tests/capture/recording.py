@@ -48,7 +48,6 @@ _NAMES = {
         "symlink": "symlinkat",
         "readlink": "readlinkat",
         "mkdir": "mkdirat",
-        "opendir": "fdopendir",
         "readdir": "readdir64",
         "chdir": "fchdir",
         "chmod": "fchmod fchmodat",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections import Counter
 
 import pytest
@@ -119,3 +120,34 @@ def _imports(program) -> set[str]:
         ["nm", "-D", "-u", program], check=True, capture_output=True, text=True
     ).stdout.splitlines()
     return {line.split()[-1].split("@")[0] for line in lines}
+
+
+@pytest.mark.parametrize("how", ["openat", "chdir"])
+def test_paths_beyond_path_max(record, work, how):
+    """Files in directories deeper than a path can be long (PATH_MAX) each have a name of their own."""
+    down = {"openat": "at = os.open(name, os.O_RDONLY, dir_fd=at)", "chdir": "os.chdir(name)"}[how]
+    where = {"openat": "dir_fd=at", "chdir": "dir_fd=None"}[how]
+    program = f"""
+import os
+os.chdir({str(work)!r})
+at = os.open(".", os.O_RDONLY)
+name = "d" * 200
+for depth in range(30):
+    os.mkdir(name, {where})
+    {down}
+    for one in ("a", "b"):
+        fd = os.open(one, os.O_CREAT | os.O_WRONLY, 0o600, {where})
+        os.write(fd, b"x" * (depth + 1))
+        os.close(fd)
+"""
+    run = record([sys.executable, "-S", "-c", program])
+    subprocess.run(["rm", "-rf", *work.iterdir()], check=True)
+    assert run.status == 0, run.stderr
+    sums = run.trail.query(
+        f"""SELECT path, count(*), sum(result) FROM op WHERE call = 'write' AND path LIKE '{work}/ddd%' GROUP BY path
+        ORDER BY sum(result)"""
+    )
+    assert [(n, moved) for _, n, moved in sums] == [(1, depth + 1) for depth in range(30) for _ in "ab"]
+    assert all(len(path) <= 4096 for path, _, _ in sums)
+    short = [path for path, _, _ in sums if len(path) < 4000]
+    assert {path[-2:] for path in short} == {"/a", "/b"} and len(short) >= 30

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -72,3 +74,42 @@ def test_output_is_the_programs(record):
     run = record(["/bin/sh", "-c", "cat; echo out; echo err >&2"])
     assert run.stdout == "out\n"
     assert run.stderr.startswith("err\n")
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments"),
+    [
+        ("iotrail", "--help"),
+        ("iotrail", "sql TRAIL --modules"),
+        ("iotrail", "summary TRAIL"),
+        ("iotrail", "schema"),
+        ("iotrail", "trail info TRAIL"),
+        ("iotrail", "sql TRAIL 'FROM file_op'"),
+        ("iotrail-native", "--help"),
+        ("iotrail-native", "schema"),
+        ("iotrail-native", "trail info TRAIL"),
+    ],
+)
+def test_output_may_be_cut(native, record, tmp_path, program, arguments):
+    """`| head`: nobody reads the rest, and the command ends quietly, with 141 or as if all had been read."""
+    trail = tmp_path / "cut.trail"
+    if "TRAIL" in arguments:
+        assert record(["/bin/ls", "/"], out=trail).status == 0
+    start = f"{sys.executable} -m iotrail" if program == "iotrail" else str(native)
+    command = f"{start} {arguments.replace('TRAIL', str(trail))}"
+    # A reader that is gone before anything is written.
+    done = subprocess.run(
+        ["bash", "-c", f"{{ sleep 0.2; {command}; }} | true; exit ${{PIPESTATUS[0]}}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode in (0, 141), done.stderr
+    assert done.stderr == ""
+
+
+def test_attaching_is_answered(native):
+    """A running program can't be recorded: the answer says why and what to do."""
+    done = subprocess.run([native, "record", "-p", "1"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "can't attach to process 1" in done.stderr and "hint: start the program anew" in done.stderr

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 
 import pytest
+
+from .recording import until
 
 
 def test_static_program(build, record, work):
@@ -90,3 +93,112 @@ assert all(libc.munmap(address, 4096) == 0 for address in made)
     unfollowed = run.trail.unseen()["unfollowed_mapping"]
     assert unfollowed >= 76 and rows["munmap"] == 1100 - unfollowed
     assert f"munmap and msync of {unfollowed} mappings" in run.stderr
+
+
+def test_go_program_with_a_loader(record, work, tmp_path):
+    """A Go program that the loader starts (cgo) makes its system calls past the C library: that is said."""
+    if not shutil.which("restic"):
+        pytest.skip("restic is not installed")
+    (tmp_path / "kept").write_text("text")
+    environment = {
+        "RESTIC_PASSWORD": "x",
+        "RESTIC_REPOSITORY": str(work / "repository"),
+        "HOME": str(tmp_path),
+    }
+    run = record(["/bin/sh", "-c", f"restic init -q && restic backup -q {tmp_path}/kept"], env=environment)
+    assert run.status == 0, run.stderr
+    assert run.trail.unseen()["go_program"] == 2
+    assert "2 Go programs" in run.stderr and "--kernel" in run.stderr
+
+
+def _musl(source, target, *flags):
+    if not shutil.which("musl-gcc"):
+        pytest.skip("musl-gcc is not installed")
+    source_file = target.with_suffix(".c")
+    source_file.write_text(source)
+    subprocess.run(["musl-gcc", *flags, "-o", target, source_file], check=True)
+    return target
+
+
+@pytest.mark.parametrize("kind", ["dynamic", "static"])
+def test_programs_of_another_c_library(record, tmp_path, kind):
+    """A musl child runs as alone and is said to be unseen; what it starts in turn is recorded again."""
+    source = """
+#include <stdio.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    FILE *made = fopen(argv[1], "w");
+    if (!made || fputs("by musl", made) < 0 || fclose(made)) return 2;
+    execl("/bin/cat", "cat", argv[1], (char *)0);
+    return 3;
+}
+"""
+    program = _musl(source, tmp_path / "other", *(["-static"] if kind == "static" else []))
+    made = tmp_path / "made"
+    run = record(["/bin/sh", "-c", f"{program} {made}; exit $?"])
+    assert (run.status, run.stdout) == (0, "by musl"), run.stderr
+    assert "relocat" not in run.stderr and "preload" not in run.stderr
+    assert run.trail.unseen() == {"other_libc" if kind == "dynamic" else "static_program": 1}
+    readers = run.trail.query(
+        "SELECT DISTINCT p.name FROM op JOIN process p USING (process) WHERE path = ?", str(made)
+    )
+    assert readers == [("cat",)]
+    alone = record([program, made])
+    assert alone.status == 1 and "--kernel" in alone.stderr
+
+
+def test_another_root_directory(record, tmp_path):
+    """In a root directory without the library a program runs without it, silently, and the trail says so."""
+    if os.geteuid():
+        pytest.skip("needs root for chroot")
+    root = tmp_path / "root"
+    needed = subprocess.run(["ldd", "/bin/cat"], capture_output=True, text=True, check=True).stdout
+    for file in {
+        "/bin/cat",
+        "/lib64/ld-linux-x86-64.so.2",
+        *(w for w in needed.split() if w.startswith("/")),
+    }:
+        target = root / file.lstrip("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(os.path.realpath(file), target)
+    (root / "text").write_text("in the jail")
+    run = record(["/bin/sh", "-c", f"chroot {root} /bin/cat /text; exit $?"])
+    assert (run.status, run.stdout) == (0, "in the jail"), run.stderr
+    assert "ld.so" not in run.stderr
+    assert run.trail.unseen() == {"chroot_program": 1}
+
+
+def test_processes_of_another_pid_namespace_end(record, work):
+    """What ended in its own PID namespace is not said to run still, and threads in it are recorded."""
+    if os.geteuid():
+        pytest.skip("needs root for a PID namespace")
+    (work / "read").write_text("text")
+    code = f"import threading; t = threading.Thread(target=lambda: open({str(work / 'read')!r}).read()); t.start(); t.join()"
+    run = record(["unshare", "-p", "-f", sys.executable, "-S", "-c", code])
+    assert run.status == 0, run.stderr
+    assert run.trail.unseen() == {}
+    assert "still running" not in run.stderr
+    rows = run.trail.query("SELECT ended, status FROM process WHERE name LIKE 'python%'")
+    assert rows == [("exit", 0)]
+    assert (
+        run.trail.value("SELECT count(*) FROM op WHERE parse_filename(path) = 'read' AND call = 'open'") == 1
+    )
+
+
+def test_daemon_that_outlives_its_parent(build, record, work):
+    """What goes on after the program has ended is said, or followed to its end."""
+    script = f"(sleep 1; echo late > {work}/late) > /dev/null 2>&1 & exit 3"
+    left = record(["/bin/sh", "-c", script])
+    assert left.status == 3
+    assert left.trail.unseen()["still_running"] >= 1
+    assert "--follow" in left.stderr
+    until((work / "late").exists)
+    (work / "late").unlink()
+    run = record(["/bin/sh", "-c", script], "--follow")
+    assert run.status == 3, run.stderr
+    assert "still_running" not in run.trail.unseen()
+    assert (
+        run.trail.value("SELECT count(*) FROM op WHERE path LIKE '%/late' AND call = 'open' AND errno = 0")
+        == 1
+    )
+    assert run.trail.query("SELECT DISTINCT ended FROM process WHERE ended = 'running'") == []

@@ -33,6 +33,7 @@ _SYSCALL = {
     "fallocate": "fallocate64 posix_fallocate posix_fallocate64",
     "fadvise64": "posix_fadvise posix_fadvise64",
     "sendfile": "sendfile64",
+    "splice": "splice_write",
     "rename": "renameat renameat2",
     "link": "linkat",
     "symlink": "symlinkat",

@@ -57,6 +57,37 @@ def test_each_request_to_a_disk_is_a_row_with_its_process(
 
 
 @needs_root
+@pytest.mark.parametrize("via", ["ebpf", "tracefs"])
+@pytest.mark.parametrize("system", [False, True])
+def test_the_disk_io_of_others_is_recorded_only_for_the_whole_machine(
+    loop: tuple[str, str], tmp_path: Path, via: str, system: bool
+) -> None:
+    """Beside the program another one writes to the same disk: its requests and its threads are the machine's."""
+    device, name = loop
+    # Of other sizes, so that each row tells whose it is: 1 MiB by the other, 8 KiB by the program's child.
+    other = subprocess.Popen(
+        ["sh", "-c", f"while dd if=/dev/zero of={device} bs=1M count=1 seek=32 oflag=direct conv=notrunc status=none;"
+         " do sleep 0.02; done"], stderr=subprocess.DEVNULL)  # fmt: skip
+    try:
+        command = f"dd if=/dev/zero of={device} bs=8k count=41 oflag=direct conv=notrunc status=none; sleep 0.5; true"
+        options = ["--kernel-via", via, *(["--system"] if system else [])]
+        for trail, last in recordings(["sh", "-c", command], tmp_path, *options):
+            rows = trail.rows_of(f"""
+                SELECT COUNT(*) FILTER (WHERE length = 8192) AS own, COUNT(*) FILTER (WHERE length > 8192) AS others
+                FROM disk_op WHERE dev = '{name}' AND op = 'write'""")
+            strangers = trail.rows_of("SELECT DISTINCT name FROM process WHERE exe IS NULL AND cmd IS NULL")
+            if (rows[0]["own"] == 41 and (rows[0]["others"] > 0) == system) or last:
+                break
+    finally:
+        other.kill()
+        other.wait()
+    assert rows[0]["own"] == 41
+    assert (rows[0]["others"] > 0) == system
+    if not system:
+        assert strangers == []
+
+
+@needs_root
 def test_cpu_time_goes_to_the_request_a_thread_worked_for(tmp_path: Path) -> None:
     """Two requests burn CPU, one three times as long as the other: slices are cut where the thread changed hands."""
     program = tmp_path / "burn.py"

@@ -5,9 +5,11 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use iotrail_agent::source::Source;
+use iotrail_agent::sources::ceph::settings::Collected;
 use iotrail_agent::sources::ceph::{self, Ceph};
 use iotrail_agent::sources::machine::Machine;
 use iotrail_agent::sources::nfs::Nfs;
@@ -40,13 +42,16 @@ pub struct Args {
     /// Ceph's admin sockets: a folder or a pattern of names
     #[arg(long, value_name = "DIR|PATTERN", default_value = ceph::SOCKETS)]
     ceph: Vec<String>,
-    /// Leave the settings of Ceph's daemons as they are; its requests are then not told, only its counters
-    #[arg(long)]
+    /// Which of Ceph's requests to collect; with none, settings of its daemons stay as they are
+    #[arg(long, value_name = "WHICH", value_enum, default_value_t = Requests::Sampled)]
+    requests: Requests,
+    /// What `--requests none` was called
+    #[arg(long, hide = true, conflicts_with = "requests")]
     no_requests: bool,
     /// Send what recorders write too: a trail, or a folder of trails
     #[arg(long, value_name = "TRAIL|DIR")]
     trails: Vec<PathBuf>,
-    /// Time between samples
+    /// Time between samples; of Ceph a second at most where its requests are sampled
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = every)]
     every: Duration,
     /// Folder for what waits while the collector is away
@@ -59,6 +64,17 @@ pub struct Args {
     /// Bytes a second to send at most, as 4M
     #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = size)]
     rate: u64,
+}
+
+/// Requests that are collected besides counters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Requests {
+    /// One second of each minute, the same on all machines, each slow request, and bursts of 10 s
+    Sampled,
+    /// All of them: costs daemons a tenth of their requests a second where no CPU is idle
+    All,
+    /// None
+    None,
 }
 
 /// Names from the outside in, the last one the host's.
@@ -104,13 +120,21 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let place = args.place.clone().unwrap_or_else(session::host);
     let mut sources: Vec<Box<dyn Source>> =
         vec![Box::new(Machine::new(place.clone(), totals.clone())), Box::new(Nfs::new(place.clone()))];
-    let options =
-        ceph::Options { sockets: args.ceph, state: (!args.no_requests).then(|| state.clone()), place };
+    let burst = Arc::<AtomicBool>::default();
+    let requests = if args.no_requests { Requests::None } else { args.requests };
+    let options = ceph::Options {
+        sockets: args.ceph,
+        state: (requests != Requests::None).then(|| state.clone()),
+        collected: if requests == Requests::All { Collected::All } else { Collected::Sampled },
+        burst: burst.clone(),
+        place,
+    };
     sources.push(Box::new(Ceph::new(options).map_err(|e| Failure::new(e.to_string()))?));
     if !args.trails.is_empty() {
         sources.push(Box::new(Trails::new(args.trails, &state)));
     }
-    let config = Config { node, destination, every: args.every, state, spool: args.spool, sources, totals };
+    let (every, spool) = (args.every, args.spool);
+    let config = Config { node, destination, every, state, spool, sources, totals, burst };
     let end = iotrail_agent::run(config).map_err(|e| match e {
         iotrail_agent::Error::Taken { .. } => {
             Failure::new(e.to_string()).hint("end that one, or give this one another --node or --state")

@@ -13,6 +13,7 @@ mod program;
 mod prune;
 mod record;
 mod replay;
+mod sampler;
 mod schema;
 mod strace;
 mod trail;
@@ -36,7 +37,7 @@ struct Arguments {
 enum Verb {
     /// Run a program and record its I/O as a trail
     Record(record::Args),
-    /// Do what a trail recorded on other storage, and record that
+    /// Replay the I/O of a trail on other storage, and record that
     Replay(replay::Args),
     /// Sample this machine and its storage systems, and send what they say to a collector
     Agent(agent::Args),
@@ -55,8 +56,33 @@ enum Verb {
     Schema(schema::Args),
 }
 
+/// Set by the Python package to its version, for [`check_package`].
+const PACKAGE_VERSION: &str = "IOTRAIL_PACKAGE_VERSION";
+
+/// Says on stderr if the Python package that runs this binary is of another version. What runs below doesn't get the
+/// variable.
+fn check_package() {
+    let ours = env!("CARGO_PKG_VERSION");
+    let Some(theirs) = std::env::var_os(PACKAGE_VERSION) else { return };
+    // SAFETY: no other thread runs yet.
+    unsafe { std::env::remove_var(PACKAGE_VERSION) };
+    if theirs != ours {
+        let (path, theirs) = (std::env::current_exe().unwrap_or_default(), theirs.to_string_lossy());
+        eprintln!("iotrail: warning: {} is version {ours}, the Python package {theirs}", path.display());
+        eprintln!("  hint: in a checkout run `make`, else install iotrail again");
+    }
+}
+
 fn main() -> ExitCode {
-    let result = match Arguments::parse().verb {
+    check_package();
+    let arguments = Arguments::parse();
+    if matches!(arguments.verb, Verb::Trail(_) | Verb::Types(_) | Verb::Strace(_) | Verb::Schema(_)) {
+        // What these verbs print may go to `head`: they end then like other programs, and not by a panic. Verbs that
+        // record or serve go on.
+        // SAFETY: no other thread runs yet.
+        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    }
+    let result = match arguments.verb {
         Verb::Record(args) => record::run(args),
         Verb::Replay(args) => replay::run(args),
         Verb::Agent(args) => agent::run(args),
@@ -68,7 +94,8 @@ fn main() -> ExitCode {
         Verb::Schema(args) => schema::run(args),
     };
     result.unwrap_or_else(|failure: Failure| {
-        eprint!("{failure}");
+        use std::io::Write as _;
+        let _ = write!(std::io::stderr(), "{failure}");
         ExitCode::FAILURE
     })
 }

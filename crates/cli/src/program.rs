@@ -180,11 +180,12 @@ fn check(path: &Path, program: &Path) -> Result<Checked, Refused> {
     }
     if let Some(interpreter) = loader(&file) {
         if interpreter.as_os_str().as_bytes().windows(4).any(|part| part == b"musl") {
-            return Err(refuse(
-                1,
-                format!("{through} is linked with musl; the recorder needs glibc"),
-                Some("build it against glibc, or record it where it was built so"),
-            ));
+            return Ok(Checked::Bare {
+                why: format!("{through} is linked with musl"),
+                so: "and the recorder that is loaded into programs needs glibc",
+                hint: "record its calls where they reach the kernel (as root: iotrail record --kernel), or build it \
+                       against glibc",
+            });
         }
     } else if !is_loader(path) {
         return Ok(Checked::Bare {

@@ -8,6 +8,7 @@
 //! recorder just waits for it to end. A signal that somebody sends to the recorder alone is passed on.
 
 use std::ffi::{OsStr, OsString};
+use std::io::Write as _;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus};
@@ -23,11 +24,31 @@ use crate::failure::Failure;
 use crate::kernel::{Kernel, Part, Via};
 use crate::program::{self, Found};
 use crate::prune::{self, Outcome, Pruner, Rule};
+use crate::sampler::Sampler;
+
+/// Writes a line to stderr. Whoever read it may be gone (`2>&1 | head`), which is no reason to stop recording.
+macro_rules! say {
+    ($($text:tt)*) => {{
+        let _ = writeln!(std::io::stderr(), $($text)*);
+    }};
+}
 
 /// Name of the recorder's library, beside this binary.
 const LIBRARY: &str = "libiotrail_preload.so";
 /// Names tried for a trail without `-o`.
 const MOST_NAMES: usize = 100_000;
+
+/// Kinds of `unseen` that `--kernel` sees.
+const SEEN_BY_KERNEL: [&str; 8] = [
+    "static_program",
+    "setuid_program",
+    "io_uring_setup",
+    "io_uring_enter",
+    "preload_removed",
+    "other_libc",
+    "go_program",
+    "chroot_program",
+];
 
 /// Files of one table that a finished trail is left with.
 const MOST_FILES: usize = 8;
@@ -61,9 +82,15 @@ pub struct Args {
         default_missing_values = ["disk", "cpu", "calls"]
     )]
     kernel: Vec<Part>,
+    /// Record the disk I/O of the whole machine, not only what CMD and its children queue
+    #[arg(long, requires = "kernel")]
+    system: bool,
     /// How the kernel is asked
     #[arg(long, value_enum, default_value_t = Via::Auto, requires = "kernel")]
     kernel_via: Via,
+    /// Record until the last process that CMD started has ended, daemons too; Ctrl-C ends the recording before
+    #[arg(long)]
+    follow: bool,
     /// Name of this machine in the trail [default: host name and boot]
     #[arg(long, value_name = "NODE", value_parser = node_name)]
     node: Option<String>,
@@ -76,13 +103,28 @@ pub struct Args {
     /// Write the trail's path to this file once it is whole (for the summary)
     #[arg(long, hide = true, value_name = "FILE")]
     announce: Option<PathBuf>,
+    /// For the answer that a running program can't be recorded
+    #[arg(short = 'p', long = "pid", hide = true, value_name = "PID")]
+    pid: Option<OsString>,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+    #[arg(
+        required_unless_present = "pid",
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD"
+    )]
     command: Vec<OsString>,
 }
 
 /// Runs the program and records it.
 pub fn run(mut args: Args) -> Result<ExitCode, Failure> {
+    if let Some(pid) = &args.pid {
+        return Err(Failure::new(format!(
+            "can't attach to process {}: the recorder is loaded by a program's loader when the program starts",
+            pid.to_string_lossy()
+        ))
+        .hint("start the program anew: iotrail record -- CMD; of a service, put it in front of its ExecStart="));
+    }
     if args.no_calls {
         args.kernel.retain(|part| *part != Part::Calls);
     }
@@ -92,7 +134,7 @@ pub fn run(mut args: Args) -> Result<ExitCode, Failure> {
         Ok(found) if args.no_calls => Found { bare: None, ..found },
         Ok(found) => found,
         Err(refused) => {
-            eprint!("{}", refused.failure);
+            let _ = write!(std::io::stderr(), "{}", refused.failure);
             return Ok(ExitCode::from(refused.status));
         }
     };
@@ -109,10 +151,13 @@ pub fn run(mut args: Args) -> Result<ExitCode, Failure> {
         }
     };
     target.settle();
-    let Recording { mut child, sealer, kernel, pruner } = recording;
+    let Recording { mut child, sealer, kernel, sampler, pruner } = recording;
     let status = host
         .wait(&mut child)
         .map_err(|error| Failure::new(format!("cannot wait for {}: {error}", program.path.display())))?;
+    if args.follow {
+        host.wait_for_rest(&sealer);
+    }
     let took = began.elapsed();
     let facts = [
         ("end".to_owned(), Some(humantime::format_rfc3339_nanos(std::time::SystemTime::now()).to_string())),
@@ -120,6 +165,9 @@ pub fn run(mut args: Args) -> Result<ExitCode, Failure> {
         ("signal".to_owned(), status.signal().map(|signal| signal.to_string())),
     ];
     let facts: Vec<Fact> = facts.into_iter().filter(|(_, value)| value.is_some()).collect();
+    if let Some(sampler) = sampler {
+        sampler.finish();
+    }
     if let Some(kernel) = kernel {
         kernel.finish();
     }
@@ -193,7 +241,7 @@ impl Target {
         if let Some(aside) = &self.aside
             && let Err(error) = std::fs::remove_dir_all(aside)
         {
-            eprintln!("iotrail: warning: cannot remove the replaced trail {}: {error}", aside.display());
+            say!("iotrail: warning: cannot remove the replaced trail {}: {error}", aside.display());
         }
     }
 
@@ -202,7 +250,7 @@ impl Target {
         if let Some(aside) = &self.aside
             && let Err(error) = std::fs::rename(aside, &self.path)
         {
-            eprintln!("iotrail: warning: the replaced trail is now {}: {error}", aside.display());
+            say!("iotrail: warning: the replaced trail is now {}: {error}", aside.display());
         }
     }
 }
@@ -229,6 +277,7 @@ struct Recording {
     child: Child,
     sealer: Sealer,
     kernel: Option<Kernel>,
+    sampler: Option<Sampler>,
     pruner: Option<Pruner>,
 }
 
@@ -250,7 +299,7 @@ fn start(
     let node = args.node.clone().unwrap_or_else(node);
     let session = Session::create_on(&node, budget.segments).inspect_err(|_| undo(None))?;
     if let Some(why) = session.slow() {
-        eprintln!("iotrail: warning: {why}; recording will disturb the program more than it should");
+        say!("iotrail: warning: {why}; recording will disturb the program more than it should");
     }
     let dir = session.dir().to_owned();
     let preloaded = preloaded(library, &dir).inspect_err(|_| undo(Some(dir.clone())))?;
@@ -261,16 +310,24 @@ fn start(
     }
     host.restore_in(&mut command);
     let kernel = match (!args.kernel.is_empty())
-        .then(|| Kernel::start(&args.kernel, args.kernel_via, &dir, &preloaded, found))
+        .then(|| {
+            Kernel::start(
+                (&args.kernel, args.system),
+                args.kernel_via,
+                &dir,
+                &expand_token(&preloaded),
+                found,
+            )
+        })
         .transpose()
     {
         Ok(None) => None,
         Ok(Some((kernel, gate))) => {
             if let Some(why) = &kernel.fallback {
-                eprintln!("iotrail: the kernel is recorded through tracefs: eBPF: {why}");
+                say!("iotrail: the kernel is recorded through tracefs: eBPF: {why}");
             }
             if let Some(why) = found.bare.as_ref().filter(|_| !kernel.sees_calls) {
-                eprintln!(
+                say!(
                     "iotrail: warning: {why}: its calls are not recorded, as tracefs doesn't show them and no \
                      recorder can be in it; its disk I/O and CPU time are"
                 );
@@ -302,7 +359,10 @@ fn start(
     // Its ends of the gate, without which the kernel's recorder would wait for a program that never came.
     drop(command);
     match spawned {
-        Ok(child) => Ok(Recording { child, sealer, kernel, pruner }),
+        Ok(child) => {
+            let sampler = Sampler::start(&dir, child.id());
+            Ok(Recording { child, sealer, kernel, sampler, pruner })
+        }
         Err(error) => {
             if let Some(kernel) = kernel {
                 kernel.finish();
@@ -316,16 +376,47 @@ fn start(
     }
 }
 
+/// Directory that glibc's loader puts for `$LIB`, below the root and below /usr. Every loader of glibc knows the token
+/// (ld.so(8), "Dynamic string tokens") and no other: musl's looks for a directory of that name, finds none and goes on,
+/// where it would load the library itself and fail for what it needs of glibc.
+const TOKEN: &str = "$LIB";
+/// From wherever `/$LIB` leads up to the root: `..` in the root is the root.
+const UP: &str = "/../../../../../../../..";
+/// What `$LIB` is: Debian and its kin, Fedora and SUSE, Arch.
+const TOKEN_MEANINGS: [&str; 3] = ["lib/x86_64-linux-gnu", "lib64", "lib"];
+
 /// The library as the program's loader is told of it. The loader splits LD_PRELOAD at colons and spaces, so that a
 /// library whose path has one is reached through a link in the session.
 fn preloaded(library: &Path, session: &Path) -> Result<OsString, Failure> {
-    if !library.as_os_str().as_encoded_bytes().iter().any(|byte| matches!(byte, b':' | b' ')) {
-        return Ok(library.as_os_str().to_owned());
+    let mut path = library.to_owned();
+    if library.as_os_str().as_encoded_bytes().iter().any(|byte| matches!(byte, b':' | b' ')) {
+        path = session.join(LIBRARY);
+        std::os::unix::fs::symlink(library, &path)
+            .map_err(|error| Failure::new(format!("cannot link {}: {error}", path.display())))?;
     }
-    let link = session.join(LIBRARY);
-    std::os::unix::fs::symlink(library, &link)
-        .map_err(|error| Failure::new(format!("cannot link {}: {error}", link.display())))?;
-    Ok(link.into_os_string())
+    // Where none of the directories is there (NixOS) the loader wouldn't find its way up.
+    if !TOKEN_MEANINGS.iter().any(|meaning| Path::new("/").join(meaning).is_dir()) {
+        return Ok(path.into_os_string());
+    }
+    let mut told = OsString::from(format!("/{TOKEN}{UP}"));
+    told.push(path);
+    Ok(told)
+}
+
+/// What the loader makes of it: the path that it opens.
+fn expand_token(told: &OsStr) -> OsString {
+    let Some(rest) = told.to_str().and_then(|told| told.strip_prefix(&format!("/{TOKEN}"))) else {
+        return told.to_owned();
+    };
+    // glibc 2.33 and newer say it; otherwise the first directory that is there.
+    let said = Command::new("/lib64/ld-linux-x86-64.so.2").arg("--list-diagnostics").output().ok();
+    let said = said.and_then(|output| {
+        let text = String::from_utf8(output.stdout).ok()?;
+        Some(text.lines().find_map(|line| line.strip_prefix("dl_dst_lib=\"")?.strip_suffix('"'))?.to_owned())
+    });
+    let there = || TOKEN_MEANINGS.iter().find(|meaning| Path::new("/").join(meaning).is_dir());
+    let meaning = said.or_else(|| there().map(ToString::to_string)).unwrap_or_default();
+    OsString::from(format!("/{meaning}{rest}"))
 }
 
 /// LD_PRELOAD for the program: ours first, then what was there.
@@ -437,6 +528,21 @@ impl Host {
         unsafe { command.pre_exec(restore) };
     }
 
+    /// Waits until no process of the recording is left, or a signal asks to end it.
+    fn wait_for_rest(&self, sealer: &Sealer) {
+        while sealer.any_alive() {
+            // SAFETY: valid set and buffer.
+            let signal = unsafe {
+                let mut info: libc::siginfo_t = std::mem::zeroed();
+                let timeout = libc::timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+                libc::sigtimedwait(&self.awaited, &mut info, &timeout)
+            };
+            if PASSED_ON.contains(&signal) {
+                return;
+            }
+        }
+    }
+
     /// Waits for the program to end; passes signals on meanwhile.
     pub(crate) fn wait(&self, child: &mut Child) -> std::io::Result<ExitStatus> {
         loop {
@@ -463,7 +569,7 @@ fn tidy(trail: &Path) {
     let many = Snapshot::newest(trail)
         .is_ok_and(|snapshot| snapshot.tables.values().any(|table| table.files.len() > MOST_FILES));
     if many && let Err(error) = compact(trail, Duration::ZERO) {
-        eprintln!("iotrail: warning: the trail is whole, but could not be compacted: {error}");
+        say!("iotrail: warning: the trail is whole, but could not be compacted: {error}");
     }
 }
 
@@ -473,13 +579,13 @@ fn report(path: &Path, sealed: Result<Sealed, iotrail_trail::Error>, took: Durat
     let sealed = match sealed {
         Ok(sealed) => sealed,
         Err(error) => {
-            eprintln!("iotrail: error: the end of the recording could not be written: {error}");
-            eprintln!("  hint: free some space, then iotrail trail check {shown} adds what is missing");
+            say!("iotrail: error: the end of the recording could not be written: {error}");
+            say!("  hint: free some space, then iotrail trail check {shown} adds what is missing");
             return;
         }
     };
     let totals = &sealed.totals;
-    eprintln!(
+    say!(
         "iotrail: {} of {} on {} in {}; read {}, wrote {}",
         count(totals.calls, "call"),
         count(totals.processes, "process"),
@@ -489,10 +595,10 @@ fn report(path: &Path, sealed: Result<Sealed, iotrail_trail::Error>, took: Durat
         bytes(totals.written),
     );
     if totals.records != 0 {
-        eprintln!("iotrail: {} of requests", count(totals.records, "record"));
+        say!("iotrail: {} of requests", count(totals.records, "record"));
     }
     if totals.kernel != 0 {
-        eprintln!("iotrail: {}", count(totals.kernel, "kernel record"));
+        say!("iotrail: {}", count(totals.kernel, "kernel record"));
     }
     let mut unseen = Vec::new();
     for (kind, amount) in &totals.unseen {
@@ -503,9 +609,19 @@ fn report(path: &Path, sealed: Result<Sealed, iotrail_trail::Error>, took: Durat
             "preload_removed" => count(*amount, "program without the recorder in its environment"),
             "io_uring_setup" => count(*amount, "ring of io_uring"),
             "io_uring_enter" => count(*amount, "submission to io_uring"),
+            "seccomp" => count(*amount, "process under a seccomp filter"),
+            "other_libc" => count(*amount, "program of another C library"),
+            "go_program" => count(*amount, "Go program"),
+            "chroot_program" => count(*amount, "program in a root directory without the recorder"),
             "native_aio" => count(*amount, "submission of native AIO"),
             "unfollowed_mapping" => format!("munmap and msync of {}", count(*amount, "mapping")),
             "kernel_dropped" => count(*amount, "kernel event"),
+            "bad_record" => format!("{} with impossible values", count(*amount, "record")),
+            "overwritten_ring" => {
+                let what = count(*amount, "thread");
+                format!("what {what} did after the program wrote over the memory it records into")
+            }
+            "refused_segment" => count(*amount, "file that no program of the recording can have made"),
             "bad_type" => format!("{} of undeclared types", count(*amount, "record")),
             "redeclared_type" => {
                 format!("{} of types that were declared before with other columns", count(*amount, "record"))
@@ -536,30 +652,34 @@ fn report(path: &Path, sealed: Result<Sealed, iotrail_trail::Error>, took: Durat
         unseen.push("anything: the recorder was not loaded into the program".into());
     }
     if !unseen.is_empty() {
-        eprintln!("iotrail: not seen: {}", unseen.join("; "));
+        say!("iotrail: not seen: {}", unseen.join("; "));
+    }
+    let seen_by_kernel = totals.unseen.keys().any(|kind| SEEN_BY_KERNEL.contains(kind));
+    if seen_by_kernel && !args.kernel.contains(&Part::Calls) {
+        say!("  hint: as root, iotrail record --kernel records their calls where they reach the kernel");
+    }
+    if !sealed.running.is_empty() && !args.follow {
+        say!("  hint: iotrail record --follow records until the last process has ended");
     }
     if let Some(why) = &sealed.volatile {
-        eprintln!("iotrail: warning: {why}; had the recorder been killed, the last seconds were lost");
+        say!("iotrail: warning: {why}; had the recorder been killed, the last seconds were lost");
     }
     let on_disk = size_of_tree(path);
     let next = if args.summary { "" } else { "; next: iotrail report " };
     let name = if args.summary { String::new() } else { shown.to_string() };
-    eprintln!("iotrail: {shown}, {}{next}{name}", bytes(on_disk));
+    say!("iotrail: {shown}, {}{next}{name}", bytes(on_disk));
     if let Some(file) = &args.announce
         && let Err(error) = std::fs::write(file, path.as_os_str().as_encoded_bytes())
     {
-        eprintln!("iotrail: warning: cannot write {}: {error}", file.display());
+        say!("iotrail: warning: cannot write {}: {error}", file.display());
     }
 }
 
 /// A line about what was pruned meanwhile, where that failed.
 fn report_pruned(pruned: Option<Outcome>, trail: &Path) {
     if let Some(Outcome { runs, failed, why }) = pruned.filter(|outcome| outcome.failed != 0) {
-        eprintln!(
-            "iotrail: warning: --prune failed {failed} of {}, the last time: {why}",
-            count(runs, "time")
-        );
-        eprintln!("  hint: nothing is lost; iotrail trail prune {} does it now", trail.display());
+        say!("iotrail: warning: --prune failed {failed} of {}, the last time: {why}", count(runs, "time"));
+        say!("  hint: nothing is lost; iotrail trail prune {} does it now", trail.display());
     }
 }
 
@@ -589,7 +709,8 @@ fn count(number: u64, noun: &str) -> String {
         (1, _) => format!("{grouped} {noun}"),
         (_, "process") => format!("{grouped} processes{tail}"),
         (_, "thread") if tail.starts_with(" or") => format!("{grouped} threads or processes"),
-        (_, "ring" | "submission" | "program") => format!("{grouped} {head}s{tail}"),
+        (_, "Go") => format!("{grouped} {noun}s"),
+        (_, "ring" | "submission" | "program" | "file") => format!("{grouped} {head}s{tail}"),
         _ => format!("{grouped} {noun}s"),
     }
 }

@@ -8,65 +8,72 @@ use std::io::{IsTerminal as _, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
+use iotrail_format::schema::RECORDING;
 use iotrail_format::segment::SESSION_ENV;
-use iotrail_replay::{Engine, Mode, Options, Place, Plan, plan, prepare, run as replay};
-use iotrail_trail::TrailWriter;
+use iotrail_replay::{
+    Allowed, Engine, Mapping, Mode, Options, Place, Plan, plan, prepare, run as replay, stop as stop_replay,
+};
 use iotrail_trail::seal::session::{Budget, Session};
 use iotrail_trail::seal::{Fact, Sealer};
+use iotrail_trail::{TrailReader, TrailWriter};
 
 use crate::failure::Failure;
 use crate::record::{Host, machine_facts};
 
 /// Arguments of `replay`.
 #[derive(clap::Args)]
-#[command(group = clap::ArgGroup::new("place").required(true).args(["root", "target"]))]
+#[command(group = clap::ArgGroup::new("place").required(true).args(["root", "target", "map"]))]
 pub struct Args {
-    /// The trail to replay
+    /// Trail to replay
     #[arg(value_name = "X.trail")]
     trail: PathBuf,
-    /// Replay under this directory: recorded paths are rewritten to lie in it
+    /// Replay in this directory: recorded paths lie below it. It must be new, empty, or from an earlier replay
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
-    /// Replay a trace of one file or block device on this file or device
+    /// Replay a trace of one device on this file or block device
     #[arg(long, value_name = "FILE")]
     target: Option<PathBuf>,
-    /// When operations are due: at once, after the recorded think time, or at their recorded time
+    /// Replay a trace of several devices: one --map each, as /dev/sda=FILE, or HOST:/dev/sda=FILE if several machines
+    /// have a device of that name
+    #[arg(long, value_name = "DEVICE=FILE", value_parser = mapping)]
+    map: Vec<Mapping>,
+    /// When an operation starts
     #[arg(long, value_enum, default_value_t = When::Think)]
     mode: When,
     /// How requests reach the kernel
     #[arg(long, value_enum, default_value_t = How::Psync)]
     engine: How,
-    /// Stretch recorded times by this factor
+    /// Multiply recorded times by this factor: 2 is half as fast
     #[arg(long, value_name = "F", default_value_t = 1.0, value_parser = factor)]
     scale: f64,
-    /// Requests under way at once for each recorded thread of a block trace [default: 32 if timed, else 1]
+    /// Maximum requests in flight for each recorded thread of a block trace [default: 32 with --mode timed, else 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     depth: Option<u16>,
-    /// Where to write the trail of the replay [default: X.replay.trail here]
+    /// Trail of the replay [default: X.replay.trail in the working directory]
     #[arg(short, long, value_name = "Y.trail")]
     output: Option<PathBuf>,
-    /// Replace the output if it exists
+    /// Overwrite the output if it exists
     #[arg(long)]
     force: bool,
-    /// Make the files that the replay reads without blocks
+    /// Create input files sparse, without data
     #[arg(long)]
     sparse: bool,
-    /// Write zeros instead of bytes that don't compress
+    /// Write zeros instead of incompressible data
     #[arg(long)]
     zeros: bool,
-    /// Open the target with O_DIRECT
-    #[arg(long, requires = "target")]
+    /// Open targets with O_DIRECT
+    #[arg(long, conflicts_with = "root")]
     direct: bool,
-    /// Wrap offsets beyond the target's end
-    #[arg(long, requires = "target")]
+    /// Wrap offsets that lie beyond the end of a target
+    #[arg(long, conflicts_with = "root")]
     fold: bool,
-    /// The target's data may be lost
-    #[arg(long, requires = "target")]
+    /// Allow the replay to overwrite data on the targets
+    #[arg(long, conflicts_with = "root")]
     overwrite: bool,
-    /// Print how it went as JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
-    /// Write how it went to this file instead of stdout
+    /// Write the result to this file instead of stdout
     #[arg(long, value_name = "FILE", hide = true)]
     announce: Option<PathBuf>,
     /// Do the operations; the session is in the environment
@@ -77,20 +84,20 @@ pub struct Args {
 /// [`Mode`] on the command line.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum When {
-    /// As fast as possible
+    /// As fast as possible: when the previous operation of its thread is done
     Afap,
-    /// Closed loop with the recorded time between operations
+    /// Closed loop: after the recorded think time since the previous operation of its thread
     Think,
-    /// Open loop at the recorded times
+    /// Open loop: at its recorded time
     Timed,
 }
 
 /// [`Engine`] on the command line.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum How {
-    /// System calls, each in a thread that waits for it
+    /// Blocking system calls
     Psync,
-    /// One io_uring for each recorded thread of a block trace
+    /// One io_uring per recorded thread, for block traces
     #[value(name = "io_uring")]
     IoUring,
 }
@@ -121,15 +128,35 @@ fn factor(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "expected a number above 0, such as 2 or 0.5".into())
 }
 
+/// A device and its target.
+fn mapping(text: &str) -> Result<Mapping, String> {
+    let (device, target) = text.split_once('=').ok_or("expected DEVICE=FILE, such as /dev/sda=/dev/loop0")?;
+    if device.is_empty() || target.is_empty() {
+        return Err("expected DEVICE=FILE, such as /dev/sda=/dev/loop0".into());
+    }
+    Ok(Mapping { device: Some(device.into()), target: target.into() })
+}
+
+/// Whether the trail's times mean anything: an importer says if its trace had none.
+fn has_times(trail: &Path, plan: &Plan) -> Result<bool, Failure> {
+    let facts = TrailReader::open(trail)?.small(&RECORDING, &[], &["name", "value"])?;
+    let is_none = |name: &Option<String>, value: &Option<String>| {
+        name.as_deref() == Some("time_unit") && value.as_deref() == Some("none")
+    };
+    let made_up = facts.iter().any(|row| is_none(&row.texts[0], &row.texts[1]));
+    let ops: usize = plan.threads.iter().map(|thread| thread.ops.len()).sum();
+    Ok(!made_up && (plan.length != 0 || ops <= 1))
+}
+
 /// Replays.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let plan = plan(&args.trail)?;
-    if matches!(args.mode, When::Timed)
-        && plan.length == 0
-        && plan.threads.iter().any(|thread| thread.ops.len() > 1)
-    {
-        return Err(Failure::new(format!("{} has no times to keep", args.trail.display()))
-            .hint("--mode afap replays the order alone"));
+    if matches!(args.mode, When::Timed) && !has_times(&args.trail, &plan)? {
+        return Err(Failure::new(format!(
+            "{} has no times: --mode timed can't replay it",
+            args.trail.display()
+        ))
+        .hint("--mode afap replays its operations in their order, as fast as possible"));
     }
     if matches!((args.engine, args.mode), (How::IoUring, When::Think)) {
         return Err(Failure::new(
@@ -138,13 +165,63 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         .hint("--engine psync, or --mode timed or afap"));
     }
     Engine::from(args.engine).check(&plan)?;
+    let output = output(&args);
+    // The worker's parent has looked at the content already.
+    let allowed = Allowed { fold: args.fold, overwrite: args.overwrite || args.worker };
     let place = match (&args.root, &args.target) {
-        (Some(root), _) => Place::root(root)?,
-        // The worker's parent has looked already.
-        (None, Some(target)) => Place::target(target, &plan, args.fold, args.overwrite || args.worker)?,
-        (None, None) => return Err(Failure::new("expected --root DIR or --target FILE")),
+        (Some(root), _) => Place::root(root, &[&args.trail, &output])?,
+        (None, Some(target)) => {
+            let only = Mapping { device: None, target: target.clone() };
+            Place::targets(&[only], &plan, allowed)?
+        }
+        (None, None) => Place::targets(&args.map, &plan, allowed)?,
     };
-    if args.worker { work(&args, &plan, &place) } else { host(&args, &plan, &place) }
+    if args.worker { work(&args, &plan, &place) } else { host(&args, &plan, &place, &output) }
+}
+
+/// Where the trail of the replay goes.
+fn output(args: &Args) -> PathBuf {
+    args.output.clone().unwrap_or_else(|| {
+        let mut name = args.trail.file_stem().unwrap_or_default().to_owned();
+        name.push(".replay.trail");
+        name.into()
+    })
+}
+
+/// Ends the replay at the first signal, after the operations under way; the process at the second. The signals are
+/// blocked in all threads but one, which waits for them.
+fn stop_on_signals() {
+    // SAFETY: a signal set is plain memory, filled by the calls; sigwait takes a valid set and place.
+    unsafe {
+        let mut awaited: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut awaited);
+        for signal in STOPPING {
+            libc::sigaddset(&mut awaited, signal);
+        }
+        libc::pthread_sigmask(libc::SIG_BLOCK, &awaited, std::ptr::null_mut());
+        std::thread::spawn(move || {
+            let mut signal = 0;
+            libc::sigwait(&awaited, &mut signal);
+            stop_replay();
+            libc::sigwait(&awaited, &mut signal);
+            libc::_exit(128 + signal);
+        });
+    }
+}
+
+/// Signals that end a replay.
+const STOPPING: [i32; 2] = [libc::SIGINT, libc::SIGTERM];
+
+/// The signal that the host has got meanwhile and not taken, if it is one that ends a replay.
+fn pending() -> Option<i32> {
+    // SAFETY: a signal set is plain memory, filled by the call.
+    let got = unsafe {
+        let mut got: libc::sigset_t = std::mem::zeroed();
+        libc::sigpending(&mut got);
+        got
+    };
+    // SAFETY: a valid set.
+    STOPPING.into_iter().find(|signal| unsafe { libc::sigismember(&got, *signal) } == 1)
 }
 
 /// The worker: does it and says on stdout how it went.
@@ -157,37 +234,46 @@ fn work(args: &Args, plan: &Plan, place: &Place) -> Result<ExitCode, Failure> {
     let depth = args.depth.map_or(depth, usize::from);
     let engine = args.engine.into();
     let options = Options { engine, mode, scale: args.scale, depth, direct: args.direct, zeros: args.zeros };
+    stop_on_signals();
     let session = std::env::var_os(SESSION_ENV).unwrap_or_default();
     let outcome = replay(plan, place, options, session.as_encoded_bytes())?;
     println!("{}", serde_json::to_string(&outcome).map_err(|error| Failure::new(error.to_string()))?);
     Ok(ExitCode::SUCCESS)
 }
 
-fn host(args: &Args, plan: &Plan, place: &Place) -> Result<ExitCode, Failure> {
-    let output = args.output.clone().unwrap_or_else(|| {
-        let mut name = args.trail.file_stem().unwrap_or_default().to_owned();
-        name.push(".replay.trail");
-        name.into()
-    });
-    let writer = TrailWriter::create(&output, args.force)?;
+fn host(args: &Args, plan: &Plan, place: &Place, output: &Path) -> Result<ExitCode, Failure> {
+    // Signals are blocked from here on: looked for while files are made, then taken while the worker runs.
+    let host = Host::prepare();
+    let writer = TrailWriter::create(output, args.force)?;
     let undo = || {
         // The trail was made here and holds nothing yet.
-        let _ = std::fs::remove_dir_all(&output);
+        let _ = std::fs::remove_dir_all(output);
     };
     let shown = std::io::stderr().is_terminal();
     let mut told = 0;
     let mut progress = |done: u64, total: u64| {
         if shown && total > 0 && done * 100 / total != told {
             told = done * 100 / total;
-            eprint!("\riotrail: making the files to replay on: {told} % of {}", bytes(total));
+            eprint!("\riotrail: creating input files: {told} % of {}", bytes(total));
         }
+        pending().is_none()
     };
-    prepare(plan, place, args.sparse, &mut progress).inspect_err(|_| undo())?;
+    match prepare(plan, place, args.sparse, &mut progress) {
+        Ok(()) => {}
+        Err(iotrail_replay::Error::Interrupted) => {
+            undo();
+            eprintln!("\niotrail: {}", iotrail_replay::Error::Interrupted);
+            return Ok(exit_code(128 + pending().unwrap_or(libc::SIGINT)));
+        }
+        Err(error) => {
+            undo();
+            return Err(error.into());
+        }
+    }
     if told > 0 {
         eprint!("\r\x1b[K");
     }
 
-    let host = Host::prepare();
     let budget = Budget::of(256 << 20);
     let session = Session::create(budget.segments).inspect_err(|_| undo())?;
     let dir = session.dir().to_owned();
@@ -209,9 +295,16 @@ fn host(args: &Args, plan: &Plan, place: &Place) -> Result<ExitCode, Failure> {
         .wait(&mut child)
         .map_err(|error| Failure::new(format!("cannot wait for the replay: {error}")))?;
     let mut outcome: Option<serde_json::Value> = serde_json::from_str(&said).ok();
+    if outcome.is_none()
+        && let Some(signal) = interruption(status)
+    {
+        sealer.finish(&[])?;
+        eprintln!("iotrail: interrupted; {} holds what was done", output.display());
+        return Ok(exit_code(128 + signal));
+    }
     let mut facts: Vec<Fact> = Vec::new();
     if let Some(outcome) = &mut outcome {
-        describe(args, place, outcome)?;
+        describe(args, plan, place, outcome);
         facts.push(("replay".into(), Some(outcome.to_string())));
     }
     sealer.finish(&facts)?;
@@ -223,7 +316,7 @@ fn host(args: &Args, plan: &Plan, place: &Place) -> Result<ExitCode, Failure> {
         return Err(Failure::new(format!("the replay ended early: {why}"))
             .hint(format!("{} holds what it did", output.display())));
     }
-    outcome["trail"] = text(&output);
+    outcome["trail"] = text(output);
     outcome["replay_of"] = text(&args.trail);
     outcome["json"] = args.json.into();
     match &args.announce {
@@ -231,18 +324,40 @@ fn host(args: &Args, plan: &Plan, place: &Place) -> Result<ExitCode, Failure> {
         Some(file) => std::fs::write(file, outcome.to_string())
             .map_err(|error| Failure::new(format!("cannot write {}: {error}", file.display())))?,
     }
-    Ok(ExitCode::SUCCESS)
+    // The worker has ended as the signal asked, which a shell is to know.
+    Ok(if outcome["interrupted_at"].is_null() { ExitCode::SUCCESS } else { exit_code(128 + libc::SIGINT) })
+}
+
+/// The signal by which the worker ended at once.
+fn interruption(status: std::process::ExitStatus) -> Option<i32> {
+    use std::os::unix::process::ExitStatusExt as _;
+    let signal = status.signal().or(status.code().map(|code| code - 128));
+    signal.filter(|signal| STOPPING.contains(signal))
+}
+
+fn exit_code(status: i32) -> ExitCode {
+    ExitCode::from(u8::try_from(status).unwrap_or(1))
 }
 
 /// Adds how it was done to how it went: who compares the two trails needs both.
-fn describe(args: &Args, place: &Place, outcome: &mut serde_json::Value) -> Result<(), Failure> {
-    let (place, one) = place.whole()?;
-    outcome[if one { "target" } else { "root" }] = text(&place);
+fn describe(args: &Args, plan: &Plan, place: &Place, outcome: &mut serde_json::Value) {
+    match place {
+        Place::Root(root) => outcome["root"] = text(root),
+        Place::Targets(targets) => {
+            let list = targets.values().map(|target| {
+                serde_json::json!({
+                    "node": target.device.node,
+                    "path": plan.paths[target.device.path as usize],
+                    "target": target.path.display().to_string(),
+                })
+            });
+            outcome["targets"] = list.collect();
+        }
+    }
     outcome["mode"] = word(args.mode);
     outcome["engine"] = word(args.engine);
     outcome["scale"] = args.scale.into();
     outcome["fold"] = args.fold.into();
-    Ok(())
 }
 
 fn text(path: &Path) -> serde_json::Value {

@@ -2,7 +2,7 @@
 //!
 //! The switches are bytes in the program's segment, which it looks at before each record.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata};
 use std::mem::offset_of;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -11,8 +11,10 @@ use std::process::ExitCode;
 use iotrail_format::record::{CPU, FIRST_DECLARED, MAX_TYPES, TYPES};
 use iotrail_format::schema::CPU_SLICE;
 use iotrail_format::segment::{
-    SEGMENT_MAGIC, SEGMENT_PREFIX, SEGMENT_VERSION, SegmentHeader, TYPES_START, TypeEntry,
+    SEGMENT_MAGIC, SEGMENT_PREFIX, SEGMENT_SPAN, SEGMENT_VERSION, SegmentHeader, TYPES_START, TypeEntry,
 };
+use iotrail_trail::seal::plain::{Access, is_of_process, open_plain};
+use iotrail_trail::seal::session::session_dirs;
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -83,19 +85,18 @@ impl Type {
 
 /// The segments of a process: one, but for a moment after it called exec.
 fn segments(pid: u32) -> Result<Vec<(PathBuf, File)>, Failure> {
-    let places = ["/dev/shm".into(), std::env::var_os("XDG_RUNTIME_DIR").unwrap_or_default(), "/tmp".into()];
-    let sessions = places.iter().filter_map(|place| std::fs::read_dir(place).ok()).flatten().flatten();
-    let sessions = sessions.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"iotrail-"));
     let prefix = format!("{SEGMENT_PREFIX}{pid:08x}-");
     let mut found = Vec::new();
-    for session in sessions {
-        // A session of another user can't be listed.
-        for entry in std::fs::read_dir(session.path()).into_iter().flatten().flatten() {
+    // A session of another user can't be listed.
+    for session in session_dirs() {
+        for entry in std::fs::read_dir(session).into_iter().flatten().flatten() {
             if entry.file_name().to_string_lossy().starts_with(&prefix) {
                 let path = entry.path();
-                match OpenOptions::new().read(true).write(true).open(&path) {
-                    Ok(file) => found.push((path, file)),
+                let of_process = |meta: &Metadata| is_of_process(meta, pid);
+                match open_plain(&path, Access::ReadWrite, SEGMENT_SPAN as u64, of_process) {
+                    Ok((file, _)) => found.push((path, file)),
                     Err(error) => {
+                        let error = std::io::Error::from(error);
                         return Err(Failure::new(format!("cannot open {}: {error}", path.display())));
                     }
                 }

@@ -110,10 +110,12 @@ calls! {
     29 Fcntl "fcntl" Meta "Change or read properties of a descriptor; flags is the command. F_GETFD, F_SETFD and F_GETFL have no row.";
     30 Ioctl "ioctl" Meta "A device request on a file; flags is the request.";
     31 Mknod "mknod" Meta "Create a special file (mknod, mkfifo).";
-    32 Fopen "fopen" Meta "Open a stdio stream (fopen, freopen, fdopen); result is the descriptor.";
+    32 Fopen "fopen" Meta "Open a stdio stream (fopen, freopen); result is the descriptor.";
     33 Fclose "fclose" Meta "Close a stdio stream, writing what its buffer still held.";
     34 Fseek "fseek" Meta "Set the position of a stdio stream (fseek, fseeko, rewind, fsetpos).";
     35 Mkstemp "mkstemp" Meta "Create a temporary file (mkstemp, mkostemp, tmpfile, memfd_create).";
+    36 Fdopen "fdopen" Meta "Make a stdio stream of a descriptor that is open already; result is the descriptor.";
+    37 Fdopendir "fdopendir" Meta "List the directory of a descriptor that is open already; result is the descriptor.";
 
     64 Read "read" Read "Read at the file position.";
     65 Pread "pread" Read "Read at a given position.";
@@ -122,7 +124,8 @@ calls! {
     68 Fread "fread" Read "A stdio read that had to fill the stream's buffer; length and result are what the kernel moved.";
     69 Sendfile "sendfile" Read "Move bytes from a file to a descriptor inside the kernel; file2 is the destination.";
     70 CopyFileRange "copy_file_range" Read "Copy between two files inside the kernel; file2 is the destination.";
-    71 Splice "splice" Read "Move bytes between a pipe and a descriptor (splice, tee, vmsplice).";
+    71 Splice "splice" Read "Move bytes between a descriptor and a pipe (splice, tee, vmsplice); file2 is the destination.";
+    72 AioRead "aio_read" Read "Read asynchronously (aio_read, lio_listio, io_submit): from the submission until the program took the result.";
 
     96 Write "write" Write "Write at the file position.";
     97 Pwrite "pwrite" Write "Write at a given position.";
@@ -130,11 +133,14 @@ calls! {
     99 Pwritev "pwritev" Write "Write at a given position from several buffers (pwritev, pwritev2); flags are RWF_*.";
     100 Fwrite "fwrite" Write "A stdio write that made the stream's buffer reach the kernel; length and result are what the kernel moved.";
     101 Fflush "fflush" Write "A stdio stream's buffer was handed to the kernel by fflush, or ahead of fseek, fclose or exit; length and result are what it moved.";
+    102 SpliceWrite "splice_write" Write "Move bytes from a pipe into a file (splice).";
+    103 AioWrite "aio_write" Write "Write asynchronously (aio_write, lio_listio, io_submit): from the submission until the program took the result.";
 
     128 Fsync "fsync" Flush "Make a file and its attributes durable.";
     129 Fdatasync "fdatasync" Flush "Make a file's data durable.";
     130 SyncFileRange "sync_file_range" Flush "Start or await write-back of a range; flags are SYNC_FILE_RANGE_*.";
     131 Sync "sync" Flush "Make a whole file system durable (sync, syncfs).";
+    132 AioFsync "aio_fsync" Flush "Make a file durable asynchronously (aio_fsync, io_submit): from the submission until the program took the result.";
 
     160 Mmap "mmap" Map "Map a file; result is the address, flags are PROT_* in the low 8 bits, then MAP_*.";
     161 Munmap "munmap" Map "End a mapping of a file.";
@@ -222,6 +228,7 @@ waits! {
     14 Event "event";
     15 Queue "queue";
     16 Mpi "mpi";
+    17 Futex "futex";
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ pub mod ids;
 pub mod path;
 pub mod record;
 pub mod schema;
+pub mod seccomp;
 pub mod segment;
 pub mod syscall;
 pub mod wire;

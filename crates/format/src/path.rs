@@ -10,6 +10,18 @@ pub fn absolute(directory: &[u8], path: &[u8]) -> Vec<u8> {
     }
 }
 
+/// Whether a name that a recorder or another tool gives to an open descriptor is that of a file, and not of a pipe,
+/// socket or other channel: `pipe:[4711]`, `socket:[4712]`, `anon_inode:[eventfd]` (proc(5)), `TCP:[…]` (strace -yy).
+/// `sql/io/activity.sql` draws the same line.
+#[must_use]
+pub fn is_file_name(name: &[u8]) -> bool {
+    if name.starts_with(b"/") {
+        return true;
+    }
+    let bracketed = name.ends_with(b"]") && name.windows(2).any(|pair| pair == b":[");
+    !bracketed && !name.starts_with(b"anon_inode:")
+}
+
 /// A path without `.`, `..` and empty parts, by its letters alone, as a recorder has it. An empty one stays empty.
 fn normal(path: &[u8]) -> Vec<u8> {
     let mut whole: Vec<u8> = Vec::with_capacity(path.len());
@@ -40,6 +52,18 @@ fn normal(path: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn channels_are_no_files() {
+        for name in ["/a", "/a:[1]", "data.bin", "sda", "a]", "a:b", ""] {
+            assert!(is_file_name(name.as_bytes()), "{name}");
+        }
+        for name in
+            ["pipe:[4711]", "socket:[1]", "anon_inode:[eventpoll]", "anon_inode:inotify", "TCP:[a:1->b:2]"]
+        {
+            assert!(!is_file_name(name.as_bytes()), "{name}");
+        }
+    }
 
     #[test]
     fn paths_are_normal() {

@@ -110,6 +110,7 @@ pub const TYPES: &[Type] = &[
             Wire::Null,
             Wire::Null,
             Wire::Null,
+            Wire::Null,
         ],
     },
     Type {
@@ -128,7 +129,7 @@ pub const TYPES: &[Type] = &[
             Wire::Null,
         ],
     },
-    Type { table: &NETWORK_TRANSMIT, wires: &[Wire::Name(0), Wire::Name(1), Wire::Word(0)] },
+    Type { table: &NETWORK_TRANSMIT, wires: &[Wire::Name(0), Wire::Name(1), Wire::Word(0), Wire::Null] },
     Type {
         table: &DISK_OP,
         wires: &[
@@ -139,6 +140,7 @@ pub const TYPES: &[Type] = &[
             Wire::Word(1),
             Wire::Ticks(2),
             Wire::Zero,
+            Wire::Null,
             Wire::Null,
             Wire::Null,
             Wire::Null,

@@ -80,7 +80,7 @@ table! {
     /// Calls on files.
     FILE_OP, "file_op", "One call of a program on a file.", order ["thread", "ts"],
     ts BigInt "ns" some "Start, since the epoch.";
-    dur BigInt "ns" null "Time until it returned; null if it never did.";
+    dur BigInt "ns" null "Time until it returned; null if it never did (result is null too) or unknown.";
     node Text "" some "Machine (one boot of it).";
     thread BigInt "" some "Thread that called.";
     crumb BigInt "" some "Breadcrumb; 0 none.";
@@ -94,6 +94,7 @@ table! {
     errno BigInt "" some "Error number; 0 success.";
     flags BigInt "" null "Flags of the call (O_*, whence, PROT_*, RWF_* …); null none.";
     calls BigInt "" some "Calls of the program this row stands for: more than 1 where stdio buffered.";
+    trace_row BigInt "" null "Row in the imported trace, which orders rows of equal ts; null if recorded.";
 }
 
 table! {
@@ -179,7 +180,7 @@ table! {
     /// What the trail doesn't hold.
     UNSEEN, "unseen", "What the recorder knows it could not see, or had to drop.", order ["kind"],
     node Text "" some "Machine (one boot of it).";
-    kind Text "" some "static_program, setuid_program, io_uring_setup, io_uring_enter, mapped_file, dropped …";
+    kind Text "" some "static_program, setuid_program, io_uring_setup, io_uring_enter, mapped_file, dropped, requests_not_collected …";
     process BigInt "" null "Process concerned; null the whole recording.";
     file BigInt "" null "File concerned; null none.";
     amount BigInt "" some "How many (programs, rings, enters, calls) or how much (bytes of mapped files).";
@@ -205,6 +206,7 @@ table! {
     trace_hi BigInt "" null "Upper half of the id of its OpenTelemetry trace, as its bits are; null none.";
     trace_lo BigInt "" null "Lower half of that; null none.";
     span BigInt "" null "Number its system gave it: id of an OpenTelemetry span as its bits are, tid of a Ceph request; null none.";
+    weight BigInt "" null "Requests that its request stands for, itself with them, where a sample was collected; 0 it is there for the paths of others; null 1.";
 }
 
 table! {
@@ -250,6 +252,7 @@ table! {
     sender Text "" some "Who sent it.";
     receiver Text "" some "Who receives it.";
     length BigInt "bytes" some "Bytes sent.";
+    weight BigInt "" null "Requests that its request stands for, itself with them, where a sample was collected; 0 it is there for the paths of others; null 1.";
 }
 
 table! {
@@ -270,6 +273,7 @@ table! {
     pid BigInt "" null "Process that queued it; null unknown.";
     flags BigInt "" null "Sum of 1 somebody waits for it, 2 a file system's own structures, 4 only on the medium (FUA), 8 cache emptied first, 16 read ahead; null unknown.";
     pruned BigInt "" null "1 if the request it was for was pruned, so that rollups count it; null not.";
+    weight BigInt "" null "Requests that its request stands for, itself with them, where a sample was collected; 0 it is there for the paths of others; null 1.";
 }
 
 table! {
@@ -285,6 +289,25 @@ table! {
     pid BigInt "" null "Process id of the system; null unknown.";
     tid BigInt "" null "Thread id of the system; null unknown.";
     state Text "" null "What it went on to: runnable, sleep, disk, ended; null unknown or still on the CPU.";
+}
+
+table! {
+    /// What threads did with their time.
+    THREAD_TIME, "thread_time", "CPU time of a thread over a stretch of time: from its own clock, or from the scheduler.", order ["thread", "ts"],
+    ts BigInt "ns" some "Start of the stretch, since the epoch.";
+    dur BigInt "ns" null "Its length.";
+    node Text "" some "Machine (one boot of it).";
+    thread BigInt "" some "Thread.";
+    source Text "" some "thread: read by the thread itself where calls begin and end; scheduler: sampled beside the program. Both cover the same time.";
+    cpu_ns BigInt "ns" null "Time on a CPU; null unknown.";
+    outside_ns BigInt "ns" null "Of it outside recorded calls; null unknown.";
+    io_cpu_ns BigInt "ns" null "Of it in calls on files; null unknown.";
+    wait_cpu_ns BigInt "ns" null "Of it in calls that wait: spinning; null unknown.";
+    away_ns BigInt "ns" null "Time off a CPU outside recorded calls; null unknown.";
+    queued_ns BigInt "ns" null "Time in which it could run and no CPU was free, in calls too; null unknown.";
+    minor_faults BigInt "" null "Page faults without I/O; null unknown.";
+    major_faults BigInt "" null "Page faults that read from storage; null unknown.";
+    voluntary_switches BigInt "" null "How often it gave its CPU away to wait for something, in calls too; null unknown.";
 }
 
 table! {
@@ -433,6 +456,7 @@ pub const TABLES: &[Table] = &[
     NETWORK_TRANSMIT,
     DISK_OP,
     CPU_SLICE,
+    THREAD_TIME,
     MEMBER,
     NODE_SAMPLE,
     PROCESS,

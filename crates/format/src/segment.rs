@@ -109,8 +109,9 @@ pub struct Control {
     pub lease: AtomicU64,
     /// Bytes of `node` that are its name.
     pub node_length: u32,
-    /// Keeps what follows aligned.
-    pub _pad: u32,
+    /// Seccomp filters that the recorder runs under (/proc/self/status, Seccomp_filters). A program image with others
+    /// makes none of the recorder's system calls.
+    pub filters: u32,
     /// Name of the node, for messages to other nodes.
     pub node: [u8; NODE_BYTES + 1],
 }
@@ -151,8 +152,8 @@ pub struct SegmentHeader {
     pub rank: AtomicI32,
     /// Rings handed out; entries 0..ring_count are valid once their `offset` is not 0.
     pub ring_count: AtomicU32,
-    /// Keeps what follows aligned.
-    pub _pad: u32,
+    /// Inode of its PID namespace (/proc/self/ns/pid), in which `pid` and `ppid` count; 0 unknown.
+    pub pid_namespace: u32,
     /// First unused byte of the span.
     pub next_free: AtomicU64,
     /// Bytes populated by this segment (its share of `Control::used`).
@@ -308,6 +309,13 @@ pub const OP_DISK: u16 = 0x4005;
 /// A thread's time on a CPU that the kernel saw, posted by the recorder: `start`, `dur` as [`OP_DISK`]; `fd` tid;
 /// `object` pid; `pos` CPU. `kind` is what it went on to (0 runnable, 1 sleep, 2 disk, 3 ended, 4 it goes on).
 pub const OP_SLICE: u16 = 0x4006;
+/// How a thread spent the time from `start` on for `dur`, by its own CPU clock, in nanoseconds: `object` on a CPU
+/// outside calls, `pos` off a CPU outside calls, `length` on a CPU in calls on files, `result` on a CPU in calls that
+/// wait. `fd` minor page faults; `aux` major page faults, above them voluntary context switches as 32 bits.
+pub const OP_TIME: u16 = 0x4010;
+/// What the scheduler says of a thread, posted by the recorder beside it: `start`, `dur` as [`OP_DISK`]; `fd` tid;
+/// `object` pid; `pos` nanoseconds on a CPU, `length` nanoseconds that it could run and no CPU was free.
+pub const OP_SAMPLE: u16 = 0x4011;
 /// A call that the kernel saw where no recorder is, posted by the recorder in two slots, as records with more words
 /// than fit ([`crate::record`]). `kind`, `fd` as of any call; `start`, `dur` as [`OP_DISK`]; `object` pid, above it
 /// tid; then `object`, `pos`, `length`, `result` of the call, and in the second slot its `aux`, the call with its
@@ -416,6 +424,15 @@ pub enum UnseenKind {
     Mapping = 8,
     /// Events of the kernel that found no room on their way to the recorder, or that it left out.
     Kernel = 9,
+    /// A process installed a seccomp filter: its further calls are recorded as far as that needs no system call, its
+    /// children's and those of what it execs are not.
+    Seccomp = 10,
+    /// A program of another C library (musl) was started.
+    OtherLibc = 11,
+    /// A Go program was started: it makes its system calls past the C library.
+    Go = 12,
+    /// A program was started in a root directory that doesn't hold the recorder's library.
+    Chroot = 13,
 }
 
 impl UnseenKind {
@@ -432,6 +449,10 @@ impl UnseenKind {
             7 => Some(Self::NativeAio),
             8 => Some(Self::Mapping),
             9 => Some(Self::Kernel),
+            10 => Some(Self::Seccomp),
+            11 => Some(Self::OtherLibc),
+            12 => Some(Self::Go),
+            13 => Some(Self::Chroot),
             _ => None,
         }
     }
@@ -449,6 +470,10 @@ impl UnseenKind {
             Self::NativeAio => "native_aio",
             Self::Mapping => "unfollowed_mapping",
             Self::Kernel => "kernel_dropped",
+            Self::Seccomp => "seccomp",
+            Self::OtherLibc => "other_libc",
+            Self::Go => "go_program",
+            Self::Chroot => "chroot_program",
         }
     }
 }

@@ -321,6 +321,13 @@ pub fn flags_set(fd: c_int, flags: usize) {
     }
 }
 
+/// Asks the kernel now what all descriptors known so far, and the standard ones, stand for.
+pub fn classify_all() {
+    for fd in 0..=HIGHEST.load(Relaxed).max(2) {
+        target(fd);
+    }
+}
+
 /// A child process now shares all descriptors.
 pub fn share_all() {
     for fd in 0..=HIGHEST.load(Relaxed) {

@@ -13,7 +13,7 @@ use crate::{descriptors, record};
 use iotrail_format::call::WaitKind;
 
 /// Bytes that an array of buffers asks for.
-fn total(vectors: *const iovec, count: c_int) -> i64 {
+pub fn total(vectors: *const iovec, count: c_int) -> i64 {
     // IOV_MAX is 1024 on Linux; more is EINVAL and the array must not be read.
     if vectors.is_null() || !(0..=1024).contains(&count) {
         return 0;
@@ -92,10 +92,14 @@ interpose! {
         if attach::off() {
             return real(input, from, out, to, length, flags);
         }
+        let run = || real(input, from, out, to, length, flags);
         let at = if from.is_null() { NONE } else { *from };
-        let into = descriptors::target(out).object;
-        move_inside(Call::Splice, input, out, at, length as i64, into, to.is_null(),
-            || real(input, from, out, to, length, flags))
+        let into = descriptors::target(out);
+        if into.kind == 0 && descriptors::target(input).kind != 0 {
+            let at = if to.is_null() { NONE } else { *to };
+            return transfer(Call::SpliceWrite, out, at, length as i64, NONE, true, run);
+        }
+        move_inside(Call::Splice, input, out, at, length as i64, into.object, to.is_null(), run)
     }
     tee => fn(input: c_int, out: c_int, length: size_t, flags: c_uint) -> ssize_t, |real| {
         if attach::off() {

@@ -10,7 +10,9 @@
 //! I/O is wrapped, in all its forms (64-bit, `_chk`, versions of `preadv`); stdio is watched at its
 //! buffer ([`stream`]).
 
+mod aio;
 mod api;
+mod confinement;
 mod descriptors;
 mod files;
 mod lifecycle;

@@ -1,14 +1,15 @@
 //! The library's and the threads' beginning and end.
 
 use core::ffi::{c_char, c_int, c_void};
-use core::sync::atomic::{AtomicI32, AtomicU32, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::*};
 
-use iotrail_format::segment::{ProcessState, SESSION_ENV, TextKind};
-use iotrail_sdk::{attach, clock, post};
+use iotrail_format::ids::FileId;
+use iotrail_format::segment::{ProcessState, SESSION_ENV, TextKind, UnseenKind};
+use iotrail_sdk::{attach, clock, post, thread};
 use libc::{pthread_attr_t, pthread_t};
 
 use crate::real::interpose;
-use crate::{descriptors, paths, stream, unseen};
+use crate::{confinement, descriptors, paths, stream, unseen};
 
 /// Room for one environment variable with a path.
 const VARIABLE: usize = 4352;
@@ -44,8 +45,11 @@ extern "C" fn begin(_count: c_int, _arguments: *const *const c_char, environment
             KEY.store(key, Relaxed);
         }
     }
-    paths::read_cwd();
+    paths::read_cwd(FileId::NONE);
     describe();
+    if unseen::is_go() {
+        post::unseen(UnseenKind::Go, 0, 1);
+    }
     if let Some(header) = attach::header() {
         header.rank.store(rank(environment), Relaxed);
     }
@@ -150,6 +154,9 @@ pub fn exiting(status: c_int) {
 
 extern "C" fn forked_parent() {
     if !attach::off() {
+        if thread::is_confined() {
+            confinement::say();
+        }
         descriptors::share_all();
     }
 }
@@ -172,6 +179,8 @@ type Start = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 /// What a new thread needs, from its creator.
 struct Starting {
     taken: AtomicU32,
+    /// Whether its creator is under a seccomp filter, which it inherits.
+    confined: AtomicBool,
     start: core::cell::UnsafeCell<Option<Start>>,
     argument: core::cell::UnsafeCell<*mut c_void>,
 }
@@ -183,6 +192,7 @@ impl Starting {
     const fn new() -> Self {
         Self {
             taken: AtomicU32::new(0),
+            confined: AtomicBool::new(false),
             start: core::cell::UnsafeCell::new(None),
             argument: core::cell::UnsafeCell::new(core::ptr::null_mut()),
         }
@@ -198,6 +208,9 @@ extern "C-unwind" fn thread_begins(argument: *mut c_void) -> *mut c_void {
     let (start, argument) = unsafe {
         let packed = &*argument.cast::<Starting>();
         let taken = (*packed.start.get(), *packed.argument.get());
+        if packed.confined.load(Relaxed) {
+            thread::confine(thread::Confinement::Filter, false);
+        }
         packed.taken.store(0, Release);
         taken
     };
@@ -225,6 +238,7 @@ interpose! {
         let Some(free) = free else { return real(thread, attributes, start, argument) };
         *free.start.get() = Some(start);
         *free.argument.get() = argument;
+        free.confined.store(thread::is_confined(), Relaxed);
         let result = real(thread, attributes, thread_begins, (&raw const *free).cast_mut().cast());
         if result != 0 {
             free.taken.store(0, Release);
@@ -239,7 +253,7 @@ interpose! {
         result
     }
     prctl => fn(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int, |real| {
-        let result = real(option, a, b, c, d);
+        let result = confinement::with_prctl(option, a, || real(option, a, b, c, d));
         if result == 0 && option == libc::PR_SET_NAME && !attach::off() {
             post::text(TextKind::ThreadName, 0, core::ffi::CStr::from_ptr(a as *const c_char).to_bytes());
         }

@@ -256,16 +256,17 @@ interpose! {
         on_path(Call::Mknod, directory, path, NONE, || real(directory, path, mode, device))
     }
     chdir => fn(path: *const c_char) -> c_int, |real| {
+        let into = if attach::off() { FileId::NONE } else { paths::of_directory(AT_FDCWD, path) };
         let result = on_path(Call::Chdir, AT_FDCWD, path, NONE, || real(path));
-        moved(result)
+        moved(result, into)
     }
     fchdir => fn(fd: c_int) -> c_int, |real| {
         let result = on_descriptor(Call::Chdir, fd, NONE, NONE, || real(fd));
-        moved(result)
+        moved(result, FileId(descriptors::named(fd)))
     }
     chroot => fn(path: *const c_char) -> c_int, |real| {
         let result = on_path(Call::Chdir, AT_FDCWD, path, NONE, || real(path));
-        moved(result)
+        moved(result, FileId::NONE)
     }
     chmod, lchmod => fn(path: *const c_char, mode: mode_t) -> c_int, |real| {
         on_path(Call::Chmod, AT_FDCWD, path, mode.into(), || real(path, mode))
@@ -340,7 +341,7 @@ interpose! {
         }).0
     }
     fdopendir => fn(fd: c_int) -> *mut DIR, |real| {
-        on_descriptor(Call::Opendir, fd, NONE, NONE, || Listed(real(fd))).0
+        on_descriptor(Call::Fdopendir, fd, NONE, NONE, || Listed(real(fd))).0
     }
     readdir, readdir64 => fn(directory: *mut DIR) -> *mut c_void, |real| {
         if attach::off() || directory.is_null() {
@@ -443,9 +444,9 @@ fn make_temporary(template: *const c_char, run: impl FnOnce() -> c_int) -> c_int
     })
 }
 
-fn moved(result: c_int) -> c_int {
+fn moved(result: c_int, into: FileId) -> c_int {
     if result == 0 && !attach::off() && !attach::in_vfork_child() {
-        paths::read_cwd();
+        paths::read_cwd(into);
     }
     result
 }

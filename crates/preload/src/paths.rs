@@ -12,8 +12,13 @@ use iotrail_format::ids::FileId;
 use iotrail_format::segment::TextKind;
 use iotrail_sdk::{post, sys};
 
-/// Linux's PATH_MAX.
+/// Linux's PATH_MAX: what one call can name. Directories that are walked down by relative names may lie deeper; of
+/// such a path the beginning is kept, and a number that stands for the rest.
 const MAX: usize = 4096;
+/// Bytes of that number: `/…` and 16 digits.
+const REST: usize = 4 + 16;
+/// What stands for a working directory that has no path (removed, or outside the root).
+const NOWHERE: &[u8] = b"(unknown)";
 /// Below is never mapped (vm.mmap_min_addr), from the second on is the kernel's.
 const FIRST_PAGE: usize = 4096;
 const USER_END: usize = 1 << 47;
@@ -22,12 +27,14 @@ const USER_END: usize = 1 << 47;
 struct Builder {
     bytes: MaybeUninit<[u8; MAX]>,
     length: usize,
+    /// Hash of the components that found no room; 0 none.
+    rest: u64,
 }
 
 impl Builder {
     #[inline]
     fn new() -> Self {
-        Self { bytes: MaybeUninit::uninit(), length: 0 }
+        Self { bytes: MaybeUninit::uninit(), length: 0, rest: 0 }
     }
 
     fn pointer(&mut self) -> *mut u8 {
@@ -55,6 +62,9 @@ impl Builder {
             match component {
                 b"" | b"." => {}
                 b".." => self.length = self.bytes().iter().rposition(|&byte| byte == b'/').unwrap_or(0),
+                name if self.rest != 0 || self.length + 1 + name.len() > MAX - REST => {
+                    self.rest = fold(self.rest, name);
+                }
                 name => {
                     self.push(b"/");
                     self.push(name);
@@ -67,18 +77,36 @@ impl Builder {
         if self.length == 0 {
             self.push(b"/");
         }
+        if self.rest != 0 {
+            if self.length > MAX - REST {
+                // It began with a path that was too long already, and ends with its number.
+                self.rest = fold(self.rest, &self.bytes()[MAX - REST..]);
+                self.length = MAX - REST;
+            }
+            self.push("/…".as_bytes());
+            for digit in (0..16).rev() {
+                self.push(&[b"0123456789abcdef"[(self.rest >> (4 * digit) & 15) as usize]]);
+            }
+        }
         let file = FileId::of_path(self.bytes());
         tell(file, self.bytes());
         file
     }
 }
 
+/// Goes on with the hash of what found no room in a path by a further component (FNV-1a, RFC 9923).
+fn fold(rest: u64, name: &[u8]) -> u64 {
+    let from = if rest == 0 { 0xcbf2_9ce4_8422_2325 } else { rest };
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+    name.iter().chain(b"/").fold(from, step).max(1)
+}
+
 static CWD_VERSION: AtomicU64 = AtomicU64::new(0);
 static CWD_LENGTH: AtomicUsize = AtomicUsize::new(0);
 static mut CWD: [u8; MAX] = [0; MAX];
 
-/// Reads the working directory again; after chdir.
-pub fn read_cwd() {
+/// Reads the working directory again; after chdir. Where the kernel doesn't tell it (deeper than [`MAX`]), it is `file`.
+pub fn read_cwd(file: FileId) {
     let version = CWD_VERSION.load(Relaxed);
     if version & 1 == 1 || CWD_VERSION.compare_exchange(version, version + 1, AcqRel, Relaxed).is_err() {
         return;
@@ -88,20 +116,30 @@ pub fn read_cwd() {
     // A directory that was unlinked, or lies outside the root, has no absolute path.
     // SAFETY: as above.
     let absolute = length > 1 && unsafe { CWD[0] } == b'/';
-    CWD_LENGTH.store(if absolute { length as usize - 1 } else { 0 }, Relaxed);
+    let mut known = if absolute { length as usize - 1 } else { 0 };
+    let text = if absolute { b"" } else { text_of(file) };
+    if !text.is_empty() && text.len() <= MAX {
+        // SAFETY: as above; the text fits.
+        unsafe { core::ptr::copy_nonoverlapping(text.as_ptr(), (&raw mut CWD).cast(), text.len()) };
+        known = text.len();
+    }
+    CWD_LENGTH.store(known, Relaxed);
     CWD_VERSION.store(version + 2, Release);
 }
 
 fn push_cwd(builder: &mut Builder) {
     for _ in 0..1000 {
         let version = CWD_VERSION.load(Acquire);
-        builder.length = 0;
+        (builder.length, builder.rest) = (0, 0);
         // SAFETY: may read bytes while they change; then the version tells and the copy is redone.
         builder.join(unsafe {
             core::slice::from_raw_parts((&raw const CWD).cast(), CWD_LENGTH.load(Relaxed).min(MAX))
         });
         core::sync::atomic::fence(Acquire);
         if version & 1 == 0 && CWD_VERSION.load(Relaxed) == version {
+            if builder.length == 0 && CWD_LENGTH.load(Relaxed) == 0 {
+                builder.push(NOWHERE);
+            }
             return;
         }
     }
@@ -147,7 +185,8 @@ fn name(directory: c_int, path: *const c_char, keep: bool) -> FileId {
     }
     builder.join(path);
     let file = builder.finish();
-    if keep {
+    // What is too long for a path can't be asked back from its descriptor.
+    if keep || builder.rest != 0 {
         keep_text(file, builder.bytes());
     }
     file
@@ -161,6 +200,11 @@ fn push_directory(builder: &mut Builder, directory: c_int) {
         return;
     }
     read_link(builder, directory);
+    match builder.bytes() {
+        b"" => builder.push(NOWHERE),
+        b"/" => builder.length = 0,
+        _ => {}
+    }
     if file != 0 && builder.bytes().first() == Some(&b'/') {
         keep_text(FileId(file), builder.bytes());
     }

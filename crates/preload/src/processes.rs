@@ -10,13 +10,13 @@ use core::mem::MaybeUninit;
 use iotrail_format::call::{Call, WaitKind};
 use iotrail_format::segment::{NONE, ProcessState};
 use iotrail_sdk::sys::AT_FDCWD;
-use iotrail_sdk::{attach, sys};
+use iotrail_sdk::{attach, sys, thread};
 use libc::pid_t;
 
 use crate::real::{Real, interpose};
 use crate::record::wait;
 use crate::variadic::{Arguments, variadic};
-use crate::{descriptors, lifecycle, unseen};
+use crate::{confinement, descriptors, lifecycle, unseen};
 
 type Strings = *const *const c_char;
 
@@ -45,6 +45,9 @@ unsafe fn with_recording<R>(environment: Strings, run: impl FnOnce(Strings) -> R
             count += 1;
         }
         let preloaded = preload_at.is_some_and(|at| contains(*environment.add(at), b"libiotrail_preload"));
+        if !unseen::has_library() {
+            return without_library(environment, count, preload_at.filter(|_| preloaded), run);
+        }
         if (has_session && preloaded) || count + 3 > MAX_VARIABLES {
             return run(environment);
         }
@@ -84,6 +87,44 @@ unsafe fn with_recording<R>(environment: Strings, run: impl FnOnce(Strings) -> R
     }
 }
 
+/// Calls `run` with `environment` less the recorder's library, which can't be opened where the program will run (another
+/// root directory): its loader would complain on the program's stderr.
+unsafe fn without_library<R>(
+    environment: Strings,
+    count: usize,
+    preload_at: Option<usize>,
+    run: impl FnOnce(Strings) -> R,
+) -> R {
+    const NAME: &[u8] = b"LD_PRELOAD=";
+    // SAFETY: as in `with_recording`: `count` C strings and a null.
+    unsafe {
+        let Some(at) = preload_at.filter(|_| count < MAX_VARIABLES) else { return run(environment) };
+        let mut list = MaybeUninit::<[*const c_char; MAX_VARIABLES]>::uninit();
+        let list = list.as_mut_ptr().cast::<*const c_char>();
+        core::ptr::copy_nonoverlapping(environment, list, count + 1);
+        let mut others = [0u8; 8192];
+        let value = &core::ffi::CStr::from_ptr(*environment.add(at)).to_bytes()[NAME.len()..];
+        if value.len() + NAME.len() >= others.len() {
+            return run(environment);
+        }
+        others[..NAME.len()].copy_from_slice(NAME);
+        let mut length = NAME.len();
+        for entry in value.split(|&byte| byte == b':' || byte == b' ') {
+            if entry.is_empty() || entry.windows(18).any(|part| part == b"libiotrail_preload") {
+                continue;
+            }
+            if length > NAME.len() {
+                others[length] = b':';
+                length += 1;
+            }
+            others[length..length + entry.len()].copy_from_slice(entry);
+            length += entry.len();
+        }
+        *list.add(at) = others.as_ptr().cast();
+        run(list.cast_const())
+    }
+}
+
 fn starts_with(text: *const c_char, prefix: &[u8]) -> bool {
     // SAFETY: a C string; the comparison stops at its end.
     unsafe { libc::strncmp(text, prefix.as_ptr().cast(), prefix.len()) == 0 }
@@ -100,6 +141,9 @@ fn contains(text: *const c_char, part: &[u8]) -> bool {
 unsafe fn exec(run: impl FnOnce() -> c_int) -> c_int {
     if attach::off() || attach::in_vfork_child() {
         return run();
+    }
+    if thread::is_confined() {
+        confinement::say();
     }
     attach::image_ends(ProcessState::Exec, -1);
     let result = run();

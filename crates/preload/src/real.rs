@@ -23,6 +23,15 @@ impl Real {
         Self { pointer: AtomicPtr::new(null_mut()), name, version }
     }
 
+    /// Looks the function up now, if a library has it.
+    pub fn resolve(&self) {
+        let name = self.name.to_bytes();
+        // MPI's are looked for in libraries that may have to be opened.
+        if self.pointer.load(Relaxed).is_null() && !name.starts_with(b"MPI_") && !name.starts_with(b"mpi_") {
+            self.look_up();
+        }
+    }
+
     /// The function, or one that fails with ENOSYS where no library has it.
     #[inline(always)]
     pub fn get(&self) -> *const c_void {
@@ -75,6 +84,25 @@ fn find_in_loaded_mpi(name: &CStr) -> *mut c_void {
     null_mut()
 }
 
+unsafe extern "C" {
+    /// First and last of the section that [`interpose!`] fills, by the linker.
+    #[link_name = "__start_iotrail_real"]
+    static FIRST_REAL: [usize; 0];
+    #[link_name = "__stop_iotrail_real"]
+    static LAST_REAL: [usize; 0];
+}
+
+/// Looks up all functions that stand behind ours: afterwards no call of the program makes the loader do so.
+pub fn resolve_all() {
+    // SAFETY: the linker puts the section's pointers between the two; they name statics.
+    let all = unsafe {
+        let first = FIRST_REAL.as_ptr().cast::<&'static Real>();
+        let last = LAST_REAL.as_ptr().cast::<&'static Real>();
+        core::slice::from_raw_parts(first, last.offset_from(first) as usize)
+    };
+    all.iter().for_each(|real| real.resolve());
+}
+
 unsafe extern "C" fn missing() -> isize {
     set_errno(libc::ENOSYS);
     -1
@@ -123,6 +151,9 @@ macro_rules! interpose {
                     Ok(name) => name,
                     Err(_) => c"",
                 });
+            #[used]
+            #[unsafe(link_section = "iotrail_real")]
+            static LISTED: &$crate::real::Real = &REAL;
             let $real: unsafe extern "C-unwind" fn($($ty),*) $(-> $ret)? =
                 // SAFETY: the C library's function of this name has this signature.
                 unsafe { core::mem::transmute(REAL.get()) };

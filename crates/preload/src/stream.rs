@@ -38,10 +38,20 @@ pub struct File {
     markers: usize,
     chain: *mut File,
     fileno: c_int,
+    flags2: c_int,
+    old_offset: c_long,
+    column: u16,
+    vtable_offset: i8,
+    short: [c_char; 1],
+    lock: usize,
+    /// The kernel's position as far as the C library follows it; -1 unknown.
+    offset: i64,
 }
 
-const _: () =
+const _: () = {
     assert!(core::mem::offset_of!(File, fileno) == 112 && core::mem::offset_of!(File, chain) == 104);
+    assert!(core::mem::offset_of!(File, offset) == 144);
+};
 
 /// `_IO_ERR_SEEN` (libio/libio.h).
 const ERROR_SEEN: c_int = 0x20;
@@ -66,6 +76,16 @@ impl File {
 
     fn room(&self) -> usize {
         self.write_end.saturating_sub(self.write_ptr)
+    }
+
+    /// Bytes that the buffer was filled with for reading.
+    fn filled(&self) -> usize {
+        self.read_end.saturating_sub(self.read_base)
+    }
+
+    /// What a refill of the buffer changes.
+    fn fill(&self) -> (i64, usize, usize) {
+        (self.offset, self.read_base, self.read_end)
     }
 }
 
@@ -181,6 +201,7 @@ unsafe fn reading<R: Copy>(
         let before = if row.kind == 0 { tell(fd) } else { NONE };
         row.pos = before;
         let had = (*stream).unread() as i64;
+        let had_fill = (*stream).fill();
         let had_error = (*stream).flags & ERROR_SEEN != 0;
         let pending = post::begin(&row);
         let result = run();
@@ -189,8 +210,13 @@ unsafe fn reading<R: Copy>(
         let error = if failed { errno() as u8 } else { 0 };
         if row.kind == 0 {
             let after = tell(fd);
-            let moved = if before >= 0 && after >= before { after - before } else { 0 };
             let unknown = before < 0;
+            let moved = match (before, after) {
+                (0.., _) if after >= before => after - before,
+                // No position to compare (a device, or under seccomp): what the last fill of the buffer brought.
+                _ if unknown && (*stream).fill() != had_fill => (*stream).filled() as i64,
+                _ => 0,
+            };
             if moved == 0 && !failed && !unknown && (*stream).unread() as i64 != 0 {
                 // It was in the buffer after all (a formatted read).
                 post::forget(&pending);
@@ -335,6 +361,8 @@ impl Outcome for Opened {
     }
 }
 
+/// Moves a stream's position. A seek out of the buffer fills it with the block that the position lies in
+/// (`_IO_new_file_seekoff`, libio/fileops.c): such a seek is the read that the kernel saw.
 unsafe fn seek(stream: *mut File, pos: i64, run: impl FnOnce() -> c_int) -> c_int {
     // SAFETY: the program passed a stream.
     unsafe {
@@ -347,7 +375,21 @@ unsafe fn seek(stream: *mut File, pos: i64, run: impl FnOnce() -> c_int) -> c_in
         row.kind = 0;
         row.pos = pos;
         row.aux = take_absorbed(fd) + 1;
-        call(row, run, |_, _| {})
+        let before = (*stream).fill();
+        let pending = post::begin(&row);
+        let result = run();
+        let Some(pending) = pending else { return result };
+        let error = if result < 0 { errno() as u8 } else { 0 };
+        let (after, filled) = (&*stream, (*stream).filled() as i64);
+        let mut value = i64::from(result);
+        if result == 0 && filled > 0 && after.offset >= filled && after.fill() != before {
+            row.opcode = Call::Fread as u16;
+            row.pos = after.offset - filled;
+            row.length = after.buf_end.saturating_sub(after.buf_base) as i64;
+            value = filled;
+        }
+        post::end(&pending, &row, value, error);
+        result
     }
 }
 
@@ -370,7 +412,7 @@ interpose! {
         open_stream(path, mode, || real(path, mode, stream))
     }
     fdopen => fn(fd: c_int, mode: *const c_char) -> *mut File, |real| {
-        on_descriptor(Call::Fopen, fd, NONE, open_flags(mode).into(), || Opened(real(fd, mode))).0
+        on_descriptor(Call::Fdopen, fd, NONE, open_flags(mode).into(), || Opened(real(fd, mode))).0
     }
     tmpfile, tmpfile64 => fn() -> *mut File, |real| {
         let stream = real();
@@ -488,6 +530,13 @@ interpose! {
     vfscanf, __isoc99_vfscanf => fn(stream: *mut File, format: *const c_char, arguments: *mut c_void) -> c_int, |real| {
         reading(Call::Fread, stream, |_| false, || real(stream, format, arguments))
     }
+    // What programs built with glibc 2.38 and newer call.
+    __isoc23_vfscanf => fn(stream: *mut File, format: *const c_char, arguments: *mut c_void) -> c_int, |real| {
+        reading(Call::Fread, stream, |_| false, || real(stream, format, arguments))
+    }
+    __isoc23_vscanf => fn(format: *const c_char, arguments: *mut c_void) -> c_int, |real| {
+        reading(Call::Fread, stdin, |_| false, || real(format, arguments))
+    }
     vscanf, __isoc99_vscanf => fn(format: *const c_char, arguments: *mut c_void) -> c_int, |real| {
         reading(Call::Fread, stdin, |_| false, || real(format, arguments))
     }
@@ -580,4 +629,6 @@ variadic! {
     __isoc99_fscanf => __isoc99_vfscanf, "2", "rdx";
     scanf => vscanf, "1", "rsi";
     __isoc99_scanf => __isoc99_vscanf, "1", "rsi";
+    __isoc23_fscanf => __isoc23_vfscanf, "2", "rdx";
+    __isoc23_scanf => __isoc23_vscanf, "1", "rsi";
 }

@@ -2,7 +2,7 @@
 //! asynchronous I/O, raw system calls.
 
 use core::ffi::{c_char, c_int, c_long, c_uint, c_void};
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use iotrail_format::call::{Call, WaitKind};
 use iotrail_format::segment::{NONE, UnseenKind};
@@ -10,7 +10,7 @@ use iotrail_sdk::{attach, post, sys};
 
 use crate::real::interpose;
 use crate::record::{on_descriptor, transfer, wait};
-use crate::{descriptors, files, names, paths};
+use crate::{aio, confinement, descriptors, files, names, paths};
 
 /// io_uring_enter calls since the last one that was posted.
 static ENTERS: AtomicU64 = AtomicU64::new(0);
@@ -39,6 +39,10 @@ interpose! {
         }
         let run = || real(number, a, b, c, d, e, f);
         match number {
+            libc::SYS_seccomp => confinement::with_seccomp(a, b, run),
+            libc::SYS_prctl => c_long::from(confinement::with_prctl(a as c_int, b, || run() as c_int)),
+            libc::SYS_io_submit => aio::submitting(b as c_long, c as *const *const aio::Iocb, run),
+            libc::SYS_io_getevents | SYS_IO_PGETEVENTS => aio::getting(d as *const aio::IoEvent, run),
             libc::SYS_io_uring_setup => ring_set_up(run()),
             libc::SYS_io_uring_enter => {
                 ENTERS.fetch_add(1, Relaxed);
@@ -56,7 +60,7 @@ interpose! {
             libc::SYS_fdatasync => on_descriptor(Call::Fdatasync, a as c_int, NONE, NONE, run),
             libc::SYS_futex if b as c_int & FUTEX_COMMAND == libc::FUTEX_WAIT
                 || b as c_int & FUTEX_COMMAND == libc::FUTEX_WAIT_BITSET =>
-                wait(Call::Futex, WaitKind::Lock, a as i64, NONE, NONE, run),
+                wait(Call::Futex, futex_kind(a, c as u32), a as i64, NONE, NONE, run),
             libc::SYS_open =>
                 names::open_path(Call::Open, sys::AT_FDCWD, a as *const c_char, b as c_int, || run() as c_int).into(),
             libc::SYS_openat =>
@@ -83,17 +87,89 @@ interpose! {
         ENTERS.fetch_add(1, Relaxed);
         real(ring, count)
     }
-    io_setup => fn(count: c_int, context: *mut c_void) -> c_int, |real| {
-        let result = names::made(|| real(count, context));
-        if result == 0 && !attach::off() {
-            post::unseen(UnseenKind::NativeAio, 0, 1);
+}
+
+/// io_pgetevents(2) on x86-64.
+const SYS_IO_PGETEVENTS: c_long = 333;
+/// Leaves the command of a futex operation without its flags (linux/futex.h).
+const FUTEX_COMMAND: c_int = !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME);
+
+/// Whether the recorder's library is where the loader of a program started now looks for it. Says so if not.
+pub fn has_library() -> bool {
+    /// What the recorder puts in front, so that other loaders ignore it (`crates/cli/src/record.rs`).
+    const TOKEN: &[u8] = b"LD_PRELOAD=/$LIB";
+    const SYS_ACCESS: usize = 21;
+    let (variable, _) = crate::lifecycle::variables();
+    if variable.is_null() {
+        return true;
+    }
+    // SAFETY: `LD_PRELOAD=` and a path; what follows the token is a path from the root too.
+    unsafe {
+        let text = core::ffi::CStr::from_ptr(variable).to_bytes();
+        let skipped = if text.starts_with(TOKEN) { TOKEN.len() } else { b"LD_PRELOAD=".len() };
+        let found = sys::syscall(SYS_ACCESS, variable.add(skipped) as usize, 0, 0, 0, 0, 0);
+        if found == 0 || iotrail_sdk::thread::is_confined() {
+            return found == 0;
         }
-        result
+    }
+    post::unseen(UnseenKind::Chroot, 0, 1);
+    false
+}
+
+/// Whether this program is one of Go's, which makes its system calls itself: by the note that its linker leaves
+/// (`.note.go.buildid`). Reads what the kernel mapped and makes no call.
+pub fn is_go() -> bool {
+    const PT_NOTE: u32 = 4;
+    const PT_PHDR: u32 = 6;
+    // SAFETY: the kernel gives the place and number of the program's headers (getauxval(3)); what a PT_NOTE
+    // header names is mapped, and each note lies within it.
+    unsafe {
+        let table = libc::getauxval(libc::AT_PHDR) as *const libc::Elf64_Phdr;
+        let count = libc::getauxval(libc::AT_PHNUM) as usize;
+        if table.is_null() || libc::getauxval(libc::AT_PHENT) as usize != size_of::<libc::Elf64_Phdr>() {
+            return false;
+        }
+        let headers = core::slice::from_raw_parts(table, count);
+        let Some(own) = headers.iter().find(|header| header.p_type == PT_PHDR) else { return false };
+        let base = (table as usize).wrapping_sub(own.p_vaddr as usize);
+        headers.iter().filter(|header| header.p_type == PT_NOTE).any(|header| {
+            let start = base.wrapping_add(header.p_vaddr as usize) as *const u8;
+            has_note(core::slice::from_raw_parts(start, header.p_memsz as usize), b"Go\0")
+        })
     }
 }
 
-/// Leaves the command of a futex operation without its flags (linux/futex.h).
-const FUTEX_COMMAND: c_int = !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME);
+/// Addresses, by hash, that were waited at for another value than a held lock has.
+static NO_LOCKS: [AtomicUsize; 1024] = [const { AtomicUsize::new(0) }; 1024];
+
+/// What a futex wait is for. A held lock that somebody waits for has the value 2, in Rust's standard library
+/// (std/src/sys/sync/mutex/futex.rs) as in glibc's low-level locks. Parked threads wait for other values, and condition
+/// variables for a counter: that has had other values before it is 2.
+fn futex_kind(address: usize, expected: u32) -> WaitKind {
+    let known = &NO_LOCKS[address / 4 % NO_LOCKS.len()];
+    if expected != 2 {
+        known.store(address, Relaxed);
+    }
+    if expected == 2 && known.load(Relaxed) != address { WaitKind::Lock } else { WaitKind::Futex }
+}
+
+/// Whether a segment of notes (elf(5)) has one of `owner`.
+fn has_note(mut notes: &[u8], owner: &[u8]) -> bool {
+    let word = |notes: &[u8], at: usize| {
+        let bytes = notes.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
+        bytes.map(|bytes| u32::from_le_bytes(bytes) as usize)
+    };
+    while let (Some(name), Some(content)) = (word(notes, 0), word(notes, 4)) {
+        if notes.get(12..).is_some_and(|rest| name >= owner.len() && rest.starts_with(owner)) {
+            return true;
+        }
+        let Some(rest) = notes.get(12 + name.next_multiple_of(4) + content.next_multiple_of(4)..) else {
+            break;
+        };
+        notes = rest;
+    }
+    false
+}
 
 /// Looks at a program before it is started; says so if the recording can't follow it.
 pub fn look_at(directory: c_int, path: *const c_char, search: bool) {
@@ -173,7 +249,8 @@ fn kind_of(directory: c_int, path: *const c_char) -> Option<UnseenKind> {
 
 type MaybeUninitStat = core::mem::MaybeUninit<libc::stat>;
 
-/// Reads an ELF header (elf(5)): a program without an interpreter is static.
+/// Reads an ELF header (elf(5)): a program without an interpreter is static; one whose interpreter is not glibc's is
+/// of another C library.
 fn elf_kind(head: &[u8]) -> Option<UnseenKind> {
     const PT_INTERP: u32 = 3;
     const EM_X86_64: u16 = 62;
@@ -190,7 +267,11 @@ fn elf_kind(head: &[u8]) -> Option<UnseenKind> {
         let at = table.checked_add(index.checked_mul(size)?)?;
         let kind = u32::from_le_bytes(head.get(at..at.checked_add(4)?)?.try_into().ok()?);
         if kind == PT_INTERP {
-            return None;
+            let field = |at: usize| Some(u64::from_le_bytes(head.get(at..at + 8)?.try_into().ok()?) as usize);
+            let start = field(at + 8)?;
+            let interpreter = head.get(start..start.checked_add(field(at + 32)?)?)?;
+            let is_glibc = interpreter.windows(8).any(|part| part == b"ld-linux");
+            return if is_glibc { None } else { Some(UnseenKind::OtherLibc) };
         }
     }
     Some(UnseenKind::Static)

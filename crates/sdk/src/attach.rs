@@ -13,7 +13,7 @@ use iotrail_format::record::MAX_TYPES;
 use iotrail_format::segment::*;
 
 use crate::thread::Thread;
-use crate::{clock, post, sys};
+use crate::{clock, cpu, post, seccomp, sys};
 
 /// Slots of a thread's first ring: 16 KiB, so that a short process costs little (each fresh page of
 /// tmpfs took 1 to 4 µs to fault in where this was measured).
@@ -79,7 +79,7 @@ static FORKED_BY: AtomicI64 = AtomicI64::new(0);
 
 /// The session's directory, NUL-terminated; written once, before any other thread runs.
 static mut SESSION: [u8; SESSION_MAX] = [0; SESSION_MAX];
-const SESSION_MAX: usize = 256;
+pub(crate) const SESSION_MAX: usize = 256;
 
 #[inline(always)]
 pub(crate) fn image() -> &'static Image {
@@ -96,8 +96,13 @@ pub(crate) fn ready(thread: &Thread) -> bool {
 /// Begins recording this image into the session directory `session` (from [`SESSION_ENV`]).
 /// Returns whether it is attached; it isn't when the directory isn't a session of this version,
 /// has been closed, or has no room. Call once, from the library's constructor.
+///
+/// A program that gained privileges when it was started (setuid, file capabilities) is not: whoever started it chose
+/// the directory, and it would make a file there (ld.so(8), "Secure-execution mode").
 pub fn init(session: &[u8]) -> bool {
-    if session.is_empty() || session.len() >= SESSION_MAX {
+    // SAFETY: reads what the kernel gave the process when it began.
+    let gained_privileges = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
+    if gained_privileges || session.is_empty() || session.len() >= SESSION_MAX {
         return false;
     }
     // SAFETY: the constructor runs before any other code of ours; nobody reads SESSION yet.
@@ -105,6 +110,9 @@ pub fn init(session: &[u8]) -> bool {
         let target = (&raw mut SESSION).cast::<u8>();
         core::ptr::copy_nonoverlapping(session.as_ptr(), target, session.len());
         target.add(session.len()).write(0);
+    }
+    if seccomp::is_filtered_beyond_recorder() {
+        return false;
     }
     let control = open_control();
     if control.is_null() {
@@ -172,7 +180,7 @@ pub fn header() -> Option<&'static SegmentHeader> {
     Some(unsafe { &*image().header() })
 }
 
-fn session_path(name: &[u8], out: &mut [u8; SESSION_MAX + 64]) {
+pub(crate) fn session_path(name: &[u8], out: &mut [u8; SESSION_MAX + 64]) {
     let directory = session();
     let mut at = 0;
     for &byte in directory.iter().chain(b"/").chain(name) {
@@ -238,7 +246,7 @@ pub(crate) fn enter(thread: *mut Thread) -> bool {
     if ready(thread) {
         return true;
     }
-    if thread.busy != 0 {
+    if thread.busy != 0 || crate::thread::is_strict() {
         return false;
     }
     if thread.vfork != 0 && thread.generation_of_vfork_is_current() {
@@ -268,11 +276,15 @@ pub(crate) fn enter(thread: *mut Thread) -> bool {
     if thread.generation != 0 && thread.generation != ENDED {
         thread.id = 0;
         thread.start_ticks = 0;
+        thread.due = 0;
     }
     // A forked child must not hand out its parent's breadcrumbs.
     thread.leased = 0;
     thread.ring = null_mut();
     let claimed = claim(image, thread, FIRST_CAPACITY, 0);
+    if claimed && thread.due == 0 {
+        cpu::begin(thread);
+    }
     thread.busy = 0;
     claimed
 }
@@ -290,6 +302,10 @@ impl Thread {
 
 /// The thread called `vfork`: either its child runs on its memory now, or the child is gone.
 fn enter_after_vfork(thread: &mut Thread) -> bool {
+    // Which of the two this is can't be asked any more: nothing more is recorded of this thread.
+    if crate::thread::is_confined() {
+        return false;
+    }
     // SAFETY: no arguments.
     let pid = unsafe { sys::getpid() } as u32;
     let child = pid != thread.vfork;
@@ -315,7 +331,8 @@ pub fn before_vfork() {
     }
 }
 
-/// Whether the caller is a vfork child: it shares its parent's memory but not its descriptors.
+/// Whether the caller is a vfork child: it shares its parent's memory but not its descriptors. Under a seccomp
+/// filter it can't be asked after a vfork: then yes, since that changes nothing.
 #[inline]
 #[must_use]
 pub fn in_vfork_child() -> bool {
@@ -340,6 +357,11 @@ fn attach(image: &Image) -> bool {
             return image.state.load(Acquire) == ACTIVE;
         }
         Err(state) => return state == ACTIVE,
+    }
+    if crate::thread::is_confined() {
+        // Forked under a filter: a segment needs system calls. Its parent has said so.
+        image.state.store(OFF, Release);
+        return false;
     }
     let attached =
         control().is_some_and(|control| control.closed.load(Relaxed) == 0 && make_segment(image, control));
@@ -412,6 +434,7 @@ fn make_segment(image: &Image, control: &'static Control) -> bool {
         (*header).ppid = ppid;
         (*header).start_ticks = start_ticks;
         (*header).start_mono = start_mono;
+        (*header).pid_namespace = pid_namespace();
         (*header).parent = FORKED_BY.load(Relaxed);
         (*header).exit_status.store(-1, Relaxed);
         (*header).rank.store(-1, Relaxed);
@@ -431,6 +454,17 @@ fn make_segment(image: &Image, control: &'static Control) -> bool {
     image.process.store(process.0, Relaxed);
     image.generation.store(start_ticks.max(1), Relaxed);
     true
+}
+
+/// Inode of this process's PID namespace, 0 where /proc doesn't tell.
+fn pid_namespace() -> u32 {
+    /// `st_ino` of the kernel's `struct stat`.
+    const INODE: usize = 1;
+    let mut stat = [0u64; 18];
+    let path = c"/proc/self/ns/pid".as_ptr().cast();
+    // SAFETY: a NUL-terminated path and 144 bytes for `struct stat`.
+    let done = unsafe { sys::newfstatat(sys::AT_FDCWD, path, stat.as_mut_ptr().cast(), 0) };
+    if sys::failed(done) { 0 } else { stat[INODE] as u32 }
 }
 
 /// `seg-PID-START`, both in hexadecimal, NUL-terminated by the array's zeros.
@@ -686,6 +720,35 @@ pub(crate) fn make_room(thread: &mut Thread) -> bool {
     filled + SLACK < capacity
 }
 
+/// Slots of the ring that a thread takes along under a filter: one that needs no more memory for some
+/// milliseconds of calls, which the sealer empties meanwhile.
+const CONFINED_CAPACITY: u32 = 16_384;
+
+/// The calling thread is about to install a seccomp filter: gives it a ring that is large enough, and counts its
+/// calls only from then on where the filter is strict.
+pub fn prepare_confinement() {
+    // SAFETY: the calling thread's own state.
+    let thread = unsafe { &mut *crate::thread::current() };
+    if !ready(thread) || thread.busy != 0 || thread.vfork != 0 {
+        return;
+    }
+    thread.busy = 1;
+    if thread.mask + 1 < u64::from(CONFINED_CAPACITY) {
+        let old = thread.ring as usize;
+        claim(image(), thread, CONFINED_CAPACITY, old);
+    }
+    thread.busy = 0;
+}
+
+/// The calling thread installed a filter.
+pub fn confine(how: crate::thread::Confinement, all: bool) {
+    crate::thread::confine(how, all);
+    if how == crate::thread::Confinement::Strict {
+        // SAFETY: the calling thread's own state.
+        unsafe { (*crate::thread::current()).generation = ENDED };
+    }
+}
+
 /// Slots kept free for signal handlers that post while a post is under way.
 const SLACK: u64 = 16;
 
@@ -701,12 +764,13 @@ fn wake(control: &Control) {
 pub fn thread_ends() {
     // SAFETY: the calling thread's own state.
     let thread = unsafe { &mut *crate::thread::current() };
-    if !ready(thread) || thread.ring.is_null() {
+    if !ready(thread) || thread.ring.is_null() || crate::thread::is_strict() {
         return;
     }
     thread.busy = 1;
     // A cancelled thread leaves its last call without return.
     post::leave_all(thread);
+    cpu::finish(thread);
     // SAFETY: the thread's own ring.
     let header = unsafe { &*thread.ring };
     header.end_ticks.store(clock::ticks(), Relaxed);
@@ -755,14 +819,25 @@ pub fn describe() {
 pub fn image_ends(state: ProcessState, status: i32) {
     const RUSAGE_SELF: usize = 0;
     let Some(header) = header() else { return };
+    if crate::thread::is_strict() {
+        return;
+    }
+    // SAFETY: the calling thread's own state.
+    let thread = unsafe { &mut *crate::thread::current() };
+    if ready(thread) && thread.busy == 0 {
+        thread.busy = 1;
+        cpu::finish(thread);
+        thread.busy = 0;
+    }
     let mut usage = [0i64; 18];
     // SAFETY: `usage` is as large as `struct rusage` (144 bytes): two timevals, then
     // maxrss, ixrss, idrss, isrss, minflt (8), majflt (9).
-    unsafe { sys::getrusage(RUSAGE_SELF, usage.as_mut_ptr().cast()) };
-    header.user_ns.store(usage[0] * 1_000_000_000 + usage[1] * 1000, Relaxed);
-    header.system_ns.store(usage[2] * 1_000_000_000 + usage[3] * 1000, Relaxed);
-    header.minor_faults.store(usage[8], Relaxed);
-    header.major_faults.store(usage[9], Relaxed);
+    if !sys::failed(unsafe { sys::getrusage(RUSAGE_SELF, usage.as_mut_ptr().cast()) }) {
+        header.user_ns.store(usage[0] * 1_000_000_000 + usage[1] * 1000, Relaxed);
+        header.system_ns.store(usage[2] * 1_000_000_000 + usage[3] * 1000, Relaxed);
+        header.minor_faults.store(usage[8], Relaxed);
+        header.major_faults.store(usage[9], Relaxed);
+    }
     if state == ProcessState::Exited && status >= 0 {
         header.exit_status.store(status, Relaxed);
     }

@@ -11,6 +11,7 @@ use iotrail_format::segment::*;
 
 use crate::attach::{self, ready};
 use crate::clock::ticks;
+use crate::cpu;
 use crate::sys;
 use crate::thread::{self, Thread};
 
@@ -64,8 +65,14 @@ pub fn begin(draft: &Draft) -> Option<Pending> {
         // SAFETY: as above; posting what was left may have moved the ring.
         ring = unsafe { &mut *thread.ring };
     }
+    let mut start = ticks();
+    if start >= thread.due && depth == 0 {
+        cpu::before_call(thread, start);
+        // SAFETY: as above; posting may have moved the ring.
+        ring = unsafe { &mut *thread.ring };
+        start = ticks();
+    }
     let stacked = (depth as usize) < INFLIGHT_DEPTH;
-    let start;
     if stacked {
         let entry = &raw mut ring.inflight[depth as usize];
         ring.frames[depth as usize].store(frame, Relaxed);
@@ -81,12 +88,9 @@ pub fn begin(draft: &Draft) -> Option<Pending> {
             (*entry).result = 0;
             (*entry).aux = draft.aux;
             (*entry).opcode.store(draft.opcode, Relaxed);
-            start = ticks();
             (*entry).start = start;
         }
         ring.depth.store(depth + 1, Release);
-    } else {
-        start = ticks();
     }
     thread.busy -= 1;
     Some(Pending { thread: pointer, start, depth, stacked })
@@ -96,7 +100,8 @@ pub fn begin(draft: &Draft) -> Option<Pending> {
 /// `draft` may say more than at the beginning (a position that only the call could tell).
 #[inline(always)]
 pub fn end(pending: &Pending, draft: &Draft, result: i64, errno: u8) {
-    let dur = ticks().wrapping_sub(pending.start);
+    let now = ticks();
+    let dur = now.wrapping_sub(pending.start);
     // SAFETY: the calling thread's own state, unchanged in address since `begin`.
     let thread = unsafe { &mut *pending.thread };
     // A child that was forked while the call was under way has another image.
@@ -109,6 +114,15 @@ pub fn end(pending: &Pending, draft: &Draft, result: i64, errno: u8) {
     let mine = !pending.stacked || pop(thread, pending);
     if mine {
         post(thread, pending.start, dur, draft, result, errno);
+    }
+    if pending.depth == 0 {
+        let waits = draft.kind != 0;
+        let time = &mut thread.cpu;
+        *(if waits { &mut time.in_wait } else { &mut time.in_io }) += dur;
+        time.left_ticks = now;
+        if now >= thread.due {
+            cpu::after_call(thread, now, dur, waits);
+        }
     }
     thread.busy -= 1;
 }
@@ -201,8 +215,9 @@ fn on_alternate_stack() -> bool {
     // `stack_t`: address, flags (int), size.
     let mut now = [0u64; 3];
     // SAFETY: changes nothing; `now` has the size of `stack_t`.
-    unsafe { sys::sigaltstack(core::ptr::null(), now.as_mut_ptr().cast()) };
-    now[1] & SS_ONSTACK != 0
+    let asked = unsafe { sys::sigaltstack(core::ptr::null(), now.as_mut_ptr().cast()) };
+    // Where it can't be asked (seccomp) nothing may be taken for left.
+    sys::failed(asked) || now[1] & SS_ONSTACK != 0
 }
 
 fn post_unfinished(thread: &mut Thread, index: usize) {
@@ -254,6 +269,21 @@ pub fn interval(draft: &Draft, start: u64, dur: u64, result: i64, errno: u8) -> 
     let thread = unsafe { &mut *pointer };
     thread.busy += 1;
     let posted = post(thread, start, dur, draft, result, errno);
+    thread.busy -= 1;
+    posted
+}
+
+/// As [`interval`], but what finds no room is not counted as lost: the caller posts it later, with what came after.
+pub fn interval_if_room(draft: &Draft, start: u64, dur: u64) -> bool {
+    let pointer = thread::current();
+    // SAFETY: the calling thread's own state.
+    if !ready(unsafe { &*pointer }) && !attach::enter(pointer) {
+        return false;
+    }
+    // SAFETY: as above.
+    let thread = unsafe { &mut *pointer };
+    thread.busy += 1;
+    let posted = has_room(thread) && post(thread, start, dur, draft, 0, 0);
     thread.busy -= 1;
     posted
 }
@@ -311,7 +341,7 @@ pub(crate) fn text_on(thread: &mut Thread, kind: TextKind, key: i64, bytes: &[u8
 }
 
 #[inline(always)]
-fn post(thread: &mut Thread, start: u64, dur: u64, draft: &Draft, result: i64, errno: u8) -> bool {
+pub(crate) fn post(thread: &mut Thread, start: u64, dur: u64, draft: &Draft, result: i64, errno: u8) -> bool {
     let Some(slot) = reserve(thread, 1) else { return false };
     // SAFETY: a reserved slot is this thread's until its opcode is stored.
     unsafe {
@@ -353,6 +383,14 @@ pub(crate) fn reserve_at(thread: &mut Thread, count: u64) -> Option<u64> {
     }
     // SAFETY: as above.
     Some(add_on_this_thread(unsafe { &(*thread.ring).reserved }, count))
+}
+
+/// Whether a slot could be reserved now. Unlike a reservation that fails, this loses no record.
+#[cold]
+pub(crate) fn has_room(thread: &mut Thread) -> bool {
+    // SAFETY: a ready thread's ring is populated and its own.
+    let ring = unsafe { &*thread.ring };
+    ring.reserved.load(Relaxed) < ring.limit.load(Relaxed) || attach::make_room(thread)
 }
 
 /// Adds and returns the old value, atomically against signal handlers of this thread only: the

@@ -113,6 +113,12 @@ pub(crate) fn string(text: &[u8]) -> Result<(&[u8], &[u8]), Bad> {
     }
 }
 
+/// The first string in a text, and where what follows it and a comma begins.
+pub(crate) fn first_string(text: &[u8]) -> Option<(&[u8], usize)> {
+    let (found, rest) = string(&text[memchr(b'"', text)?..]).ok()?;
+    Some((found, text.len() - rest.strip_prefix(COMMA)?.len()))
+}
+
 /// All strings in a text.
 pub(crate) fn strings(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = text;

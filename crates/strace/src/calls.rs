@@ -21,8 +21,12 @@ pub(crate) struct Syscall<'a> {
     /// Who called, by number.
     pub(crate) thread: usize,
     pub(crate) ts: i64,
-    /// None if it never returned; then its last arguments may be missing.
+    /// None if it never returned, or the trace doesn't say.
     pub(crate) dur: Option<i64>,
+    /// Whether it returned; else its last arguments may be missing.
+    pub(crate) returned: bool,
+    /// Row in the trace.
+    pub(crate) row: i64,
     pub(crate) name: &'a [u8],
     pub(crate) args: &'a [u8],
     /// None if it never returned or strace doesn't know.
@@ -72,6 +76,7 @@ impl Syscall<'_> {
             result: self.result,
             errno: self.errno,
             flags: None,
+            row: self.row,
         }
     }
 
@@ -346,7 +351,7 @@ impl Reader {
     ) -> Result<(), Bad> {
         let (fd, _) = descriptor(c.args)?;
         let entry = self.state.open(c.thread, fd);
-        let argument = |at: Option<usize>| match at.filter(|_| c.dur.is_some()) {
+        let argument = |at: Option<usize>| match at.filter(|_| c.returned) {
             Some(at) => number(split(c.args).nth(at).ok_or(Bad)?),
             None => Ok(None),
         };
@@ -502,7 +507,10 @@ impl Reader {
         }
         let address = split(c.args).next().filter(|address| address.starts_with(b"0x"));
         let object = address.map_or(Ok(None), any_number)?.unwrap_or(0);
-        self.rows.sync(SyncOp { object, ..c.sync_op(self, Call::Futex, WaitKind::Lock) });
+        // As in a recording: who expects 2 waits for a lock that is held, others for something else.
+        let lock = has(c.args, "FUTEX_LOCK_PI") || split(c.args).nth(2) == Some(b"2");
+        let kind = if lock { WaitKind::Lock } else { WaitKind::Futex };
+        self.rows.sync(SyncOp { object, ..c.sync_op(self, Call::Futex, kind) });
         Ok(())
     }
 
@@ -545,7 +553,7 @@ impl Reader {
 
 /// Where a read or write is, by its arguments, and how long.
 fn extent(c: &Syscall<'_>, positioned: bool, vector: bool) -> Result<(Option<i64>, Option<i64>), Bad> {
-    let finished = c.dur.is_some();
+    let finished = c.returned;
     if vector {
         let length = numbers_after(c.args, b"iov_len=").try_fold(0_i64, |sum, n| sum.checked_add(n?));
         if !(positioned && finished) {

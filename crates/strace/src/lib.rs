@@ -30,9 +30,9 @@ use iotrail_trail::arrays::{Value, batch, lossy};
 use memchr::{memchr_iter, memrchr};
 use serde::Serialize;
 
-use crate::arguments::{Bad, descriptor};
+use crate::arguments::{Bad, descriptor, first_string};
 use crate::calls::{Syscall, clone_flags, outcome};
-use crate::lines::{Event, Line, Returned};
+use crate::lines::{Event, Line, Returned, said_within};
 use crate::rows::Rows;
 use crate::state::{Cloning, Ended, Pending, State};
 use crate::times::{Clock, duration};
@@ -75,12 +75,29 @@ pub struct Reader {
 struct Input {
     /// Who called, where the lines don't say.
     pid: u32,
+    /// A call whose line ends in what the program wrote to the same file.
+    broken: Option<Broken>,
+    /// A line that ended in what strace itself said.
+    begun: Option<Vec<u8>>,
     /// What wasn't read yet: the head, or a line without its end.
     buffer: Vec<u8>,
     /// Known once the head is there.
     clock: Option<Clock>,
     took: bool,
     line: u64,
+}
+
+/// The beginning of a call, whose line a program's own output broke.
+struct Broken {
+    thread: usize,
+    ts: i64,
+    row: i64,
+    name: Box<[u8]>,
+    args: Vec<u8>,
+    /// Lines since that aren't understood: what the program wrote, if the call goes on behind them.
+    lines: Vec<SkippedLine>,
+    /// How many.
+    count: u64,
 }
 
 /// Calls without rows, in the order of their first.
@@ -170,7 +187,15 @@ impl Reader {
     /// A file begins. `pid` is who calls where its lines don't say (-ff); 0 if nobody knows.
     pub fn begin(&mut self, pid: u32) {
         self.end();
-        self.input = Some(Input { pid, buffer: Vec::new(), clock: None, took: false, line: 0 });
+        self.input = Some(Input {
+            pid,
+            broken: None,
+            begun: None,
+            buffer: Vec::new(),
+            clock: None,
+            took: false,
+            line: 0,
+        });
     }
 
     /// More bytes of the file that began last; pieces may end anywhere.
@@ -194,6 +219,7 @@ impl Reader {
         let Some(mut input) = self.input.take() else { return };
         let end = input.buffer.len();
         self.read(&mut input, end);
+        self.give_up(&mut input);
         self.backwards += input.clock.map_or(0, |clock| clock.backwards);
     }
 
@@ -260,38 +286,127 @@ impl Reader {
         }
         input.line += 1;
         self.lines += 1;
-        if self.understand(input, &Line::parse(text)).is_ok() {
+        let mut joined = None;
+        if let Some(begun) = input.begun.take() {
+            // The rest of the line before, unless it makes sense by itself.
+            if matches!(Line::parse(text).event, Event::Unknown | Event::Mended(_) | Event::MendedUnfinished)
+            {
+                joined = Some([&begun, text].concat());
+            } else {
+                self.skip(1, vec![self.excerpt(input, &begun, true)]);
+            }
+        }
+        let text = joined.as_deref().unwrap_or(text);
+        if let Some((begun, tid)) = said_within(text).filter(|_| whole) {
+            self.state.attached.insert(tid);
+            input.begun = Some(begun.to_vec());
             return;
         }
-        self.skipped.count += 1;
-        if self.skipped.first.len() < SHOWN {
-            // No character has more than four bytes.
-            let text = lossy(text.get(..EXCERPT * 4).unwrap_or(text));
-            self.skipped.first.push(SkippedLine {
-                source: self.sources.len() - 1,
-                line: input.line,
-                text: text.chars().take(EXCERPT).collect(),
-                cut: !whole,
-            });
+        let line = Line::parse(text);
+        // Lines behind a broken one that aren't understood may be what the program wrote.
+        match line.event {
+            Event::Unknown | Event::Empty | Event::Said | Event::Attached(_) => {}
+            Event::Mended(_) | Event::MendedUnfinished => {}
+            _ => self.give_up(input),
+        }
+        if self.understand(input, &line, text, whole).is_ok() {
+            return;
+        }
+        let skipped = self.excerpt(input, text, whole);
+        match &mut input.broken {
+            Some(broken) => {
+                broken.count += 1;
+                if broken.lines.len() < SHOWN {
+                    broken.lines.push(skipped);
+                }
+            }
+            None => self.skip(1, vec![skipped]),
         }
     }
 
-    fn understand(&mut self, input: &mut Input, line: &Line<'_>) -> Result<(), Bad> {
+    fn excerpt(&self, input: &Input, text: &[u8], whole: bool) -> SkippedLine {
+        // No character has more than four bytes.
+        let text = lossy(text.get(..EXCERPT * 4).unwrap_or(text));
+        SkippedLine {
+            source: self.sources.len() - 1,
+            line: input.line,
+            text: text.chars().take(EXCERPT).collect(),
+            cut: !whole,
+        }
+    }
+
+    fn skip(&mut self, count: u64, lines: Vec<SkippedLine>) {
+        self.skipped.count += count;
+        let room = SHOWN.saturating_sub(self.skipped.first.len());
+        self.skipped.first.extend(lines.into_iter().take(room));
+    }
+
+    /// A broken line never went on: it isn't understood, nor what followed it.
+    fn give_up(&mut self, input: &mut Input) {
+        if let Some(begun) = input.begun.take() {
+            self.skip(1, vec![self.excerpt(input, &begun, true)]);
+        }
+        if let Some(broken) = input.broken.take() {
+            self.skip(broken.count, broken.lines);
+        }
+    }
+
+    /// What follows a broken line came: the call, without what the program wrote.
+    fn mend(&mut self, input: &mut Input) -> Result<Broken, Bad> {
+        let mut broken = input.broken.take().ok_or(Bad)?;
+        // Behind the string the length, and what the program wrote. Where that begins with a digit it can't be told
+        // from the length: then a number that no column holds, which is null.
+        let (text, at) = first_string(&broken.args).ok_or(Bad)?;
+        let ambiguous = text.first().is_some_and(u8::is_ascii_digit);
+        let digits = broken.args[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        broken.args.truncate(at + if ambiguous { 0 } else { digits });
+        if ambiguous {
+            broken.args.extend_from_slice(u64::MAX.to_string().as_bytes());
+        }
+        Ok(broken)
+    }
+
+    fn understand(
+        &mut self,
+        input: &mut Input,
+        line: &Line<'_>,
+        text: &[u8],
+        whole: bool,
+    ) -> Result<(), Bad> {
+        match line.event {
+            Event::Said | Event::Empty => return Ok(()),
+            Event::Unknown => return Err(Bad),
+            Event::Attached(tid) => {
+                self.state.attached.insert(tid);
+                return Ok(());
+            }
+            Event::Broken { .. } if !whole => return Err(Bad),
+            Event::Mended(Returned { result, rest, .. }) => {
+                let Broken { thread, ts, row, name, args, .. } = self.mend(input)?;
+                let call = Returned { name: &name, args: &args, result, rest };
+                return self.call(thread, ts, row, &call, input.took);
+            }
+            Event::MendedUnfinished => {
+                let Broken { thread, ts, row, name, args, .. } = self.mend(input)?;
+                return self.interrupted(thread, ts, row, &name, &args);
+            }
+            _ => {}
+        }
         let clock = input.clock.as_mut().ok_or(Bad)?;
         let ts = clock.next(line.stamp).ok_or(Bad)?;
-        let tid = line.pid.unwrap_or(input.pid);
-        let thread = match self.state.live.get(&tid) {
-            Some(&thread) => thread,
-            None => match line.event {
-                Event::Empty => return Ok(()),
-                Event::Unknown => return Err(Bad),
-                _ => self.state.first_seen(tid, ts),
-            },
-        };
+        let thread = self.who(input, line, ts);
+        let row = self.lines as i64 - 1;
         self.state.threads[thread].last = ts;
         match line.event {
-            Event::Call(call) => self.call(thread, ts, &call, input.took),
-            Event::Unfinished { name, args } => self.interrupted(thread, ts, name, args),
+            Event::Broken { name, args } => {
+                // The line itself is one that isn't understood, should nothing mend it.
+                let lines = vec![self.excerpt(input, text, whole)];
+                let (name, args) = (name.into(), args.to_vec());
+                input.broken = Some(Broken { thread, ts, row, name, args, lines, count: 1 });
+                Ok(())
+            }
+            Event::Call(call) => self.call(thread, ts, row, &call, input.took),
+            Event::Unfinished { name, args } => self.interrupted(thread, ts, row, name, args),
             Event::Resumed(call) => self.resumed(thread, ts, &call, input.took),
             Event::Exited(status) => self.ended(thread, ts, Ended::Exit, Some(status)),
             Event::Killed => self.ended(thread, ts, Ended::Killed, None),
@@ -299,25 +414,62 @@ impl Reader {
                 self.signals += 1;
                 Ok(())
             }
-            Event::Said | Event::Empty => Ok(()),
-            Event::Unknown => Err(Bad),
+            _ => Err(Bad),
         }
     }
 
-    fn call(&mut self, thread: usize, ts: i64, call: &Returned<'_>, took: bool) -> Result<(), Bad> {
+    /// The thread of a line. Where strace writes to its standard error, a line has a pid only while strace traces
+    /// several threads: those without are of the only one.
+    fn who(&mut self, input: &Input, line: &Line<'_>, ts: i64) -> usize {
+        let tid = line.pid.unwrap_or(input.pid);
+        if let Some(&thread) = self.state.live.get(&tid) {
+            return thread;
+        }
+        let state = &mut self.state;
+        let attached = state.attached.remove(&tid);
+        if line.pid.is_none() && tid == 0 {
+            let resumed = match line.event {
+                Event::Resumed(call) => Some(call.name),
+                _ => None,
+            };
+            // Several only if strace says nothing of those that end (-q): the one that can go on, else the first.
+            let alone = state.live.values().copied().min_by_key(|thread| {
+                let thread = &state.threads[*thread];
+                (thread.pending.as_ref().map(|pending| &*pending.name) != resumed, thread.start)
+            });
+            if let Some(thread) = alone {
+                return thread;
+            }
+        } else if let Some(&first) = state.live.get(&0)
+            && !attached
+        {
+            let goes_on = match (line.event, &state.threads[first].pending) {
+                (Event::Resumed(call), Some(pending)) => *pending.name == *call.name,
+                _ => false,
+            };
+            if (goes_on || state.cloning.is_empty() || !state.attached.is_empty())
+                && let Some(thread) = state.name_first(tid)
+            {
+                return thread;
+            }
+        }
+        state.first_seen(tid, ts)
+    }
+
+    fn call(&mut self, thread: usize, ts: i64, row: i64, call: &Returned<'_>, took: bool) -> Result<(), Bad> {
         let Returned { name, args, result, rest } = *call;
         let Some(kind) = kind(name) else {
             self.others.count(name);
             return Ok(());
         };
-        let dur = if took { duration(rest).unwrap_or(0) } else { 0 };
-        self.state.threads[thread].last = ts + dur;
+        let dur = duration(rest).filter(|_| took);
+        self.state.threads[thread].last = ts + dur.unwrap_or(0);
         let (result, errno) = outcome(result, rest)?;
-        self.handle(kind, &Syscall { thread, ts, dur: Some(dur), name, args, result, errno, rest })
+        self.handle(kind, &Syscall { thread, ts, dur, returned: true, row, name, args, result, errno, rest })
     }
 
     /// The first line of a call in two.
-    fn interrupted(&mut self, thread: usize, ts: i64, name: &[u8], args: &[u8]) -> Result<(), Bad> {
+    fn interrupted(&mut self, thread: usize, ts: i64, row: i64, name: &[u8], args: &[u8]) -> Result<(), Bad> {
         let mut closes = None;
         match kind(name) {
             Some(Kind::Close) => {
@@ -331,7 +483,7 @@ impl Reader {
             _ => {}
         }
         self.state.threads[thread].pending =
-            Some(Pending { start: ts, name: name.into(), args: args.to_vec(), closes });
+            Some(Pending { start: ts, name: name.into(), args: args.to_vec(), row, closes });
         Ok(())
     }
 
@@ -348,17 +500,15 @@ impl Reader {
             self.others.count(name);
             return Ok(());
         };
-        let Pending { start, mut args, closes, .. } = pending;
-        let dur = match took && rest.ends_with(b">") {
-            true => duration(rest).unwrap_or(0),
-            false => (ts - start).max(0),
-        };
+        let Pending { start, mut args, row, closes, .. } = pending;
+        let dur = duration(rest).filter(|_| took).unwrap_or((ts - start).max(0));
         if !args.is_empty() && !more.is_empty() {
             args.extend_from_slice(b", ");
         }
         args.extend_from_slice(more);
         let (result, errno) = outcome(result, rest)?;
-        let call = Syscall { thread, ts: start, dur: Some(dur), name, args: &args, result, errno, rest };
+        let (ts, dur) = (start, Some(dur));
+        let call = Syscall { thread, ts, dur, returned: true, row, name, args: &args, result, errno, rest };
         match kind {
             Kind::Close => self.closed(&call, closes),
             kind => self.handle(kind, &call),
@@ -374,9 +524,19 @@ impl Reader {
     /// The call a thread is in never returned: what is known of it, without result.
     fn never_returned(&mut self, thread: usize) {
         let Some(pending) = self.state.threads[thread].pending.take() else { return };
-        let Pending { start: ts, name, args, closes } = pending;
-        let call =
-            Syscall { thread, ts, dur: None, name: &name, args: &args, result: None, errno: 0, rest: b"" };
+        let Pending { start: ts, name, args, row, closes } = pending;
+        let call = Syscall {
+            thread,
+            ts,
+            dur: None,
+            returned: false,
+            row,
+            name: &name,
+            args: &args,
+            result: None,
+            errno: 0,
+            rest: b"",
+        };
         let handled = match kind(&name) {
             None | Some(Kind::Clone) => Err(Bad),
             Some(Kind::Close) => self.closed(&call, closes),
@@ -543,8 +703,8 @@ mod tests {
         assert_eq!(
             got.rows(&FILE_OP, &["call", "file", "fd", "length", "dur"]),
             [
-                "open /old 3 - 0",
-                "open /new 3 - 0",
+                "open /old 3 - -",
+                "open /new 3 - -",
                 "close /old 3 - 2000",
                 "read /new 3 5 2000",
                 "close - 4 - -"
@@ -732,6 +892,74 @@ mod tests {
         let got = Read { batches: reader.batches().collect(), summary };
         assert_eq!(got.rows(&THREAD, &["pid", "tid"]), ["7 7", "8 8"]);
         assert_eq!(got.summary.sources.len(), 2);
+    }
+
+    /// strace -f 2>file: a pid only while several threads are traced, and the program's own output within lines.
+    #[test]
+    fn standard_error_of_strace_and_of_the_program() {
+        let got = read(
+            "openat(AT_FDCWD, \"/a\", O_RDONLY) = 3\n\
+             write(2, \"err\\n\", 4err\n\
+             )                    = 4\n\
+             write(2, \"12\\nx, \\\"y\\\", 2\\n\", 1212\n\
+             x, \"y\", 2\n\
+             ) = 12\n\
+             clone(child_stack=NULL, flags=CLONE_CHILD_CLEARTID|SIGCHLDstrace: Process 8 attached\n\
+             , child_tidptr=0x7f) = 8\n\
+             [pid     7] read(3,  <unfinished ...>\n\
+             [pid     8] write(2, \"c\\n\", 2c\n \
+             <unfinished ...>\n\
+             [pid     7] <... read resumed>\"x\", 100) = 1\n\
+             [pid     8] <... write resumed>)        = 2\n\
+             [pid     8] +++ exited with 0 +++\n\
+             fsync(3) = 0\n\
+             noise\n\
+             +++ exited with 0 +++\n",
+        );
+        assert_eq!(got.rows(&THREAD, &["pid", "tid"]), ["7 7", "8 8"]);
+        assert_eq!(got.rows(&PROCESS, &["pid", "ended"]), ["7 exit", "8 exit"]);
+        assert_eq!(
+            got.rows(&FILE_OP, &["call", "file", "fd", "length", "result", "trace_row"]),
+            [
+                "open /a 3 - 3 0",
+                "write - 2 4 4 1",
+                "write - 2 - 12 3",
+                "read /a 3 100 1 8",
+                "write - 2 2 2 9",
+                "fsync /a 3 - 0 14"
+            ]
+        );
+        let first: Vec<_> = got.summary.skipped.first.iter().map(|line| &*line.text).collect();
+        assert_eq!((got.summary.skipped.count, first), (1, vec!["noise"]));
+    }
+
+    /// A quiet strace (-q) says nothing of threads it attaches to.
+    #[test]
+    fn the_first_thread_is_told_by_what_it_was_in() {
+        let got = read(
+            "clone(child_stack=NULL, flags=SIGCHLD <unfinished ...>\n\
+             [pid 7] <... clone resumed>) = 8\n\
+             [pid 8] close(5) = 0\n\
+             [pid 7] close(4) = 0\n\
+             close(6) = 0\n",
+        );
+        assert_eq!(got.rows(&THREAD, &["pid", "tid"]), ["7 7", "8 8"]);
+        assert_eq!(got.summary.skipped.count, 0);
+    }
+
+    #[test]
+    fn commands_numbers_and_stacks() {
+        let got = read(
+            "7<a b> 12:00:00 [ 257] openat(AT_FDCWD, \"/a\", O_RDONLY) = 3</a> <0.000012>\n \
+             > /usr/lib/libc.so.6(__open64+0x51) [0xf8011]\n \
+             > /usr/bin/cat() [0x2752]\n\
+             7<a b> 12:00:01 [  61] wait4(-1, NULL, 0, NULL) = 8<cat> <0.5>\n\
+             7<a b> 12:00:01 [   3] close(3</a>) = 0\n\
+             7<a b> 12:00:02 [ 231] +++ exited with 0 +++\n",
+        );
+        assert_eq!(got.rows(&FILE_OP, &["call", "dur"]), ["open 12000", "close -"]);
+        assert_eq!(got.rows(&SYNC_OP, &["call", "peer", "dur"]), ["wait 8 500000000"]);
+        assert_eq!(got.summary.skipped.count, 0);
     }
 
     proptest! {

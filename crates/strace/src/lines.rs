@@ -9,15 +9,27 @@
 //! 7     +++ exited with 0 +++
 //! ```
 //!
+//! Before the name may stand the number of the call (-n, `[ 257] `) or the instruction's address (-i, `[00007f…] `);
+//! behind a pid the name of its command (-Y, `7<cat> `). With -k lines of the stack follow: ` > libc.so.6(read+0x14) […]`.
+//!
+//! Where strace and a program write to one file (`strace -f … 2>file`), what the program writes to it breaks the line of
+//! its own call: `write(2, "err\n", 4err`, and on the next line `) = 4`.
+//!
 //! Nothing is copied and nothing is taken for granted: any bytes are some [`Event`], at worst
 //! [`Event::Unknown`].
 
 use memchr::memrchr;
 
+use crate::arguments::first_string;
+
 /// What a call in two lines ends its first one with.
 const UNFINISHED: &[u8] = b"<unfinished ...>";
 /// More digits are no pid, and no exit status.
 const LONGEST_PID: usize = 9;
+/// Digits of an address.
+const LONGEST_ADDRESS: usize = 16;
+/// Bytes of a command's name, each perhaps as four (`\303`).
+const LONGEST_COMMAND: usize = 64;
 
 /// A line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +56,19 @@ pub(crate) enum Event<'a> {
     },
     /// The end of such a call.
     Resumed(Returned<'a>),
+    /// The beginning of a call that ends in what the program wrote to the same file.
+    Broken {
+        /// Its name.
+        name: &'a [u8],
+        /// Its arguments, and what the program wrote.
+        args: &'a [u8],
+    },
+    /// What follows the arguments of such a call.
+    Mended(Returned<'a>),
+    /// Such a call was interrupted.
+    MendedUnfinished,
+    /// strace traces another thread.
+    Attached(u32),
     /// The thread ended by itself.
     Exited(i64),
     /// The thread was killed.
@@ -77,7 +102,7 @@ impl<'a> Line<'a> {
         let text = skip_spaces(line);
         let (pid, text) = pid(text).map_or((None, text), |(pid, rest)| (Some(pid), rest));
         let (stamp, text) = stamp(text).unwrap_or((b"", text));
-        Self { pid, stamp, event: event(text) }
+        Self { pid, stamp, event: event(number_or_address(number_or_address(text))) }
     }
 }
 
@@ -87,9 +112,49 @@ fn event(text: &[u8]) -> Event<'_> {
         Some(b'<') => resumed(text),
         Some(b'+') => ended(text),
         Some(b'-') => stopped(text),
-        Some(_) if text.starts_with(b"strace: ") => Event::Said,
-        Some(_) => call(text),
+        // With -k: the stack.
+        Some(b'>') if text.starts_with(b"> ") => Event::Said,
+        Some(b')') => {
+            returned(b"", text).filter(|call| call.args.is_empty()).map_or(Event::Unknown, Event::Mended)
+        }
+        Some(_) => match text.strip_prefix(b"strace: ") {
+            Some(said) => attached(said).map_or(Event::Said, Event::Attached),
+            None => call(text),
+        },
     }
+}
+
+/// A line that strace's own words interrupt, `clone(flags=SIGCHLDstrace: Process 8 attached`: what stands before them, and
+/// the thread.
+pub(crate) fn said_within(text: &[u8]) -> Option<(&[u8], u32)> {
+    const SAID: &[u8] = b"strace: ";
+    if !text.ends_with(b" attached") {
+        return None;
+    }
+    let at = memchr::memmem::rfind(text, SAID).filter(|at| *at > 0)?;
+    let begun = &text[..at];
+    // Not within a string, and not a whole line that says so.
+    (!begun.ends_with(b"\"")).then_some(())?;
+    Some((begun, attached(&text[at + SAID.len()..])?))
+}
+
+/// The thread in `Process 8 attached`.
+fn attached(text: &[u8]) -> Option<u32> {
+    match digits(text.strip_prefix(b"Process ")?)? {
+        (pid, rest) if rest.starts_with(b" attached") => Some(pid),
+        _ => None,
+    }
+}
+
+/// What follows `[ 257] ` or `[00007f5a2e0b31e4] `; the text itself if it doesn't begin so.
+fn number_or_address(text: &[u8]) -> &[u8] {
+    let Some(inner) = text.strip_prefix(b"[") else { return text };
+    let digits = skip_spaces(inner);
+    let length = digits.iter().take_while(|byte| byte.is_ascii_hexdigit() || **byte == b'?').count();
+    if length == 0 || length > LONGEST_ADDRESS || inner.len() - digits.len() > LONGEST_ADDRESS {
+        return text;
+    }
+    digits[length..].strip_prefix(b"] ").unwrap_or(text)
 }
 
 fn call(text: &[u8]) -> Event<'_> {
@@ -101,10 +166,20 @@ fn call(text: &[u8]) -> Event<'_> {
     if let Some(args) = args.strip_suffix(UNFINISHED) {
         return Event::Unfinished { name, args: trim_end(args) };
     }
-    returned(name, args).map_or(Event::Unknown, Event::Call)
+    match returned(name, args) {
+        Some(call) => Event::Call(call),
+        // Its last argument begins with a digit: how much is written.
+        None if first_string(args).is_some_and(|(_, at)| args.get(at).is_some_and(u8::is_ascii_digit)) => {
+            Event::Broken { name, args }
+        }
+        None => Event::Unknown,
+    }
 }
 
 fn resumed(text: &[u8]) -> Event<'_> {
+    if text == UNFINISHED {
+        return Event::MendedUnfinished;
+    }
     let found = text
         .strip_prefix(b"<... ")
         .and_then(name)
@@ -178,10 +253,16 @@ fn result_length(text: &[u8]) -> Option<usize> {
     (length > 0).then_some(sign + length)
 }
 
-/// `7 `, `[pid 7] `: the thread, and what follows.
+/// `7 `, `7<cat> `, `[pid 7] `, `[pid 7<cat>] `: the thread, and what follows.
 fn pid(text: &[u8]) -> Option<(u32, &[u8])> {
     let number = text.strip_prefix(b"[pid ").map_or(text, skip_spaces);
     let (pid, rest) = digits(number)?;
+    let rest = match rest.strip_prefix(b"<") {
+        Some(command) => {
+            &command[memchr::memchr(b'>', &command[..command.len().min(LONGEST_COMMAND)])? + 1..]
+        }
+        None => rest,
+    };
     let rest = rest.strip_prefix(b"]").unwrap_or(rest);
     let after = skip_spaces(rest);
     (after.len() < rest.len()).then_some((pid, after))
@@ -256,6 +337,11 @@ mod tests {
             ("7     close(3) = 0", Some(7), ""),
             ("[pid    7] close(3) = 0", Some(7), ""),
             ("[pid 7] 12:34:56 close(3) = 0", Some(7), "12:34:56"),
+            ("7<a b> close(3) = 0", Some(7), ""),
+            ("[pid    7<cat>] [   3] close(3) = 0", Some(7), ""),
+            ("7 12:34:56 [   3] close(3) = 0", Some(7), "12:34:56"),
+            ("7 12:34:56 [00007fd2cca66b1d] [   3] close(3) = 0", Some(7), "12:34:56"),
+            ("7 12:34:56 [????????????????] close(3) = 0", Some(7), "12:34:56"),
             ("12:34:56.000001 close(3) = 0", None, "12:34:56.000001"),
             ("     0.000012 close(3) = 0", None, "0.000012"),
             ("7 1700000000.000001 close(3) = 0", Some(7), "1700000000.000001"),
@@ -339,7 +425,12 @@ mod tests {
             ("+++ killed by SIGSEGV (core dumped) +++", Event::Killed),
             ("--- SIGCHLD {si_signo=SIGCHLD} ---", Event::Signal),
             ("--- stopped by SIGSTOP ---", Event::Said),
-            ("strace: Process 8 attached", Event::Said),
+            ("strace: Process 8 attached", Event::Attached(8)),
+            ("strace: Process 8 attached with 3 threads", Event::Attached(8)),
+            ("strace: Exit of unknown pid 8 ignored", Event::Said),
+            (" > /usr/lib/libc.so.6(__open64+0x51) [0xf8011]", Event::Said),
+            (" > unexpected_backtracing_error [0x0]", Event::Said),
+            (" <unfinished ...>", Event::MendedUnfinished),
             ("", Event::Empty),
             ("+++ exited with much +++", Event::Unknown),
             ("+++ killed by  +++", Event::Unknown),
@@ -347,6 +438,18 @@ mod tests {
             ("what is this", Event::Unknown),
         ] {
             assert_eq!(event(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn lines_that_a_program_broke() {
+        assert_eq!(
+            event("write(2, \"err\\n\", 4err"),
+            Event::Broken { name: b"write", args: b"2, \"err\\n\", 4err" }
+        );
+        assert_eq!(event(")                       = 4"), Event::Mended(call("", "", "4", "")));
+        for text in [")", ") = ", "write(1, \"cut o", "write(1, x, 4"] {
+            assert_eq!(event(text), Event::Unknown, "{text}");
         }
     }
 

@@ -33,6 +33,8 @@ pub(crate) struct FileOp {
     pub(crate) result: Option<i64>,
     pub(crate) errno: i64,
     pub(crate) flags: Option<i64>,
+    /// Row in the trace.
+    pub(crate) row: i64,
 }
 
 /// A row of `sync_op`.
@@ -133,6 +135,7 @@ impl Rows {
             ints(rows.iter().map(|row| row.errno).collect()),
             optional(|row| row.flags),
             ints(vec![1; rows.len()]),
+            ints(rows.iter().map(|row| row.row).collect()),
         ];
         self.files.clear();
         self.batch(&FILE_OP, columns);

@@ -163,6 +163,8 @@ pub(crate) struct Pending {
     pub(crate) start: i64,
     pub(crate) name: Box<[u8]>,
     pub(crate) args: Vec<u8>,
+    /// Row in the trace.
+    pub(crate) row: i64,
     /// What a close closes: its number is free at once, another thread may get it before the close is printed as done.
     pub(crate) closes: Option<Rc<Open>>,
 }
@@ -199,6 +201,8 @@ pub(crate) struct State {
     images: HashMap<u32, u32>,
     /// Pipes, sockets and the like that have no name.
     nameless: u64,
+    /// Threads that strace said it attached to, and that didn't call yet.
+    pub(crate) attached: HashSet<u32>,
 }
 
 impl State {
@@ -213,6 +217,7 @@ impl State {
             files: HashMap::new(),
             images: HashMap::new(),
             nameless: 0,
+            attached: HashSet::new(),
         }
     }
 
@@ -227,6 +232,18 @@ impl State {
                 self.add_thread(tid, process, ts)
             }
         }
+    }
+
+    /// The thread whose lines had no pid has this one: strace prints it only while it traces several.
+    pub(crate) fn name_first(&mut self, tid: u32) -> Option<usize> {
+        let thread = self.live.remove(&0)?;
+        self.live.insert(tid, thread);
+        self.threads[thread].tid = tid;
+        let process = self.process_of(thread);
+        if process.pid == 0 {
+            process.pid = tid;
+        }
+        Some(thread)
     }
 
     /// The child of a clone.

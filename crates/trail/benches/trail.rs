@@ -377,6 +377,7 @@ impl Columns {
             some(self.errno),
             null(self.flags),
             some(vec![1; rows]),
+            Arc::new(Int64Array::new_null(rows)),
         ];
         RecordBatch::try_new(arrow_schema(&FILE_OP), columns).expect("the columns of file_op")
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ArrowDictionaryKeyType, Int32Type, Int64Type};
-use arrow_array::{Array, ArrayRef, RecordBatch, StringArray, UInt32Array, new_null_array};
+use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray, UInt32Array, new_null_array};
 use arrow_ord::sort::{SortColumn, SortOptions, lexsort_to_indices};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_select::take::take_record_batch;
@@ -145,8 +145,8 @@ fn texts(array: &ArrayRef) -> Option<Vec<Option<&str>>> {
     }
 }
 
-/// The rows of a batch of [`arrow_schema`] in the table's declared order (stable for neither ties
-/// nor anything else; rows that tie are equals to every reader).
+/// The rows of a batch of [`arrow_schema`] in the table's declared order. Rows that tie keep their order: that of an
+/// imported trace says which of two requests of one moment came first.
 ///
 /// # Errors
 /// [`Error::Arrow`] if the batch isn't one of the table.
@@ -166,8 +166,13 @@ pub fn sort(table: &Table, batch: &RecordBatch) -> Result<RecordBatch, Error> {
         let indices = UInt32Array::from_iter_values(order.into_iter().map(|(.., row)| row));
         return take_record_batch(batch, &indices).when("sort rows");
     }
-    let keys: Vec<SortColumn> =
-        keys.into_iter().map(|values| SortColumn { values, options: Some(ASCENDING) }).collect();
+    // lexsort_to_indices is not stable: the row is the last key.
+    let rows = Int64Array::from_iter_values(0..batch.num_rows() as i64);
+    let keys: Vec<SortColumn> = keys
+        .into_iter()
+        .chain([Arc::new(rows) as ArrayRef])
+        .map(|values| SortColumn { values, options: Some(ASCENDING) })
+        .collect();
     let indices = lexsort_to_indices(&keys, None).when("sort rows")?;
     take_record_batch(batch, &indices).when("sort rows")
 }

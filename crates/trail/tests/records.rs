@@ -25,7 +25,7 @@ use iotrail_trail::seal::Sealed;
 use iotrail_trail::seal::recover::{Recovered, recover};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
-use programs::{COUNTER, NODE, ROLE, TRAIL, record, run_as, session_of, start};
+use programs::{COUNTER, NODE, ROLE, TRAIL, lost, record, run_as, session_of, start};
 
 /// Requests of each thread.
 const EACH: i64 = 1009;
@@ -359,13 +359,16 @@ fn a_killed_recorder_and_program_lose_no_record_that_was_posted() {
     program.kill().unwrap();
     recorder.wait().unwrap();
     program.wait().unwrap();
-    let Recovered::Added(sealed) = recover(&trail).unwrap() else { panic!("there was a session") };
+    assert!(matches!(recover(&trail).unwrap(), Recovered::Added(_)), "there was a session");
     let found = ["wide", "network_transmit"].map(|table| ints(&trail, table, "crumb").len() as u64);
+    let (posted, lost) = (posted(), lost(&trail));
+    // What found no room is counted, of both tables together. The last record of each may have been posted and not
+    // yet counted by the program; of one under way when the program was killed, each of its two slots is counted.
+    assert!(found.iter().all(|rows| *rows <= posted + 1), "{posted} posted, {found:?} found");
+    let all = found.iter().sum::<u64>() + lost;
     assert!(
-        found.iter().all(|rows| (posted()..=posted() + 1).contains(&(rows + sealed.totals.lost))),
-        "{} posted, {found:?} found, {} lost",
-        posted(),
-        sealed.totals.lost
+        (2 * posted..=2 * (posted + 1) + 1).contains(&all),
+        "{posted} posted, {found:?} found, {lost} lost"
     );
     let named = texts(&trail, "network_transmit", "receiver");
     assert!(named.iter().all(|name| name.as_deref() == Some("storage-1")));

@@ -283,7 +283,8 @@ fn a_recording_keeps_only_the_files_that_its_journals_name() {
     let files: Vec<String> =
         Snapshot::newest(&path).expect("a trail").all_files().map(|f| f.path.clone()).collect();
     let session_dir = folder.path().join("session");
-    fs::create_dir(&session_dir).expect("a directory");
+    let inner = session_dir.join("inner");
+    fs::create_dir_all(&inner).expect("a directory");
     let named = |file: &str| {
         // crates/trail/src/seal/journal.rs: magic, version, sequence, publishes, committed, file
         let words = [u64::from_le_bytes(*b"IOTRJNL1"), 1, 7, 2, 9, hash63(file.as_bytes()) as u64];
@@ -293,7 +294,7 @@ fn a_recording_keeps_only_the_files_that_its_journals_name() {
     };
     named(&files[1]);
     let session = SessionFile {
-        session_dir: session_dir.clone(),
+        session_dir: inner,
         pid: 1,
         start: 0,
         boot_id: String::new(),

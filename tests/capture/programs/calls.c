@@ -139,7 +139,7 @@ static void inside_the_kernel(void) {
         at = 23;
         DO("splice:in", "moved", 23, 1009, splice(from, &at, ends[1], NULL, 1009, 0));
         into = 29;
-        DO("+splice", NULL, ANY, 1009, splice(ends[0], NULL, to, &into, 1009, 0));
+        DO("+splice_write", NULL, ANY, 1009, splice(ends[0], NULL, to, &into, 1009, 0));
     }
     shut(from), shut(to), shut(ends[0]), shut(ends[1]);
 }

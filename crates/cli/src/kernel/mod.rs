@@ -21,7 +21,6 @@ use std::time::Duration;
 
 use iotrail_format::segment::{NONE, OP_DISK, OP_SLICE, SEGMENT_PREFIX, TextKind, UNFINISHED, UnseenKind};
 use iotrail_probes::{Backend, CpuSlice, DiskOp, Event, Left, Op, Options, Probes, Scope, Watch};
-use iotrail_sdk::attach;
 use iotrail_sdk::post::{self, Draft};
 
 use self::calls::Calls;
@@ -42,7 +41,7 @@ pub enum Via {
 /// What is recorded of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Part {
-    /// Disk I/O of the whole machine
+    /// Disk I/O that the program's threads queue; with --system, of the whole machine
     Disk,
     /// When the program's threads ran
     Cpu,
@@ -74,10 +73,10 @@ pub struct Gate {
 }
 
 impl Kernel {
-    /// Attaches to the kernel; from its return on every disk I/O of the machine is seen, if `parts` says so. The
-    /// program goes through the gate, so that nothing of it is missed.
+    /// Attaches to the kernel; from its return on disk I/O is seen, if the parts say so: of the program and its
+    /// children, or of the whole machine. The program goes through the gate, so that nothing of it is missed.
     pub fn start(
-        parts: &[Part],
+        (parts, system): (&[Part], bool),
         via: Via,
         session: &Path,
         library: &OsStr,
@@ -85,7 +84,7 @@ impl Kernel {
     ) -> Result<(Self, Gate), Failure> {
         let scope = |part, whose| if parts.contains(&part) { whose } else { Scope::Off };
         let options = Options {
-            disk: scope(Part::Disk, Scope::All),
+            disk: scope(Part::Disk, if system { Scope::All } else { Scope::Targets }),
             sched: scope(Part::Cpu, Scope::Targets),
             syscall: scope(Part::Calls, Scope::Targets),
             watch: Some(Watch {
@@ -107,7 +106,7 @@ impl Kernel {
         let ((pids, pid), (go, goes)) = (pipe()?, pipe()?);
         let stop = Arc::new(AtomicBool::new(false));
         let bare = (!sees_calls && program.bare.is_some()).then(|| program.path.clone());
-        let (stopped, session) = (stop.clone(), session.as_os_str().as_bytes().to_owned());
+        let (stopped, session) = (stop.clone(), session.to_owned());
         let thread = std::thread::Builder::new()
             .name("iotrail-kernel".into())
             .spawn(move || record(probes, &session, bare.as_deref(), (pids, goes), &stopped))
@@ -148,12 +147,12 @@ impl Gate {
 /// The thread. `bare` is a program whose calls nobody sees.
 fn record(
     mut probes: Probes,
-    session: &[u8],
+    session: &Path,
     bare: Option<&Path>,
     (mut pids, mut goes): (PipeReader, PipeWriter),
     stop: &AtomicBool,
 ) -> Result<(), String> {
-    attach::init_recorder(session);
+    crate::sampler::join_session(session);
     let mut pid = [0; 4];
     let mut seen = Seen::default();
     // None if the program could not be started.

@@ -87,6 +87,10 @@ pub enum Loss {
     NeverFilled = 2,
     /// The thread or process got no ring (budget or tmpfs spent).
     NoRing = 3,
+    /// Rings that their program wrote over: what was in them, and what it would have posted there. `calls` counts rings.
+    OverwrittenRing = 4,
+    /// Segments that were refused: no regular file of the process that they name. `calls` counts files.
+    RefusedSegment = 5,
 }
 
 /// What the sealer notes between the slots.
@@ -189,6 +193,8 @@ impl Event {
                     1 => Loss::RingFull,
                     2 => Loss::NeverFilled,
                     3 => Loss::NoRing,
+                    4 => Loss::OverwrittenRing,
+                    5 => Loss::RefusedSegment,
                     _ => return None,
                 },
                 calls: unit[2],

@@ -19,6 +19,7 @@ pub mod drain;
 pub mod journal;
 mod map;
 mod mounts;
+pub mod plain;
 pub mod recover;
 pub mod rows;
 pub mod session;
@@ -150,6 +151,7 @@ type Drained = Option<(Session, Sealed)>;
 pub struct Sealer {
     trail: PathBuf,
     stop: Arc<AtomicBool>,
+    alive: Arc<AtomicBool>,
     drainer: JoinHandle<Drained>,
     writer: JoinHandle<Result<Writer, Error>>,
 }
@@ -177,7 +179,7 @@ impl Sealer {
 
         let (full, to_write) = sync_channel(1);
         let (give_back, empty) = channel();
-        let mut writer = Writer { trail, rows, dir: session.dir().to_owned() };
+        let mut writer = Writer { trail, rows, dir: session.home().to_owned() };
         let writing = move || {
             for journal in to_write {
                 writer.write(&journal)?;
@@ -187,19 +189,27 @@ impl Sealer {
             Ok(writer)
         };
         let stop = Arc::new(AtomicBool::new(false));
-        let dir = session.dir().to_owned();
+        let dir = session.home().to_owned();
         let turn = ToWriter { full, empty, dir, units: budget.journal_units, made: 0, volatile: None };
         let drain = Drain::new(session, Output::new(turn, 1));
-        let stopped = stop.clone();
+        let alive = Arc::new(AtomicBool::new(true));
+        let (stopped, seen_alive) = (stop.clone(), alive.clone());
         let spawn = |name: &str| std::thread::Builder::new().name(name.into());
         Ok(Self {
             writer: spawn("iotrail-write").spawn(writing).at("start a thread for", &path)?,
             drainer: spawn("iotrail-drain")
-                .spawn(move || drain_until(drain, &stopped))
+                .spawn(move || drain_until(drain, &stopped, &seen_alive))
                 .at("start a thread for", &path)?,
             trail: path,
             stop,
+            alive,
         })
+    }
+
+    /// Whether any process of the recording was still there when last looked, some hundredths of a second ago.
+    #[must_use]
+    pub fn any_alive(&self) -> bool {
+        self.alive.load(Ordering::Acquire)
     }
 
     /// Ends the recording: takes what is left, adds `facts`, publishes and removes the session.
@@ -282,7 +292,7 @@ fn close_trail(
 }
 
 /// The drain thread.
-fn drain_until(mut drain: Drain<ToWriter>, stop: &AtomicBool) -> Drained {
+fn drain_until(mut drain: Drain<ToWriter>, stop: &AtomicBool, alive: &AtomicBool) -> Drained {
     let began = Instant::now();
     let mut pause = PAUSE.0;
     let mut woken = true;
@@ -293,6 +303,11 @@ fn drain_until(mut drain: Drain<ToWriter>, stop: &AtomicBool) -> Drained {
             Ok(fill) => fill,
             Err(Stopped) => break None,
         };
+        alive.store(drain.any_alive(), Ordering::Release);
+        if woken && fill.slots == 0 && ending.is_none() {
+            // Nobody who posts wakes for nothing: who does, again and again, gets no more passes than all others.
+            std::thread::sleep(PAUSE.0);
+        }
         drain.hand_over((began.elapsed() / 50).clamp(AGE.0, AGE.1));
         if stop.load(Ordering::Acquire) {
             let since = *ending.get_or_insert_with(Instant::now);
@@ -344,7 +359,7 @@ fn sleep(wake: &AtomicU32, seen: u32, pause: Duration, stop: &AtomicBool) -> boo
 pub(crate) fn awaited(trail: &Path) -> Option<HashSet<i64>> {
     let session = SessionFile::read(trail).ok()??;
     let mut hashes = HashSet::from([session.file]);
-    for entry in std::fs::read_dir(&session.session_dir).ok()? {
+    for entry in std::fs::read_dir(session.home()).ok()? {
         let entry = entry.ok()?;
         if entry.file_name().as_encoded_bytes().starts_with(JOURNAL_PREFIX.as_bytes()) {
             hashes.insert(Left::file_of(&entry.path()).ok()?);

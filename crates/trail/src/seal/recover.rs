@@ -88,7 +88,7 @@ fn run(trail: &Path, mut file: SessionFile, facts: &[Fact]) -> Result<Sealed, Er
     let session = Session::open(&file.session_dir)?;
     session.close();
     std::thread::sleep(SETTLE);
-    let dir = file.session_dir.clone();
+    let dir = session.home().to_owned();
     if is_listed(trail, file.publishes, file.file)? {
         // An earlier recovery got as far as this.
         SessionFile::remove(trail)?;

@@ -1,22 +1,30 @@
 //! The session: the directory on tmpfs where a recording's programs and its sealer meet.
 //!
 //! ```text
-//! /dev/shm/iotrail-XXXXXX/   0700; 01733 for root, whose programs may drop their privileges
-//!     control                clock pairs, budget, closed? (iotrail_format::segment::Control)
-//!     seg-PID-START          one a program image, made by it
+//! /dev/shm/iotrail-XXXXXX/   0700; 0711 for root
 //!     journal-0, journal-1   drained and not yet in Parquet
 //!     carry                  what their rows still need
+//!     XXXXXXXXXXXXXXXX/      where programs record into: 0700; 01733 for root, whose programs may drop their privileges
+//!         control            clock pairs, budget, closed? (iotrail_format::segment::Control)
+//!         seg-PID-START      one a program image, made by it
 //! ```
+//!
+//! Programs are told the inner folder. Where it is root's, its name is all that keeps other users out: nobody can list
+//! either folder, and only programs of the recording have the name in their environment. Those that dropped their
+//! privileges can make files there, but neither see nor remove those of others; what the sealer opens there, it opens
+//! by [`super::plain`].
 //!
 //! While it lives, `session.json` in the trail says where it is, so that `trail check` finds it
 //! after the recorder was killed.
 
+use std::ffi::CString;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
+use iotrail_format::seccomp::parse_filters;
 use iotrail_format::segment::{
     CLOCK_PAIRS, CONTROL_MAGIC, CONTROL_NAME, Control, NODE_BYTES, PAGE, SEGMENT_VERSION,
 };
@@ -24,12 +32,15 @@ use serde::{Deserialize, Serialize};
 
 use super::clock::{self, Clock, Pair};
 use super::map::Mapping;
+use super::plain::{Access, effective_user, is_own, open_plain};
 use crate::error::{Error, IoContext as _};
 
 /// Least memory a recording can do with: two journals and a few segments.
 pub const LEAST_MEMORY: u64 = 16 << 20;
 /// File in a trail that says where its session is.
 pub const SESSION_FILE: &str = "session.json";
+/// Begin of the name of a session's folder.
+const PREFIX: &str = "iotrail-";
 /// Value of `Control::closed` after [`Session::stop`].
 const STOPPED: u32 = 2;
 /// Longest path of a session's directory that the recorder in the program takes.
@@ -65,6 +76,11 @@ pub struct Session {
     slow: Option<String>,
 }
 
+/// Seccomp filters that this process runs under, 0 where that can't be read.
+fn count_filters() -> u32 {
+    fs::read("/proc/self/status").ok().and_then(|status| parse_filters(&status)).unwrap_or(0)
+}
+
 impl Session {
     /// Makes a session of this machine whose segments may populate `budget` bytes.
     ///
@@ -80,10 +96,8 @@ impl Session {
     /// [`Error::Io`] if no directory can be made, or if the processor's counter is no clock.
     pub fn create_on(node: &str, budget: u64) -> Result<Self, Error> {
         Clock::check_counter().at("take times from", Path::new("/proc/cpuinfo"))?;
-        let shm = PathBuf::from("/dev/shm");
-        let others = [std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from), Some("/tmp".into())];
         let mut refused = None;
-        for place in std::iter::once(shm).chain(others.into_iter().flatten()) {
+        for place in places() {
             match Self::create_in(&place, node, budget) {
                 Ok(mut session) => {
                     if !on_tmpfs(&place) {
@@ -105,20 +119,22 @@ impl Session {
     }
 
     fn create_in(place: &Path, node: &str, budget: u64) -> Result<Self, Error> {
-        let dir = unique_dir(place)?;
-        let made = Self::furnish(&dir, node, budget);
+        let home = unique_dir(place, PREFIX, 6)?;
+        let made = unique_dir(&home, "", 16).and_then(|dir| Self::furnish(&dir, &home, node, budget));
         if made.is_err() {
-            let _ = fs::remove_dir_all(&dir);
+            let _ = fs::remove_dir_all(&home);
         }
         made
     }
 
-    fn furnish(dir: &Path, node: &str, budget: u64) -> Result<Self, Error> {
-        // SAFETY: no arguments.
-        let root = unsafe { libc::geteuid() } == 0;
+    fn furnish(dir: &Path, home: &Path, node: &str, budget: u64) -> Result<Self, Error> {
+        let root = effective_user() == 0;
         if root {
             // Sticky and not listable: others can add their segment, and see or remove none.
-            fs::set_permissions(dir, Permissions::from_mode(0o1733)).at("set the permissions of", dir)?;
+            for (folder, mode) in [(dir, 0o1733), (home, 0o711)] {
+                fs::set_permissions(folder, Permissions::from_mode(mode))
+                    .at("set the permissions of", folder)?;
+            }
         }
         let path = dir.join(CONTROL_NAME);
         let file = OpenOptions::new()
@@ -133,7 +149,7 @@ impl Session {
         if root {
             fs::set_permissions(&path, Permissions::from_mode(0o666)).at("set the permissions of", &path)?;
         }
-        let map = Mapping::shared(&file, PAGE).at("map", &path)?;
+        let map = Mapping::guarded(&file, PAGE).at("map", &path)?;
         let control = map.words().as_ptr().cast::<Control>().cast_mut();
         // SAFETY: the page is zeroed, large enough and ours: no program knows the session yet.
         unsafe {
@@ -144,6 +160,7 @@ impl Session {
             let length = node.len().min(NODE_BYTES);
             (&mut (*control).node)[..length].copy_from_slice(&node.as_bytes()[..length]);
             (*control).node_length = length as u32;
+            (*control).filters = count_filters();
             (*control).magic = CONTROL_MAGIC;
         }
         let session = Self { dir: dir.to_owned(), control: map, live: true, slow: None };
@@ -157,19 +174,33 @@ impl Session {
     /// [`Error::Io`] if its control file is missing or not one of this version.
     pub fn open(dir: &Path) -> Result<Self, Error> {
         let path = dir.join(CONTROL_NAME);
-        let file = OpenOptions::new().read(true).write(true).open(&path).at("open", &path)?;
-        let length = file.metadata().at("look at", &path)?.len();
         let odd = |why: String| Error::Io {
             action: "use the control file",
             path: path.clone(),
             source: io::Error::other(why),
         };
-        if length < PAGE as u64 {
-            return Err(odd(format!("expected {PAGE} bytes, found {length}")));
+        // It is removed in the end: nothing else may be taken for it.
+        let home = home_of(dir);
+        let is_named =
+            home.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(PREFIX.as_bytes()));
+        if !is_named || !places().any(|place| home.parent() == Some(&place)) {
+            return Err(odd("expected a folder that a recorder made for a session".into()));
+        }
+        for folder in [home, dir] {
+            let meta = fs::symlink_metadata(folder).at("look at", folder)?;
+            if !meta.is_dir() || meta.uid() != effective_user() {
+                let expected = format!("expected a session of user {}", effective_user());
+                return Err(odd(format!("{expected}, found one of user {}", meta.uid())));
+            }
+        }
+        let opened = open_plain(&path, Access::ReadWrite, PAGE as u64, is_own);
+        let (file, meta) = opened.map_err(io::Error::from).at("open", &path)?;
+        if meta.len() < PAGE as u64 {
+            return Err(odd(format!("expected {PAGE} bytes, found {}", meta.len())));
         }
         let session = Self {
             dir: dir.to_owned(),
-            control: Mapping::shared(&file, PAGE).at("map", &path)?,
+            control: Mapping::guarded(&file, PAGE).at("map", &path)?,
             live: false,
             slow: None,
         };
@@ -191,10 +222,22 @@ impl Session {
         String::from_utf8_lossy(&control.node[..length]).into_owned()
     }
 
-    /// The directory.
+    /// The directory that programs record into.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// The directory around it, which is the recorder's alone.
+    #[must_use]
+    pub fn home(&self) -> &Path {
+        home_of(&self.dir)
+    }
+
+    /// Pid of the recorder: the only one that posts what the kernel saw.
+    #[must_use]
+    pub fn recorder_pid(&self) -> u32 {
+        if self.live { std::process::id() } else { self.control().sealer_pid }
     }
 
     /// Whether its recorder is this process.
@@ -271,18 +314,45 @@ impl Session {
     /// Removes the directory and all in it.
     pub fn remove(self) {
         // Programs that outlive the recording keep their mappings; nothing is left to tell them.
-        let _ = fs::remove_dir_all(&self.dir);
+        let _ = fs::remove_dir_all(self.home());
     }
 }
 
-fn unique_dir(place: &Path) -> Result<PathBuf, Error> {
+/// Where sessions are made, the first that can be used.
+fn places() -> impl Iterator<Item = PathBuf> {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    [Some("/dev/shm".into()), runtime, Some("/tmp".into())].into_iter().flatten()
+}
+
+/// Folders of all sessions that this user may list, into which programs record.
+pub fn session_dirs() -> impl Iterator<Item = PathBuf> {
+    let entries = |folder: PathBuf| std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let named = |entry: &fs::DirEntry| entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes());
+    let homes = places().flat_map(entries).filter(named);
+    // Neither of other users nor through links.
+    let own = |path: &PathBuf| {
+        fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir() && meta.uid() == effective_user())
+    };
+    let homes = homes.map(|entry| entry.path()).filter(own);
+    homes.flat_map(entries).map(|entry| entry.path()).filter(own)
+}
+
+/// The recorder's own directory of a session that programs know as `dir`.
+fn home_of(dir: &Path) -> &Path {
+    dir.parent().unwrap_or(dir)
+}
+
+/// So many random letters.
+fn random_name(letters: usize) -> io::Result<String> {
+    let mut random = vec![0; letters];
+    File::open("/dev/urandom")?.read_exact(&mut random)?;
+    Ok(random.iter().map(|byte| char::from(b'a' + byte % 26)).collect())
+}
+
+fn unique_dir(place: &Path, prefix: &str, letters: usize) -> Result<PathBuf, Error> {
     loop {
-        let mut random = [0; 6];
-        File::open("/dev/urandom")
-            .and_then(|mut file| file.read_exact(&mut random))
-            .at("read", Path::new("/dev/urandom"))?;
-        let name: String = random.iter().map(|byte| char::from(b'a' + byte % 26)).collect();
-        let dir = place.join(format!("iotrail-{name}"));
+        let name = random_name(letters).at("read", Path::new("/dev/urandom"))?;
+        let dir = place.join(format!("{prefix}{name}"));
         if dir.as_os_str().len() > LONGEST_DIR {
             let source = io::Error::from(io::ErrorKind::InvalidFilename);
             return Err(Error::Io { action: "make a session in", path: place.to_owned(), source });
@@ -331,29 +401,64 @@ pub fn host() -> String {
 }
 
 /// Wall clock minus CLOCK_MONOTONIC, nanoseconds: the value that the boot's first recording took,
-/// so that all of them agree. It lies in a file that is published only if absent (link(2)).
+/// so that all of them agree. It lies in a file that is published only if absent. Anybody can make a file
+/// of that name: only root's and the user's own are believed, and where another's is in the way, the user has one of
+/// their own.
 fn epoch_offset() -> i64 {
     let wall = clock::clock_ns(libc::CLOCK_REALTIME) as i64;
     let own = wall.wrapping_sub(clock::clock_ns(libc::CLOCK_MONOTONIC) as i64);
-    let path = PathBuf::from(format!("/dev/shm/iotrail-epoch-{}", boot_id()));
-    let read = || fs::read_to_string(&path).ok()?.trim().parse().ok();
-    if let Some(agreed) = read() {
-        return agreed;
+    agreed_offset(Path::new("/dev/shm"), own)
+}
+
+fn agreed_offset(place: &Path, own: i64) -> i64 {
+    let common = format!("iotrail-epoch-{}", boot_id());
+    for path in [place.join(&common), place.join(format!("{common}-{}", effective_user()))] {
+        if let Some(agreed) = read_offset(&path).or_else(|| publish_offset(&path, own)) {
+            return agreed;
+        }
     }
-    let temporary = path.with_extension(std::process::id().to_string());
+    // Nobody can write there: then it is this recording's own.
+    own
+}
+
+fn read_offset(path: &Path) -> Option<i64> {
+    /// More than any number has.
+    const MOST: u64 = 32;
+    let by_root = |meta: &fs::Metadata| if meta.uid() == 0 { Ok(()) } else { is_own(meta) };
+    let (mut file, _) = open_plain(path, Access::Read, MOST, by_root).ok()?;
+    let mut text = String::new();
+    (&mut file).take(MOST).read_to_string(&mut text).ok()?;
+    // A time before 1970 or after 2200 is no time.
+    let now = |offset: &i64| offset.checked_add(clock::clock_ns(libc::CLOCK_MONOTONIC) as i64);
+    text.trim().parse().ok().filter(|offset| now(offset).is_some_and(|now| (0..1 << 62).contains(&now)))
+}
+
+/// Publishes the offset if nobody did before; then it is that one's.
+fn publish_offset(path: &Path, own: i64) -> Option<i64> {
+    let temporary = path.with_extension(random_name(16).ok()?);
     let published = OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o644)
         .open(&temporary)
         .and_then(|mut file| write!(file, "{own}"))
-        .and_then(|()| fs::hard_link(&temporary, &path));
-    let _ = fs::remove_file(&temporary);
-    match published {
-        Ok(()) => own,
-        // Another recording was first, or nobody can write there: then it is this recording's own.
-        Err(_) => read().unwrap_or(own),
+        .and_then(|()| rename_if_absent(&temporary, path));
+    if published.is_ok() {
+        return Some(own);
     }
+    let _ = fs::remove_file(&temporary);
+    read_offset(path)
+}
+
+/// Renames a file to a name that nothing has (renameat2(2)): at no time has it two, as with link(2).
+fn rename_if_absent(from: &Path, to: &Path) -> io::Result<()> {
+    let [from, to] = [from, to].map(|path| CString::new(path.as_os_str().as_encoded_bytes()));
+    let (from, to) = (from?, to?);
+    // SAFETY: two NUL-terminated paths.
+    let failed = unsafe {
+        libc::renameat2(libc::AT_FDCWD, from.as_ptr(), libc::AT_FDCWD, to.as_ptr(), libc::RENAME_NOREPLACE)
+    };
+    if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Now on the clock of this machine's trails, ns since the epoch: CLOCK_MONOTONIC and one constant per boot.
@@ -435,6 +540,12 @@ impl SessionFile {
         fs::remove_file(&path).at("remove", &path)
     }
 
+    /// Where the session's journals and carry are.
+    #[must_use]
+    pub fn home(&self) -> &Path {
+        home_of(&self.session_dir)
+    }
+
     /// Whether its recorder still runs.
     #[must_use]
     pub fn recorder_runs(&self) -> bool {
@@ -465,8 +576,9 @@ mod tests {
         assert_eq!(session.clock().pairs().len(), 1);
         let again = Session::open(&dir).unwrap();
         assert!(!again.is_live());
+        let home = session.home().to_owned();
         session.remove();
-        assert!(!dir.exists());
+        assert!(!dir.exists() && !home.exists());
         assert!(Session::open(&dir).is_err());
     }
 
@@ -474,6 +586,34 @@ mod tests {
     fn recordings_of_one_boot_agree_on_the_epoch() {
         assert_eq!(epoch_offset(), epoch_offset());
         assert!(node().contains('-'));
+    }
+
+    /// What another user put under the name is neither believed nor waited for.
+    #[test]
+    fn an_offset_of_another_user_is_not_believed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(format!("iotrail-epoch-{}", boot_id()));
+        let own = 1_700_000_000_000_000_000;
+        assert_eq!(agreed_offset(folder.path(), own), own);
+        assert_eq!(agreed_offset(folder.path(), own + 1), own, "the first one's is kept");
+        for wrong in ["9223372036854775807", "-9223372036854775808", "", "x", &"1".repeat(40)] {
+            fs::write(&path, wrong).unwrap();
+            assert_eq!(agreed_offset(folder.path(), own), own, "{wrong:?}");
+        }
+        fs::remove_file(&path).unwrap();
+        let fifo = std::ffi::CString::new(path.as_os_str().as_encoded_bytes()).unwrap();
+        // SAFETY: a NUL-terminated path.
+        assert_eq!(unsafe { libc::mkfifo(fifo.as_ptr(), 0o666) }, 0);
+        assert_eq!(agreed_offset(folder.path(), own), own);
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("/etc/hostname", &path).unwrap();
+        assert_eq!(agreed_offset(folder.path(), own), own);
+        fs::remove_file(&path).unwrap();
+        if effective_user() == 0 {
+            fs::write(&path, "1000000000000000000").unwrap();
+            std::os::unix::fs::chown(&path, Some(65_534), None).unwrap();
+            assert_eq!(agreed_offset(folder.path(), own), own);
+        }
     }
 
     #[test]

@@ -83,6 +83,12 @@ impl<'a> Segment<'a> {
         self.u32(offset_of!(SegmentHeader, ppid))
     }
 
+    /// See [`SegmentHeader::pid_namespace`].
+    #[must_use]
+    pub fn pid_namespace(&self) -> u32 {
+        self.u32(offset_of!(SegmentHeader, pid_namespace))
+    }
+
     /// See [`SegmentHeader::state`].
     #[must_use]
     pub fn state(&self) -> u32 {
@@ -166,13 +172,25 @@ impl<'a> Segment<'a> {
         let header = offset / 8;
         let slots = header.checked_add(PAGE_WORDS)?;
         let end = slots.checked_add(capacity.checked_mul(SLOT_WORDS)?)?;
-        Some(Ring { header: self.words.get(header..slots)?, slots: self.words.get(slots..end)? })
+        Some(Ring {
+            start: header,
+            header: self.words.get(header..slots)?,
+            slots: self.words.get(slots..end)?,
+        })
+    }
+
+    /// Whether ring `index` is said to be there, wherever.
+    #[must_use]
+    pub fn has_ring(&self, index: usize) -> bool {
+        self.u64(PAGE + index * size_of::<RingEntry>() + offset_of!(RingEntry, offset)) != 0
     }
 }
 
 /// A ring of a segment.
 #[derive(Clone, Copy)]
 pub struct Ring<'a> {
+    /// Where it begins in its segment, in words.
+    start: usize,
     header: &'a [AtomicU64],
     slots: &'a [AtomicU64],
 }
@@ -186,6 +204,19 @@ impl<'a> Ring<'a> {
     #[must_use]
     pub fn capacity(&self) -> u64 {
         (self.slots.len() / SLOT_WORDS) as u64
+    }
+
+    /// Where it begins in its segment, in words, and its slots: what tells it from any other ring.
+    #[must_use]
+    pub fn place(&self) -> (usize, u64) {
+        (self.start, self.capacity())
+    }
+
+    /// Whether it shares memory with a ring at another [`Self::place`].
+    #[must_use]
+    pub fn overlaps(&self, (start, capacity): (usize, u64)) -> bool {
+        let end = |start: usize, capacity: u64| start + PAGE_WORDS + capacity as usize * SLOT_WORDS;
+        self.start < end(start, capacity) && start < end(self.start, self.capacity())
     }
 
     /// The eight words of the slot at a position.
@@ -299,6 +330,17 @@ impl<'a> Ring<'a> {
                 whole.then_some(unit)
             })
             .collect()
+    }
+}
+
+/// When what a slot says was over: when it began, if it is not over or ended before it began (the counters of
+/// two cores may differ a little).
+#[inline]
+#[must_use]
+pub fn end_ticks(unit: &Unit) -> u64 {
+    match unit[offset_of!(Slot, dur) / 8] {
+        UNFINISHED => unit[1],
+        dur => unit[1].checked_add(dur).unwrap_or(unit[1]),
     }
 }
 

@@ -61,6 +61,26 @@ impl Producer {
         RINGS_START + ring * (PAGE + (self.capacity as usize * 64).next_multiple_of(PAGE))
     }
 
+    /// Where the header of a ring stands.
+    pub fn ring_at(&self, ring: usize) -> usize {
+        self.header(ring)
+    }
+
+    /// Writes any word anywhere, as a program that goes wrong may.
+    pub fn scribble(&self, offset: usize, value: u64) {
+        self.put(offset, value);
+    }
+
+    /// Cuts the file.
+    pub fn truncate(&self, bytes: u64) {
+        self.file.set_len(bytes).unwrap();
+    }
+
+    /// Bytes of the segment.
+    pub fn bytes(&self) -> usize {
+        self.file.metadata().unwrap().len() as usize
+    }
+
     fn put(&self, offset: usize, value: u64) {
         self.file.write_all_at(&value.to_le_bytes(), offset as u64).unwrap();
     }

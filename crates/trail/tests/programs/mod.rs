@@ -4,9 +4,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use iotrail_trail::TrailWriter;
+use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::{Int32Type, Int64Type};
+use iotrail_format::schema::UNSEEN;
 use iotrail_trail::seal::Sealer;
 use iotrail_trail::seal::session::{Budget, Session, SessionFile};
+use iotrail_trail::{TrailReader, TrailWriter};
 
 /// What the program is to do.
 pub const ROLE: &str = "IOTRAIL_TEST_ROLE";
@@ -39,6 +43,22 @@ pub fn record() -> ! {
     loop {
         std::thread::sleep(Duration::from_secs(1));
     }
+}
+
+/// Calls and records that the trail says it does not hold: whoever counted them, a killed recorder or its recovery.
+pub fn lost(trail: &Path) -> u64 {
+    let reader = TrailReader::open(trail).unwrap();
+    let files = reader.snapshot().files(UNSEEN.name);
+    let batches = files.iter().flat_map(|file| reader.file(&UNSEEN, file).unwrap()).map(Result::unwrap);
+    let of_batch = |batch: RecordBatch| {
+        let kinds = batch.column_by_name("kind").unwrap().as_dictionary::<Int32Type>();
+        let words = kinds.values().as_string::<i32>();
+        let amounts = batch.column_by_name("amount").unwrap().as_primitive::<Int64Type>();
+        let rows = kinds.keys_iter().flatten().zip(amounts.values());
+        let is_loss = |key: usize| matches!(words.value(key), "dropped" | "interrupted" | "no_memory");
+        rows.filter(|(key, _)| is_loss(*key)).map(|(_, amount)| *amount as u64).sum::<u64>()
+    };
+    batches.map(of_batch).sum()
 }
 
 /// The session's directory of a recorder that was just started.

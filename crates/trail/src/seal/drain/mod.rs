@@ -12,10 +12,11 @@
 mod output;
 mod ring;
 
-use std::collections::HashSet;
-use std::fs::OpenOptions;
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -26,10 +27,11 @@ use iotrail_format::segment::{
 use self::output::clock_event;
 pub use self::output::{Output, Stopped, Turn};
 pub use self::ring::{Fill, read_dead};
-use self::ring::{Producer, RingNote, drain_rings, note_rest};
+use self::ring::{Owner, Producer, RingNote, drain_rings, note_rest};
 use super::clock;
-use super::journal::{Ended, Event};
+use super::journal::{Ended, Event, Loss};
 use super::map::Mapping;
+use super::plain::{Access, NotOpened, is_of_process, open_plain};
 use super::session::Session;
 use super::view::{NotASegment, Segment};
 
@@ -39,6 +41,11 @@ const LOOK_AROUND: Duration = Duration::from_millis(10);
 const THREAD_CHECK: Duration = Duration::from_secs(2);
 /// How often a clock pair is taken.
 const CLOCK_PERIOD: Duration = Duration::from_secs(1);
+/// Longest time until a segment that isn't complete is looked at again. A program completes it in microseconds; of one
+/// that was killed meanwhile, it stays as it is.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+/// Files that were refused are remembered so as not to be looked at again; beyond so many nothing new is looked at.
+const MOST_REFUSED: u64 = 1 << 16;
 
 /// A segment being drained.
 struct Process {
@@ -49,9 +56,13 @@ struct Process {
     start_ticks: u64,
     /// Readable once the process has ended; none if it ended before it could be opened.
     pidfd: Option<OwnedFd>,
+    /// PID namespace that `pid` counts in, if it is not the sealer's; else 0.
+    namespace: u32,
     rings: Vec<RingNote>,
     /// The recorder's own.
     recorder: bool,
+    /// Its file was truncated, which was noted: nothing of it is read any more.
+    torn: bool,
 }
 
 /// Drains the segments of a session.
@@ -59,8 +70,13 @@ pub struct Drain<T> {
     session: Session,
     output: Output<T>,
     processes: Vec<Process>,
+    /// All that were ever found.
+    known: HashSet<i64>,
     /// File names that need no further look.
-    seen: HashSet<std::ffi::OsString>,
+    seen: HashSet<OsString>,
+    /// Segments that were not complete: when to look again, and how long to wait the next time.
+    unfinished: HashMap<OsString, (Instant, Duration)>,
+    refused: u64,
     looked: Option<Instant>,
     checked_threads: Instant,
     clocked: Option<Instant>,
@@ -76,7 +92,10 @@ impl<T: Turn> Drain<T> {
             session,
             output,
             processes: Vec::new(),
+            known: HashSet::new(),
             seen: HashSet::new(),
+            unfinished: HashMap::new(),
+            refused: 0,
             looked: None,
             checked_threads: Instant::now(),
             clocked: None,
@@ -93,7 +112,7 @@ impl<T: Turn> Drain<T> {
     /// Leaves the segments of these processes alone: their end is in the journal already.
     pub fn skip_ended(&mut self, ended: &HashSet<i64>) {
         for path in segments(self.session.dir()) {
-            let Ok(Some(process)) = open_segment(&path) else { continue };
+            let Ok(process) = open_segment(&path, self.session.recorder_pid()) else { continue };
             if ended.contains(&process.id) {
                 let _ = std::fs::remove_file(&path);
             }
@@ -192,22 +211,30 @@ impl<T: Turn> Drain<T> {
     }
 
     fn find_segments(&mut self) -> Result<(), Stopped> {
-        let mut found = Vec::new();
+        let mut found: Vec<Process> = Vec::new();
+        let mut unfinished = HashMap::new();
+        let now = Instant::now();
         for path in segments(self.session.dir()) {
             let Some(name) = path.file_name() else { continue };
-            if self.seen.contains(name) {
+            if self.seen.contains(name) || self.refused >= MOST_REFUSED {
                 continue;
             }
-            match open_segment(&path) {
-                // Not complete yet; the next look may find it so.
-                Ok(None) => continue,
-                Ok(Some(process)) => {
-                    if self.processes.iter().chain(&found).any(|known| known.id == process.id) {
-                        continue;
-                    }
+            let (look_at, wait) = self.unfinished.get(name).copied().unwrap_or((now, LOOK_AROUND));
+            if look_at > now {
+                unfinished.insert(name.to_owned(), (look_at, wait));
+                continue;
+            }
+            match open_segment(&path, self.session.recorder_pid()) {
+                // Nobody but its process names an image; the first one is it.
+                Ok(process) if !self.known.insert(process.id) => self.refuse(name)?,
+                Ok(process) => {
                     self.seen.insert(name.to_owned());
                     found.push(process);
                 }
+                Err(Skip::Unfinished) => {
+                    unfinished.insert(name.to_owned(), (now + wait, (wait * 2).min(LONGEST_WAIT)));
+                }
+                Err(Skip::Refused) => self.refuse(name)?,
                 Err(Skip::Version) => {
                     self.seen.insert(name.to_owned());
                     self.foreign_versions += 1;
@@ -215,6 +242,7 @@ impl<T: Turn> Drain<T> {
                 Err(Skip::Io) => {}
             }
         }
+        self.unfinished = unfinished;
         found.sort_by_key(|process| process.start_ticks);
         for process in found {
             let segment = process.segment();
@@ -224,9 +252,16 @@ impl<T: Turn> Drain<T> {
                     .processes
                     .iter()
                     .rev()
-                    .find(|other| other.pid == process.pid)
-                    .or_else(|| self.processes.iter().rev().find(|other| other.pid == segment.ppid()))
+                    .find(|other| other.is_pid(process.namespace, process.pid))
+                    .or_else(|| {
+                        let parent = segment.ppid();
+                        self.processes.iter().rev().find(|other| other.is_pid(process.namespace, parent))
+                    })
                     .map_or(0, |other| other.id),
+                RECORDER if process.recorder => RECORDER,
+                // A parent was found before. After a crash it may have been the killed recorder that did.
+                parent if self.session.is_live() && !self.known.contains(&parent) => 0,
+                parent if parent == process.id => 0,
                 parent => parent,
             };
             let (process_id, pid, start_ticks) = (process.id, process.pid, process.start_ticks);
@@ -236,16 +271,26 @@ impl<T: Turn> Drain<T> {
         Ok(())
     }
 
+    /// Leaves a file alone from now on, and says so.
+    fn refuse(&mut self, name: &std::ffi::OsStr) -> Result<(), Stopped> {
+        self.seen.insert(name.to_owned());
+        self.refused += 1;
+        self.output.event(Event::Lost { process: 0, loss: Loss::RefusedSegment, calls: 1 })
+    }
+
     /// Ends the processes that have ended: death is looked for first, then the rings are drained,
     /// so that nothing is posted after the last look.
     fn end_processes(&mut self) -> Result<(), Stopped> {
         let mut index = 0;
         while index < self.processes.len() {
             let process = &self.processes[index];
-            let (pid, start) = (process.pid, process.start_ticks);
+            let (pid, namespace, start) = (process.pid, process.namespace, process.start_ticks);
             let dead = !process.is_alive();
-            let replaced =
-                !dead && self.processes.iter().any(|other| other.pid == pid && other.start_ticks > start);
+            let replaced = !dead
+                && self
+                    .processes
+                    .iter()
+                    .any(|other| other.is_pid(namespace, pid) && other.start_ticks > start);
             if !dead && !replaced {
                 index += 1;
                 continue;
@@ -254,10 +299,12 @@ impl<T: Turn> Drain<T> {
             let mut fill = Fill::default();
             process.drain(&mut self.output, Producer::Gone, &mut self.copied, &mut fill)?;
             let ended = process.ended_as(replaced);
-            if let Some(name) = process.path.file_name() {
+            let path = process.path.clone();
+            process.end(&mut self.output, &self.session, ended)?;
+            // One that could not be removed must not be read again.
+            if let Some(name) = path.file_name().filter(|_| path.symlink_metadata().is_err()) {
                 self.seen.remove(name);
             }
-            process.end(&mut self.output, &self.session, ended)?;
         }
         Ok(())
     }
@@ -273,32 +320,91 @@ fn segments(dir: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
+/// Why a file is no segment to be drained.
 enum Skip {
+    /// Its header isn't complete: its program is just making it, or was killed doing so.
+    Unfinished,
+    /// Another version of iotrail made it.
     Version,
+    /// No recorder in a program of this recording can have made it so.
+    Refused,
+    /// The system's answer; it may be another one the next time.
     Io,
 }
 
-/// Maps a segment file; none if its header isn't complete.
-fn open_segment(path: &Path) -> Result<Option<Process>, Skip> {
-    let file = OpenOptions::new().read(true).write(true).open(path).map_err(|_| Skip::Io)?;
-    let bytes = file.metadata().map_err(|_| Skip::Io)?.len();
-    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).min(SEGMENT_SPAN);
+/// Maps a segment file.
+fn open_segment(path: &Path, recorder_pid: u32) -> Result<Process, Skip> {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let named = name.strip_prefix(SEGMENT_PREFIX).and_then(|name| name.split_once('-'));
+    let named = named.and_then(|(pid, start)| {
+        Some((u32::from_str_radix(pid, 16).ok()?, u64::from_str_radix(start, 16).ok()?))
+    });
+    // Whose file it must be is asked below: the header says in which PID namespace the process has its pid.
+    let opened = open_plain(path, Access::ReadWrite, SEGMENT_SPAN as u64, |_| {
+        named.map(|_| ()).ok_or("another name than a segment's")
+    });
+    let (file, meta) = opened.map_err(|why| match why {
+        NotOpened::Refused(_) => Skip::Refused,
+        NotOpened::Io(error) if error.kind() == io::ErrorKind::PermissionDenied => Skip::Refused,
+        NotOpened::Io(_) => Skip::Io,
+    })?;
+    let bytes = usize::try_from(meta.len()).unwrap_or(usize::MAX);
     if bytes < RINGS_START {
-        return Ok(None);
+        return Err(Skip::Unfinished);
     }
-    let map = Mapping::shared(&file, bytes).map_err(|_| Skip::Io)?;
-    let (id, pid, start_ticks, recorder) = match Segment::new(map.words()) {
+    let map = Mapping::guarded(&file, bytes).map_err(|_| Skip::Io)?;
+    let (id, pid, start_ticks, recorder, namespace) = match Segment::new(map.words()) {
         Ok(segment) => {
-            (segment.process().0, segment.pid(), segment.start_ticks(), segment.parent() == RECORDER)
+            let (numbers, is_recorder) =
+                ((segment.pid(), segment.start_ticks()), segment.parent() == RECORDER);
+            let is_future = segment.start_ticks() > clock::ticks();
+            if Some(numbers) != named || is_future || is_recorder && segment.pid() != recorder_pid {
+                return Err(Skip::Refused);
+            }
+            let namespace = foreign_namespace(segment.pid_namespace());
+            (segment.process().0, numbers.0, numbers.1, is_recorder, namespace)
         }
-        Err(NotASegment::Unfinished) => return Ok(None),
+        Err(NotASegment::Unfinished) => return Err(Skip::Unfinished),
         Err(NotASegment::Version(version)) => {
             debug_assert_ne!(version, SEGMENT_VERSION);
             return Err(Skip::Version);
         }
     };
-    let pidfd = open_pidfd(pid).ok();
-    Ok(Some(Process { path: path.to_owned(), map, id, pid, start_ticks, pidfd, rings: Vec::new(), recorder }))
+    if map.is_torn() {
+        return Err(Skip::Refused);
+    }
+    let own = if namespace == 0 { Some(pid) } else { find_pid(namespace, pid) };
+    // A process that is gone can't be asked any more.
+    if own.is_some_and(|pid| is_of_process(&meta, pid).is_err()) {
+        return Err(Skip::Refused);
+    }
+    let pidfd = own.and_then(|pid| open_pidfd(pid).ok());
+    let (path, rings) = (path.to_owned(), Vec::new());
+    Ok(Process { path, map, id, pid, start_ticks, pidfd, namespace, rings, recorder, torn: false })
+}
+
+/// Inode of a process's PID namespace.
+fn pid_namespace(pid: &str) -> Option<u32> {
+    use std::os::unix::fs::MetadataExt as _;
+    Some(std::fs::metadata(format!("/proc/{pid}/ns/pid")).ok()?.ino() as u32)
+}
+
+/// `namespace` if it is known and not the sealer's own, else 0.
+fn foreign_namespace(namespace: u32) -> u32 {
+    if namespace == 0 || pid_namespace("self") == Some(namespace) { 0 } else { namespace }
+}
+
+/// The pid that a process of another PID namespace has in the sealer's (proc(5), NSpid); none if it is gone.
+fn find_pid(namespace: u32, pid: u32) -> Option<u32> {
+    let suffix = format!("\t{pid}");
+    std::fs::read_dir("/proc").ok()?.filter_map(Result::ok).find_map(|entry| {
+        let name = entry.file_name();
+        let name = name.to_str().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))?;
+        let status = std::fs::read_to_string(format!("/proc/{name}/status")).ok()?;
+        let pids = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+        let is_it = pids.ends_with(&suffix) && pid_namespace(name) == Some(namespace);
+        if is_it { name.parse().ok() } else { None }
+    })
 }
 
 fn open_pidfd(pid: u32) -> io::Result<OwnedFd> {
@@ -316,8 +422,20 @@ impl Process {
         Segment::accepted(self.map.words())
     }
 
+    /// Whether it is the process of that pid in that namespace.
+    fn is_pid(&self, namespace: u32, pid: u32) -> bool {
+        self.pid == pid && self.namespace == namespace
+    }
+
+    fn owner(&self) -> Owner {
+        Owner { process: self.id, recorder: self.recorder, start_ticks: self.start_ticks }
+    }
+
     fn is_alive(&self) -> bool {
         let Some(pidfd) = &self.pidfd else {
+            if self.namespace != 0 {
+                return find_pid(self.namespace, self.pid).is_some();
+            }
             // No descriptor left for a pidfd, or already gone: a signal 0 tells which.
             // SAFETY: signal 0 only checks.
             let gone = unsafe { libc::kill(self.pid as libc::pid_t, 0) } != 0
@@ -346,15 +464,33 @@ impl Process {
         copied: &mut Option<(i64, u32, u64, u64)>,
         fill: &mut Fill,
     ) -> Result<(), Stopped> {
+        let owner = self.owner();
         let segment = Segment::accepted(self.map.words());
-        drain_rings(segment, self.id, &mut self.rings, output, producer, copied, fill)
+        if !self.torn {
+            drain_rings(segment, owner, &mut self.rings, output, producer, copied, fill)?;
+        }
+        self.note_torn(output)
+    }
+
+    /// Notes that the file was truncated: what was posted is gone, and what is posted is lost.
+    fn note_torn<T: Turn>(&mut self, output: &mut Output<T>) -> Result<(), Stopped> {
+        if self.map.is_torn() && !self.torn {
+            self.torn = true;
+            self.rings.clear();
+            output.event(Event::Lost { process: self.id, loss: Loss::OverwrittenRing, calls: 1 })?;
+        }
+        Ok(())
     }
 
     /// Threads killed alone, or ended past the recorder's sight, leave their rings open.
     fn close_rings_of_dead_threads(&mut self) {
+        // Of another namespace neither pid nor tids are the ones in the sealer's /proc.
+        if self.namespace != 0 {
+            return;
+        }
         let segment = Segment::accepted(self.map.words());
         for (index, local) in self.rings.iter_mut().enumerate() {
-            let Some(ring) = segment.ring(index) else { continue };
+            let Some(ring) = segment.ring(index).filter(|_| !local.is_closed()) else { continue };
             let reserved = ring.reserved();
             // The announcements' ring is no thread's, and quiet until there is something new to name.
             let of_thread = ring.tid() != 0;
@@ -371,14 +507,23 @@ impl Process {
     }
 
     /// Notes the end and removes the segment.
-    fn end<T: Turn>(self, output: &mut Output<T>, session: &Session, ended: Ended) -> Result<(), Stopped> {
-        let segment = self.segment();
-        note_rest(segment, self.id, output)?;
+    fn end<T: Turn>(
+        mut self,
+        output: &mut Output<T>,
+        session: &Session,
+        ended: Ended,
+    ) -> Result<(), Stopped> {
+        let owner = self.owner();
+        let segment = Segment::accepted(self.map.words());
+        if !self.torn {
+            note_rest(segment, owner, &mut self.rings, output)?;
+        }
+        let now = clock::ticks();
         let end_ticks = match (segment.end_ticks(), ended) {
             (_, Ended::Running) => 0,
             // Killed: this is when it was seen, at most one look later.
-            (0, _) if session.is_live() => clock::ticks(),
-            (ticks, _) => ticks,
+            (0, _) if session.is_live() => now,
+            (ticks, _) => ticks.min(now),
         };
         output.event(Event::ProcessEnd {
             process: self.id,
@@ -388,7 +533,9 @@ impl Process {
             rank: segment.rank(),
             usage: segment.usage(),
         })?;
-        session.give_back(segment.populated().min(SEGMENT_SPAN as u64));
+        // What it says, and not more than it has.
+        let has = self.path.symlink_metadata().map_or(0, |meta| meta.blocks() * 512);
+        session.give_back(segment.populated().min(has));
         // Everything in it is in the journal now. If it can't be removed, the session's end does.
         let _ = std::fs::remove_file(&self.path);
         Ok(())
@@ -398,10 +545,17 @@ impl Process {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::columns::conform;
+    use crate::seal::clock::Clock;
     use crate::seal::journal::pieces;
     use crate::seal::journal::{Journal, Loss};
     use crate::seal::producer::{NOBODY, Producer, pread};
+    use crate::seal::rows::Rows;
     use crate::seal::view::Unit;
+    use core::mem::offset_of;
+    use iotrail_format::record::FIRST_TYPE;
+    use iotrail_format::schema::Table;
+    use iotrail_format::segment::{PAGE, RingHeader, SegmentHeader, TYPES_START};
     use proptest::prelude::*;
 
     /// Keeps what journals held.
@@ -603,6 +757,237 @@ mod tests {
             };
             session.remove();
             assert_eq!(calls(&kept.0), (vec![4, 5], 0), "{given_back} given back");
+        }
+    }
+
+    /// A program that runs, beside this test's own.
+    fn other_pid() -> u32 {
+        std::os::unix::process::parent_id()
+    }
+
+    /// How often something of a kind was counted.
+    fn counted(units: &[Unit], kind: Loss) -> u64 {
+        pieces(units)
+            .map(|(event, _)| match event {
+                Event::Lost { loss, calls, .. } if loss == kind => calls,
+                _ => 0,
+            })
+            .sum()
+    }
+
+    /// Each way in which a ring can't be a recorder's: that ring is closed, which is said once, and the ring beside it
+    /// is drained on.
+    #[test]
+    fn a_ring_that_was_written_over_is_closed_and_no_other() {
+        type Case = (&'static str, fn(&Producer));
+        let cases: [Case; 10] = [
+            ("reserved beyond its room", |p| p.scribble(p.ring_at(1), 1 << 40)),
+            ("reserved before its tail", |p| p.scribble(p.ring_at(1), 0)),
+            ("its tail", |p| p.scribble(p.ring_at(1) + offset_of!(RingHeader, tail), 99)),
+            ("no such state", |p| p.scribble(p.ring_at(1) + offset_of!(RingHeader, state), 77 | 5 << 32)),
+            ("another thread", |p| p.scribble(p.ring_at(1) + offset_of!(RingHeader, thread), 4711)),
+            ("another size", |p| p.scribble(PAGE + 16 + 8, 8)),
+            ("another place", |p| p.scribble(PAGE + 16, p.ring_at(0) as u64)),
+            ("a place outside", |p| p.scribble(PAGE + 16, 1 << 50)),
+            ("slots of no call", |p| {
+                (0..80).for_each(|_| assert!(p.post(1, &[0x1234, 7, 7, 7, 7, 7, 7, 7])));
+            }),
+            ("slots of the future", |p| {
+                (0..80).for_each(|n| assert!(p.post(1, &pread(9, 0, u64::MAX - n, 1))));
+            }),
+        ];
+        for (case, scribble) in cases {
+            let session = Session::create(1 << 20).unwrap();
+            let producer = Producer::create(session.dir(), std::process::id(), 7, 2, 128);
+            let mut drain = drain(session, 1000);
+            for ring in 0..2 {
+                assert!(producer.post(ring, &pread(1, 0, 10, 1)));
+            }
+            drain.pass(true).unwrap();
+            scribble(&producer);
+            for object in 2..=4 {
+                assert!(producer.post(0, &pread(object, 0, 10, 1)));
+                drain.pass(true).unwrap();
+            }
+            let (kept, session, _) = drain.finish().unwrap();
+            session.remove();
+            assert_eq!(counted(&kept.0, Loss::OverwrittenRing), 1, "{case}");
+            let of_first = pieces(&kept.0).filter(|(event, _)| matches!(event, Event::Run { ring: 0, .. }));
+            let found: Vec<u64> = of_first.flat_map(|(_, slots)| slots).map(|slot| slot[3]).collect();
+            assert_eq!(found, [1, 2, 3, 4], "{case}");
+        }
+    }
+
+    /// A stray write costs the record that it hit.
+    #[test]
+    fn one_slot_that_was_written_over_is_left_out() {
+        let session = Session::create(1 << 20).unwrap();
+        let producer = Producer::create(session.dir(), std::process::id(), 7, 1, 16);
+        let mut drain = drain(session, 1000);
+        for object in 1..=3 {
+            assert!(producer.post(0, &pread(object, 0, 10, 1)));
+        }
+        let slot = producer.ring_at(0) + PAGE + 64;
+        producer.scribble(slot, 0x3333);
+        drain.pass(true).unwrap();
+        let (kept, session, _) = drain.finish().unwrap();
+        session.remove();
+        assert_eq!(calls(&kept.0), (vec![1, 0, 3], 0));
+        assert_eq!(counted(&kept.0, Loss::OverwrittenRing), 0);
+    }
+
+    /// A record says how many slots belong to it: more than were reserved, of a program that is gone.
+    #[test]
+    fn a_record_longer_than_what_was_posted_ends() {
+        let session = Session::create(1 << 20).unwrap();
+        let producer = Producer::create(session.dir(), NOBODY, 7, 1, 16);
+        let dir = session.dir().to_owned();
+        assert!(producer.post(0, &[u64::from(FIRST_TYPE) | 4 << 24, 10, 0, 0, 0, 0, 0, 0]));
+        let mut drain = drain(session, 1000);
+        drain.pass(true).unwrap();
+        let (kept, session, _) = drain.finish().unwrap();
+        assert!(segments(&dir).is_empty());
+        session.remove();
+        assert_eq!(calls(&kept.0), (vec![0], 0));
+        assert!(kept.0.len() < 10);
+    }
+
+    /// Segments that no program of the recording can have made are counted and left alone.
+    #[test]
+    fn what_is_no_segment_of_a_program_is_refused() {
+        let session = Session::create(1 << 20).unwrap();
+        let dir = session.dir().to_owned();
+        let own = std::process::id();
+        let victim = Producer::create(&dir, own, 7, 1, 16);
+        let name = |pid: u32, start: u64| dir.join(format!("{SEGMENT_PREFIX}{pid:08x}-{start:016x}"));
+        std::os::unix::fs::symlink("/etc/passwd", name(own, 8)).unwrap();
+        std::os::unix::fs::symlink(name(own, 7), name(own, 9)).unwrap();
+        std::fs::create_dir(name(own, 10)).unwrap();
+        std::fs::File::create(name(own, 11)).unwrap().set_len(3 << 30).unwrap();
+        // Neither of whom it says, nor of when.
+        Producer::create(&dir, own, 12, 1, 16);
+        std::fs::rename(name(own, 12), name(own, 13)).unwrap();
+        Producer::create(&dir, own, u64::MAX, 1, 16);
+        // Nobody but the recorder is the recorder.
+        Producer::create(&dir, other_pid(), 14, 1, 16)
+            .scribble(offset_of!(SegmentHeader, parent), RECORDER as u64);
+        let fifo = std::ffi::CString::new(name(own, 15).as_os_str().as_encoded_bytes()).unwrap();
+        // SAFETY: a NUL-terminated path.
+        assert_eq!(unsafe { libc::mkfifo(fifo.as_ptr(), 0o666) }, 0);
+        let mut expected = 8;
+        if crate::seal::plain::effective_user() == 0 {
+            // One that another user made names a process of ours.
+            Producer::create(&dir, own, 16, 1, 16);
+            std::os::unix::fs::chown(name(own, 16), Some(65_534), None).unwrap();
+            expected += 1;
+        }
+        let mut drain = drain(session, 1000);
+        for object in 1..=3 {
+            assert!(victim.post(0, &pread(object, 0, 10, 1)));
+            drain.pass(true).unwrap();
+        }
+        let (kept, session, running) = drain.finish().unwrap();
+        session.remove();
+        assert_eq!(running, [own]);
+        assert_eq!(calls(&kept.0).0, [1, 2, 3]);
+        assert_eq!(counted(&kept.0, Loss::RefusedSegment), expected);
+    }
+
+    /// A program that cuts its segment short loses what it posts; the sealer lives, and drains those of others.
+    #[test]
+    fn a_segment_that_is_truncated_costs_only_itself() {
+        let session = Session::create(1 << 20).unwrap();
+        let [cut, other] =
+            [std::process::id(), other_pid()].map(|pid| Producer::create(session.dir(), pid, 7, 1, 16));
+        let mut drain = drain(session, 1000);
+        for producer in [&cut, &other] {
+            assert!(producer.post(0, &pread(1, 0, 10, 1)));
+        }
+        drain.pass(true).unwrap();
+        cut.truncate(0);
+        for object in 2..=3 {
+            assert!(other.post(0, &pread(object, 0, 10, 1)));
+            drain.pass(true).unwrap();
+        }
+        let (kept, session, running) = drain.finish().unwrap();
+        session.remove();
+        assert_eq!(running.len(), 2);
+        let mut found = calls(&kept.0).0;
+        found.sort_unstable();
+        assert_eq!(found, [1, 1, 2, 3]);
+        assert_eq!(counted(&kept.0, Loss::OverwrittenRing), 1);
+    }
+
+    /// Where a program may write: in a header, the tables, a ring's header, its slots.
+    fn place() -> impl Strategy<Value = usize> {
+        prop_oneof![
+            2 => 0_usize..size_of::<SegmentHeader>(),
+            2 => PAGE..PAGE + 6 * 16,
+            1 => TYPES_START..RINGS_START,
+            4 => (0_usize..3, 0_usize..128).prop_map(|(ring, at)| usize::MAX - (ring * 1000 + at)),
+            6 => (0_usize..3, 0_usize..16 * 64).prop_map(|(ring, at)| usize::MAX - (ring * 10_000 + 5000 + at)),
+        ]
+    }
+
+    fn value() -> impl Strategy<Value = u64> {
+        prop_oneof![
+            any::<u64>(),
+            0_u64..200,
+            Just(u64::MAX),
+            (0_u64..3).prop_map(|ring| (RINGS_START + ring as usize * 2 * PAGE) as u64),
+            (0_u64..0x100, 0_u64..6).prop_map(|(number, extra)| (u64::from(FIRST_TYPE) + number) | (extra << 24)),
+            (0x4000_u64..0x4008).prop_map(|opcode| opcode | (2 << 16)),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(96))]
+        /// Whatever a program writes over its segment, again and again: each pass ends, the journal grows by no more
+        /// than rings hold, its rows fit their tables, and each call of the program beside it is there.
+        #[test]
+        fn a_program_that_writes_over_its_segment_harms_nobody(
+            scribbles in prop::collection::vec(prop::collection::vec((place(), value()), 1..60), 1..12),
+            ends in any::<bool>(),
+        ) {
+            let session = Session::create(1 << 20).unwrap();
+            let pid = if ends { NOBODY } else { other_pid() };
+            let wild = Producer::create(session.dir(), pid, 7, 3, 16);
+            let good = Producer::create(session.dir(), std::process::id(), 7, 1, 64);
+            let mut drain = drain(session, 500);
+            let mut posted = 0;
+            for words in &scribbles {
+                for (place, value) in words {
+                    let at = match usize::MAX - place {
+                        ring if ring < 5000 => wild.ring_at(ring / 1000) + ring % 1000 * 8,
+                        slot if slot < 40_000 => {
+                            wild.ring_at(slot / 10_000) + PAGE + (slot % 10_000).saturating_sub(5000)
+                        }
+                        _ => *place,
+                    };
+                    if at + 8 <= wild.bytes() {
+                        wild.scribble(at & !7, *value);
+                    }
+                }
+                posted += 1;
+                prop_assert!(good.post(0, &pread(posted, 0, 10, 1)));
+                drain.pass(true).unwrap();
+            }
+            let (kept, session, _) = drain.finish().unwrap();
+            session.remove();
+            let of_good = |event: &Event| matches!(event, Event::Run { process, .. } if *process == good.process);
+            let found: Vec<u64> = pieces(&kept.0)
+                .filter(|(event, _)| of_good(event))
+                .flat_map(|(_, slots)| slots)
+                .map(|slot| slot[3])
+                .collect();
+            prop_assert_eq!(found, (1..=posted as u64).collect::<Vec<_>>());
+            prop_assert!(kept.0.len() <= (scribbles.len() + 2) * (3 * (16 + 12) + 20), "{}", kept.0.len());
+            let mut rows = Rows::new("n".into(), Clock::new(0), HashSet::new());
+            let mut sink = |table: &'static Table, batch: arrow_array::RecordBatch| conform(table, &batch).map(drop);
+            rows.apply(&kept.0, 1, &mut sink).unwrap();
+            rows.finish(u64::MAX, &mut sink).unwrap();
+            let mut again = Rows::new("n".into(), Clock::new(0), HashSet::new());
+            again.apply(&rows.carry(), 1, &mut |_, _| Ok(())).unwrap();
         }
     }
 }

@@ -11,7 +11,7 @@ use arrow_array::{ArrayRef, new_null_array};
 use arrow_schema::DataType;
 use iotrail_format::ids::{ProcessId, ThreadId};
 use iotrail_format::schema::{CPU_SLICE, DISK_OP};
-use iotrail_format::segment::{NONE, OP_CALL, OP_DISK};
+use iotrail_format::segment::{NONE, OP_CALL, OP_DISK, OP_SAMPLE};
 
 use super::images::Image;
 use super::records::{named_or_null, numbers, together};
@@ -156,7 +156,7 @@ impl Rows {
     }
 
     /// Notes that a row of a thread comes, if no recorder is in it: the thread then has a row too.
-    fn noticed(&mut self, image: Option<i64>, tid: u32, slot: Fields<'_>) {
+    pub(super) fn noticed(&mut self, image: Option<i64>, tid: u32, slot: Fields<'_>) {
         if let Some(image) = image.and_then(|id| self.kernel.images.get_mut(&id)) {
             image.see(tid, slot.start(), slot.end());
         }
@@ -180,10 +180,12 @@ impl Rows {
             due.append(&mut self.kernel.waiting);
         }
         let (mut disk, mut cpu, mut calls) = (Vec::new(), Vec::new(), Vec::new());
+        let mut samples = Vec::new();
         let mut units = due.into_iter();
         while let Some(unit) = units.next() {
             match Fields(&unit).opcode() {
                 OP_DISK => disk.push(unit),
+                OP_SAMPLE => samples.push(unit),
                 OP_CALL => calls.extend(units.next().map(|more| [unit, more])),
                 _ => cpu.push(unit),
             }
@@ -191,6 +193,7 @@ impl Rows {
         self.write_calls(&calls, small, sink)?;
         self.write_disk(&disk, small, sink)?;
         self.write_cpu(&cpu, small, sink)?;
+        self.samples(&samples, small);
         self.totals.kernel += (disk.len() + cpu.len()) as u64;
         self.end_images(sequence, last, small);
         self.forget(sequence);
@@ -290,6 +293,7 @@ impl Rows {
             ints(rows.iter().map(|row| i64::from(slot(row).kind() & MERGED != 0)).collect()),
             ints(rows.iter().map(|row| i64::from(slot(row).object() as u32)).collect()),
             ints(rows.iter().map(|row| slot(row).aux()).collect()),
+            new_null_array(&DataType::Int64, count),
             new_null_array(&DataType::Int64, count),
         ];
         sink(&DISK_OP, together(&DISK_OP, columns)?)

@@ -14,6 +14,7 @@ mod ops;
 mod records;
 mod slot;
 mod small;
+mod time;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -21,16 +22,17 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use iotrail_format::call::{Call, CallKind};
 use iotrail_format::ids::{ProcessId, ThreadId};
+use iotrail_format::path::is_file_name;
 use iotrail_format::record::FIRST_TYPE;
 use iotrail_format::schema::{CLOCK, PROCESS, RECORDING, Table, UNSEEN};
 use iotrail_format::segment::{
-    CRUMB_SLICE, CRUMB_TAKEN, OP_CALL, OP_CRUMB, OP_DISK, OP_IMAGE, OP_SLICE, OP_TEXT, OP_UNSEEN, OP_VFORK,
-    RECORDER, TEXT_BYTES, TextKind, UnseenKind,
+    CRUMB_SLICE, CRUMB_TAKEN, NONE, OP_CALL, OP_CRUMB, OP_DISK, OP_IMAGE, OP_MORE, OP_SAMPLE, OP_SLICE,
+    OP_TEXT, OP_TIME, OP_UNSEEN, OP_VFORK, RECORDER, TEXT_BYTES, TextKind, UnseenKind,
 };
 
 use self::kernel::Kernel;
 use self::records::{Announced, Gathered, RecordType, Slice};
-use self::slot::Fields;
+use self::slot::{Aux, Fields};
 use self::small::{Small, base_name, command_line};
 use super::clock::Clock;
 use super::journal::{Ended, Event, Loss, pieces};
@@ -43,6 +45,12 @@ use crate::error::Error;
 const WALL_STEP: i64 = 10_000_000;
 /// Texts of one thread that may be incomplete at a time; a signal handler can interrupt one.
 const OPEN_TEXTS: usize = 16;
+
+/// Threads of one process at a time: as many as its rings, many times over. A program that writes over its rings
+/// can name any number; what is beyond has rows of calls, but none of `thread`.
+const MOST_THREADS: usize = 1 << 16;
+/// Kind of what was not seen: a record that no recorder posts, or that its table refuses.
+const BAD_RECORD: &str = "bad_record";
 
 /// What was recorded so far, for the closing lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -129,6 +137,8 @@ pub struct Rows {
     wall: Option<i64>,
     processes: BTreeMap<i64, Process>,
     files: HashSet<i64>,
+    /// Ids of pipes, sockets and the like, which have names and are no files.
+    channels: HashSet<i64>,
     /// When the last image of each pid began, of those in the journal being read.
     began: HashMap<u32, u64>,
     /// What processes announced that ended in the journal being read.
@@ -152,6 +162,7 @@ impl Rows {
             wall: None,
             processes: BTreeMap::new(),
             files,
+            channels: HashSet::new(),
             began: HashMap::new(),
             gone: HashMap::new(),
             types: HashMap::new(),
@@ -205,13 +216,17 @@ impl Rows {
                     self.end_process(process, &end, &mut small);
                 }
                 Event::Lost { process, loss, calls } => {
-                    let kind = match loss {
-                        Loss::RingFull => "dropped",
-                        Loss::NeverFilled => "interrupted",
-                        Loss::NoRing => "no_memory",
+                    let (kind, are_calls) = match loss {
+                        Loss::RingFull => ("dropped", true),
+                        Loss::NeverFilled => ("interrupted", true),
+                        Loss::NoRing => ("no_memory", true),
+                        Loss::OverwrittenRing => ("overwritten_ring", false),
+                        Loss::RefusedSegment => ("refused_segment", false),
                     };
-                    small.add(kind, process, 0, calls as i64);
-                    self.totals.lost = self.totals.lost.saturating_add(calls);
+                    small.add(kind, process, 0, i64::try_from(calls).unwrap_or(i64::MAX));
+                    if are_calls {
+                        self.totals.lost = self.totals.lost.saturating_add(calls);
+                    }
                 }
                 Event::Process { .. } | Event::Clock { .. } => {}
             }
@@ -225,7 +240,7 @@ impl Rows {
         self.end_threads(sequence, &mut small);
         self.write_file_ops(units, file_ops, &gathered, sink)?;
         self.write_sync_ops(units, sync_ops, &gathered, sink)?;
-        self.write_records(units, gathered, sink)?;
+        self.write_records(units, gathered, &mut small, sink)?;
         self.gone.clear();
         self.write_small(small, sink)
     }
@@ -266,7 +281,9 @@ impl Rows {
     }
 
     fn thread(&mut self, process: i64, thread: i64) -> &mut Thread {
-        self.processes.entry(process).or_default().threads.entry(thread).or_default()
+        let threads = &mut self.processes.entry(process).or_default().threads;
+        let is_room = threads.len() < MOST_THREADS || threads.contains_key(&thread);
+        threads.entry(if is_room { thread } else { 0 }).or_default()
     }
 
     /// Sorts the slots of a run by what they are.
@@ -301,8 +318,16 @@ impl Rows {
                 files.push(index);
                 let moved =
                     if slot.errno() == 0 && slot.finished() { slot.result().max(0) as u64 } else { 0 };
+                let moved = if self.channels.contains(&slot.object()) { 0 } else { moved };
                 match known.kind {
-                    CallKind::Read => self.totals.read = self.totals.read.saturating_add(moved),
+                    CallKind::Read => {
+                        self.totals.read = self.totals.read.saturating_add(moved);
+                        // A copy inside the kernel is a write of its second file too.
+                        if known.aux == Aux::File2 && !matches!(slot.aux(), 0 | NONE) {
+                            let written = if self.channels.contains(&slot.aux()) { 0 } else { moved };
+                            self.totals.written = self.totals.written.saturating_add(written);
+                        }
+                    }
                     CallKind::Write => self.totals.written = self.totals.written.saturating_add(moved),
                     CallKind::Map if slot.opcode() == Call::Mmap as u16 && moved != 0 => {
                         small.add("mapped_file", process, slot.object(), slot.length().max(0));
@@ -321,7 +346,8 @@ impl Rows {
                     next += self.record((process, thread), index, &slots[next - 1..], gathered, small);
                 }
                 OP_CRUMB => crumb = self.crumb(run, slot, gathered),
-                OP_DISK | OP_SLICE => gathered.kernel.push(*unit),
+                OP_DISK | OP_SLICE | OP_SAMPLE => gathered.kernel.push(*unit),
+                OP_TIME => small.time.push(self.own_time(thread, slot)),
                 OP_TEXT => self.text(run, unit, small),
                 OP_UNSEEN => {
                     let kind = UnseenKind::from_number(slot.kind());
@@ -339,7 +365,9 @@ impl Rows {
                     files = std::mem::take(file_ops.entry(thread).or_default());
                     syncs = std::mem::take(sync_ops.entry(thread).or_default());
                 }
-                _ => {}
+                // The rest of a record whose first slot was never filled.
+                OP_MORE => {}
+                _ => small.add(BAD_RECORD, process, 0, 1),
             }
         }
         file_ops.insert(thread, files);
@@ -407,14 +435,20 @@ impl Rows {
         match kind {
             TextKind::Path => {
                 self.files.insert(key as i64);
-                self.totals.files += 1;
+                if is_file_name(&bytes) {
+                    self.totals.files += 1;
+                } else {
+                    self.channels.insert(key as i64);
+                }
                 self.mounts.note(&bytes);
                 self.new_files.push((key as i64, bytes));
             }
             TextKind::ThreadName => thread.name = Some(bytes),
             TextKind::Symbol => {
                 let process = self.processes.entry(run.process).or_default();
-                process.announced.symbols.insert(key as u32, lossy(&bytes));
+                if !process.announced.name(key as u32, lossy(&bytes)) {
+                    small.add(BAD_RECORD, run.process, 0, 1);
+                }
             }
             TextKind::Type => {
                 let process = self.processes.entry(run.process).or_default();
@@ -460,6 +494,11 @@ impl Rows {
             return (parent, run.thread);
         };
         let id = ProcessId::new(pid, slot.start());
+        if self.processes.contains_key(&id.0) {
+            // A marker that no recorder posts: it would take the place of another process.
+            small.add(BAD_RECORD, parent, 0, 1);
+            return (parent, run.thread);
+        }
         let thread = ThreadId::new(id, pid, slot.start()).0;
         let (exe, cmd, cwd) = self
             .processes
@@ -479,9 +518,8 @@ impl Rows {
             threads,
             ..Process::default()
         };
-        if self.processes.insert(id.0, child).is_none() {
-            self.totals.processes += 1;
-        }
+        self.processes.insert(id.0, child);
+        self.totals.processes += 1;
         self.thread(parent, run.thread).child = Some((id.0, thread));
         (id.0, thread)
     }
@@ -510,7 +548,8 @@ impl Rows {
         if !process.found {
             return;
         }
-        let known = |value: i64| Some(value).filter(|value| *value >= 0);
+        // Beyond a hundred years of CPU time nobody wrote down what was measured.
+        let known = |value: i64| Some(value).filter(|value| (0..1 << 62).contains(value));
         let text = |bytes: &Option<Vec<u8>>| bytes.as_deref().map(lossy);
         let rank = known(i64::from(end.rank));
         if !process.announced.symbols.is_empty() {

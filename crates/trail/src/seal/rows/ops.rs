@@ -1,6 +1,7 @@
 //! Columns of the two large tables, `file_op` and `sync_op`, from slots.
 
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::{ArrayRef, RecordBatch, new_null_array};
+use arrow_schema::DataType;
 use iotrail_format::schema::{FILE_OP, SYNC_OP};
 use iotrail_format::segment::NONE;
 
@@ -79,6 +80,7 @@ impl Rows {
             ints(errno),
             flags.finish(),
             ints(calls),
+            new_null_array(&DataType::Int64, rows),
         ];
         let rows = RecordBatch::try_new(arrow_schema(&FILE_OP), columns).when("make rows of file_op")?;
         sink(&FILE_OP, rows)

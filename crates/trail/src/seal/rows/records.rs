@@ -8,18 +8,28 @@ use arrow_array::{
     ArrayRef, DictionaryArray, Float64Array, Int32Array, RecordBatch, StringArray, new_null_array,
 };
 use arrow_schema::{DataType, Field, Schema};
-use iotrail_format::record::{Declaration, FIRST_DECLARED, FIRST_TYPE, TYPES, WORDS, Wire};
+use iotrail_format::record::{
+    COMMON, Declaration, FIRST_DECLARED, FIRST_TYPE, MAX_TYPES, TYPES, WORDS, Wire,
+};
 use iotrail_format::schema::{CPU_SLICE, ColumnType, Table};
 use iotrail_format::segment::NONE;
 
 use super::slot::Fields;
-use super::{Rows, Sink, Small};
+use super::{BAD_RECORD, Rows, Sink, Small};
 use crate::arrays::{Nullable, ints, lossy, named, repeated};
 use crate::columns::arrow_type;
 use crate::declared::of_declaration;
 use crate::error::{ArrowContext as _, Error};
 use crate::seal::clock::Clock;
 use crate::seal::view::Unit;
+
+/// Bytes of symbols that a process may announce: as many as the SDK keeps. A program that writes over its rings can
+/// announce without end.
+const MOST_SYMBOL_BYTES: usize = 64 << 20;
+/// Record types of one recording: each is a table for as long as the recorder runs.
+const MOST_TYPES: usize = 4096;
+/// By how many ticks a time in a record may lie after the last pair of the clock.
+const FUTURE_TICKS: u64 = 1 << 32;
 
 /// A record type: where its rows go, and where each column stands.
 pub(super) struct RecordType {
@@ -31,6 +41,7 @@ pub(super) struct RecordType {
 #[derive(Default)]
 pub(super) struct Announced {
     pub(super) symbols: BTreeMap<u32, String>,
+    symbol_bytes: usize,
     pub(super) types: BTreeMap<u16, (String, Option<Arc<RecordType>>)>,
 }
 
@@ -106,6 +117,18 @@ impl Gathered {
 }
 
 impl Announced {
+    /// Keeps a symbol; false if there is no room for more.
+    pub(super) fn name(&mut self, number: u32, text: String) -> bool {
+        // Each costs its place, too.
+        let bytes = text.len() + 64;
+        if self.symbol_bytes + bytes > MOST_SYMBOL_BYTES + MOST_SYMBOL_BYTES / 2 {
+            return false;
+        }
+        self.symbol_bytes += bytes;
+        self.symbols.insert(number, text);
+        true
+    }
+
     /// A type's description, as the process announced it. `types` are those of the whole recording: the first
     /// description of a name holds.
     pub(super) fn declare(
@@ -117,6 +140,10 @@ impl Announced {
         let text = lossy(text);
         let Ok(number) = u16::try_from(number) else { return Err("bad_type") };
         let Ok(declaration) = Declaration::parse(&text) else { return Err("bad_type") };
+        let is_room = types.len() < MOST_TYPES || types.contains_key(declaration.name);
+        if usize::from(number) >= MAX_TYPES || !is_room {
+            return Err("bad_type");
+        }
         let known = types.entry(declaration.name.to_owned()).or_insert_with(|| {
             let kind = RecordType { table: of_declaration(&declaration), wires: declaration.wires() };
             (text.clone(), Arc::new(kind))
@@ -171,25 +198,38 @@ impl Rows {
         &mut self,
         units: &[Unit],
         gathered: Gathered,
+        small: &mut Small,
         sink: Sink<'_>,
     ) -> Result<(), Error> {
         for (kind, places) in TYPES.iter().zip(gathered.known) {
-            self.write_type(units, kind.table, kind.wires, places, sink)?;
+            self.write_type(units, kind.table, kind.wires, places, small, sink)?;
         }
         for (kind, places) in gathered.declared.into_values() {
-            self.write_type(units, kind.table, &kind.wires, places, sink)?;
+            self.write_type(units, kind.table, &kind.wires, places, small, sink)?;
         }
         self.write_slices(gathered.slices, sink)
     }
 
     fn write_type(
-        &self,
+        &mut self,
         units: &[Unit],
         table: &'static Table,
         wires: &[Wire],
-        places: Vec<Place>,
+        mut places: Vec<Place>,
+        small: &mut Small,
         sink: Sink<'_>,
     ) -> Result<(), Error> {
+        let own = &table.columns[COMMON.len()..];
+        let required: Vec<Wire> =
+            own.iter().zip(wires).filter(|(column, _)| !column.nullable).map(|(_, wire)| *wire).collect();
+        places.retain(|place| {
+            let is_whole = required.iter().all(|wire| has_value(units, place, *wire));
+            if !is_whole {
+                small.add(BAD_RECORD, place.process, 0, 1);
+                self.totals.records -= 1;
+            }
+            is_whole
+        });
         if places.is_empty() {
             return Ok(());
         }
@@ -220,17 +260,10 @@ impl Rows {
             ints(order.iter().map(|(.., at)| place(*at).thread).collect()),
             ints(order.iter().map(|(crumb, ..)| *crumb).collect()),
         ];
-        let own = &table.columns[columns.len()..];
+        let latest =
+            self.clock.pairs().last().map_or(u64::MAX, |pair| pair.ticks.saturating_add(FUTURE_TICKS));
         for (column, wire) in own.iter().zip(wires) {
-            let word = |at: u32, number: u8| {
-                let (first, number) = (place(at).at as usize, usize::from(number));
-                match number.checked_sub(WORDS.0) {
-                    None => units[first][4 + number] as i64,
-                    // A program may leave out the last columns.
-                    Some(more) if (more / WORDS.1) as i64 >= slot(at).errno() => NONE,
-                    Some(more) => units[first + 1 + more / WORDS.1][1 + more % WORDS.1] as i64,
-                }
-            };
+            let word = |at: u32, number: u8| word(units, place(at), number);
             let small = |at: u32| slot(at).fd() as u32;
             let order = order.iter().map(|(.., at)| *at);
             columns.push(match *wire {
@@ -260,8 +293,9 @@ impl Rows {
                 Wire::Ticks(number) => {
                     let mut piece = 0;
                     numbers(order.map(|at| {
-                        let ticks = Some(word(at, number)).filter(|v| *v != NONE);
-                        ticks.map(|ticks| self.clock.ts(ticks as u64, &mut piece))
+                        let ticks = Some(word(at, number)).filter(|v| *v != NONE).map(|ticks| ticks as u64);
+                        let ticks = ticks.filter(|ticks| *ticks <= latest);
+                        ticks.map(|ticks| self.clock.ts(ticks, &mut piece))
                     }))
                 }
                 Wire::Zero => ints(vec![0; rows]),
@@ -329,6 +363,28 @@ impl Rows {
             None => self.gone.get(&process)?,
         };
         announced.symbols.get(&number).map(String::as_str)
+    }
+}
+
+/// A word of a record, or [`NONE`] if the record has fewer.
+fn word(units: &[Unit], place: &Place, number: u8) -> i64 {
+    let (first, number) = (place.at as usize, usize::from(number));
+    match number.checked_sub(WORDS.0) {
+        None => units[first][4 + number] as i64,
+        // A program may leave out the last columns.
+        Some(more) if (more / WORDS.1) as i64 >= Fields(&units[first]).errno() => NONE,
+        Some(more) => units[first + 1 + more / WORDS.1][1 + more % WORDS.1] as i64,
+    }
+}
+
+/// Whether a record has a value for a column that may not be null.
+fn has_value(units: &[Unit], place: &Place, wire: Wire) -> bool {
+    match wire {
+        Wire::Word(number) | Wire::Real(number) | Wire::Ticks(number) => word(units, place, number) != NONE,
+        Wire::High(number) => (word(units, place, number) >> 32) as i32 != i32::MIN,
+        Wire::Null => false,
+        // A text that was never announced is `?`.
+        Wire::Kind(_) | Wire::Name(_) | Wire::Small | Wire::Text(_) | Wire::LowText(_) | Wire::Zero => true,
     }
 }
 

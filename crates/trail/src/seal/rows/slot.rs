@@ -3,7 +3,7 @@
 use iotrail_format::call::{Call, CallKind};
 use iotrail_format::segment::UNFINISHED;
 
-use crate::seal::view::Unit;
+use crate::seal::view::{Unit, end_ticks};
 
 /// What a call's `aux` is in `file_op`.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -22,7 +22,7 @@ const fn aux_of(call: Call) -> Aux {
         Call::Rename | Call::Link | Call::Symlink | Call::Sendfile | Call::CopyFileRange | Call::Splice => {
             Aux::File2
         }
-        Call::Fread | Call::Fwrite | Call::Fflush | Call::Fclose | Call::Readdir => Aux::Calls,
+        Call::Fread | Call::Fwrite | Call::Fflush | Call::Fclose | Call::Fseek | Call::Readdir => Aux::Calls,
         _ => Aux::Flags,
     }
 }
@@ -72,7 +72,7 @@ impl Fields<'_> {
     }
     /// When it returned, or if it never did, began.
     pub(super) fn end(self) -> u64 {
-        if self.finished() { self.0[1].saturating_add(self.0[2]) } else { self.0[1] }
+        end_ticks(self.0)
     }
     pub(super) fn finished(self) -> bool {
         self.0[2] != UNFINISHED

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use iotrail_format::schema::{CLOCK, FILE, PROCESS, THREAD, UNSEEN};
+use iotrail_format::schema::{CLOCK, FILE, PROCESS, THREAD, THREAD_TIME, UNSEEN};
 use iotrail_format::segment::UnseenKind;
 
 use super::{Rows, Sink};
@@ -16,6 +16,7 @@ pub(super) struct Small {
     pub(super) thread: Vec<Vec<Value>>,
     pub(super) file: Vec<Vec<Value>>,
     pub(super) clock: Vec<Vec<Value>>,
+    pub(super) time: Vec<Vec<Value>>,
     /// By kind, process and file: amount, times.
     unseen: BTreeMap<(&'static str, i64, i64), (i64, i64)>,
 }
@@ -36,6 +37,9 @@ impl Small {
             UnseenKind::Environment,
             UnseenKind::UringSetup,
             UnseenKind::UringEnter,
+            UnseenKind::OtherLibc,
+            UnseenKind::Go,
+            UnseenKind::Chroot,
         ];
         self.unseen.retain(|(kind, ..), _| !seen.iter().any(|seen| seen.name() == *kind));
     }
@@ -69,6 +73,7 @@ impl Rows {
             (&THREAD, small.thread),
             (&FILE, small.file),
             (&CLOCK, small.clock),
+            (&THREAD_TIME, small.time),
             (&UNSEEN, unseen),
         ] {
             if !rows.is_empty() {
@@ -96,7 +101,30 @@ fn detail(kind: &str, times: i64) -> String {
         "io_uring_enter" => "submissions or waits of io_uring, each for any number of operations".into(),
         "preload_removed" => "programs started with an environment that lacks the recorder".into(),
         "foreign_program" => "programs of another architecture load no recorder".into(),
+        "seccomp" => {
+            "processes under a seccomp filter: their calls are recorded only as far as that needs no system \
+                      call of the recorder, those of programs and processes they start are not"
+                .into()
+        }
+        "other_libc" => "programs of another C library (musl) load no recorder".into(),
+        "go_program" => "Go programs make their system calls past the C library".into(),
+        "chroot_program" => {
+            "programs started in a root directory without the recorder's library load no recorder".into()
+        }
         "native_aio" => "submissions of Linux native AIO".into(),
+        "bad_record" => {
+            "records with impossible values: the program posted them so, or wrote over the memory it records into; \
+             they have no rows"
+                .into()
+        }
+        "overwritten_ring" => {
+            "threads whose further calls are missing: the program wrote over the memory they are recorded into"
+                .into()
+        }
+        "refused_segment" => {
+            "files in the recording's folder that no program of the recording can have made; they were not read"
+                .into()
+        }
         "bad_type" => "records of a type whose description never came".into(),
         "redeclared_type" => {
             "records of a type of whose name another one, with other columns, was declared before".into()

@@ -8,6 +8,7 @@ use crate::seal::producer::{call, pread, text};
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::Int64Type;
 use iotrail_format::call::WaitKind;
+use iotrail_format::record::STITCHED;
 use iotrail_format::segment::{ImageNote, NONE, OP_MORE, UNFINISHED};
 use proptest::prelude::*;
 
@@ -320,4 +321,34 @@ fn calls_that_the_kernel_saw_are_for_the_breadcrumb_their_thread_worked_for() {
         assert_eq!(column(&tables, "file_op", "crumb"), [0, 11, 11, 0].map(Some));
         assert_eq!(column(&tables, "file_op", "thread"), [Some(THREAD_ID); 4]);
     }
+}
+
+/// A record that its table refuses costs only itself, and a marker that names another process takes nothing from it.
+#[test]
+fn records_that_no_recorder_posts_are_counted_and_have_no_row() {
+    let stitch = |parent: i64| {
+        let word = u64::from(FIRST_TYPE) + u64::from(STITCHED);
+        [word, 500, 0, 77, parent as u64, 0, 0, 0]
+    };
+    let mut units = begin();
+    units.push(Event::Process { process: 12, parent: 0, pid: 6, start_ticks: 200 }.encode());
+    units.push(
+        Event::Process { process: ProcessId::new(7, 300).0, parent: 0, pid: 7, start_ticks: 300 }.encode(),
+    );
+    units.extend(run(&[
+        stitch(5),
+        stitch(NONE),
+        stitch(6),
+        [0; 8],
+        [u64::from(OP_VFORK) | 7 << 32, 300, 0, 0, 0, 0, 0, 0],
+        pread(7, 0, 600, 1),
+    ]));
+    let mut state = rows();
+    let tables = apply(&mut state, &units, 1);
+    assert_eq!(column(&tables, "stitch", "parent_crumb"), [Some(5), Some(6)]);
+    assert_eq!(column(&tables, "file_op", "thread"), [Some(THREAD_ID)]);
+    assert_eq!(column(&tables, "unseen", "amount"), [Some(3)]);
+    assert_eq!((state.totals().records, state.totals().lost), (2, 0));
+    assert_eq!(state.totals().unseen.get(BAD_RECORD), Some(&3));
+    assert_eq!(state.totals().processes, 3);
 }
