@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import page
@@ -25,18 +25,24 @@ from cluster import POOL, Cluster
 from demo import DEBIANS_PYTHON, LOAD
 
 QUIET, BUSY = 20, 12
-ROUNDS = 7
+ROUNDS = 5
+# What is collected, none: no agent. Seconds of a load: a minute has one that is sampled.
+WAYS = (None, "none", "sampled", "all")
+SPELL = 30
 # Seconds until an agent knows its daemons, and until a killed one's settings are back.
 SETTLE = 4
+# And until the burst is over with which one begins that samples.
+BURST = 12
 CURVE = (10, 100, 300, 1_000, 2_000, 4_000)
 RECORDS = 4_000_000
 # USER_HZ, of Linux for programs.
 TICK = 0.01
 
 
-def cpu(pid: int) -> float:
-    """Seconds of CPU time that a process has used."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+def cpu(pid: int, task: int | None = None) -> float:
+    """Seconds of CPU time that a process, or one thread of it, has used."""
+    of = f"/proc/{pid}/task/{task}/stat" if task else f"/proc/{pid}/stat"
+    fields = Path(of).read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) * TICK
 
 
@@ -62,8 +68,18 @@ def collector(folder: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
         process.wait()
 
 
+def answering(cluster: Cluster) -> float:
+    """Seconds of CPU time that the OSDs have spent on answering their admin sockets: what an agent costs them."""
+    return sum(
+        cpu(int(task.parts[2]), int(task.parts[4]))
+        for number in range(cluster.osds)
+        for task in Path(f"/proc/{cluster.pid(f'osd.{number}')}/task").iterdir()
+        if (task / "comm").read_text().strip() == "admin_socket"
+    )
+
+
 @contextmanager
-def agent(cluster: Cluster, address: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+def agent(cluster: Cluster, address: str, folder: Path, requests: str) -> Iterator[subprocess.Popen[bytes]]:
     """An agent that knows all daemons."""
     command = [
         NATIVE,
@@ -74,10 +90,12 @@ def agent(cluster: Cluster, address: str, folder: Path) -> Iterator[subprocess.P
         cluster.sockets,
         "--state",
         folder / "agent",
+        "--requests",
+        requests,
     ]
     process = subprocess.Popen(command)
     try:
-        time.sleep(SETTLE)
+        time.sleep(SETTLE + (BURST if requests == "sampled" else 0))
         yield process
     finally:
         process.terminate()
@@ -106,11 +124,11 @@ def metadata(cluster: Cluster, clients: int, files: int) -> float:
 def agents_cost(cluster: Cluster, folder: Path) -> None:
     """CPU time and memory of an agent, quiet and beside a load that leaves no CPU idle."""
     shape = table(
-        "An agent at 1 Hz on a machine with three OSDs and two MDSs, their history on (bound: 0.5 % and 30 MiB)",
+        "An agent at 1 Hz that collects all requests of three OSDs and two MDSs (bound: 0.5 % and 30 MiB)",
         ["load", "writes/s", "agent, % of a core", "agent, MiB at most", "collector, % of a core"],
     )
     kept = {}
-    with collector(folder) as (address, collects), agent(cluster, address, folder) as watches:
+    with collector(folder) as (address, collects), agent(cluster, address, folder, "all") as watches:
 
         def during(name: str, load: Callable[[], float]) -> None:
             began, used, taken = time.monotonic(), cpu(watches.pid), cpu(collects.pid)
@@ -143,41 +161,45 @@ def agents_cost(cluster: Cluster, folder: Path) -> None:
 def foreground(cluster: Cluster, folder: Path) -> None:
     """What the agent takes from the load, in turns."""
     loads: dict[str, Callable[[], float]] = {
-        "rados bench of 4 KiB, 3 replicas": lambda: small_writes(cluster, 5),
+        "rados bench of 4 KiB, 3 replicas": lambda: small_writes(cluster, SPELL),
         "metadata, 10 clients": lambda: metadata(cluster, 10, 200),
     }
     # The history of the first rounds is made of what was cold.
     for load in loads.values():
         load()
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in loads}
+    found: dict[str, dict[str | None, list[float]]] = {name: {way: [] for way in WAYS} for name in loads}
+    answered: dict[str | None, list[float]] = {way: [] for way in WAYS}
     with collector(folder) as (address, _):
         for turn in range(ROUNDS):
-            without: dict[str, float] = {}
-            beside: dict[str, float] = {}
-            for watched in (turn % 2 == 0, turn % 2 == 1):
-                if watched:
-                    with agent(cluster, address, folder):
-                        beside = {name: load() for name, load in loads.items()}
-                else:
-                    without = {name: load() for name, load in loads.items()}
-            for name in loads:
-                found[name].append((without[name], beside[name]))
+            for place in range(len(WAYS)):
+                way = WAYS[(turn + place) % len(WAYS)]
+                with ExitStack() as stack:
+                    if way is not None:
+                        stack.enter_context(agent(cluster, address, folder, way))
+                    before = answering(cluster)
+                    began = time.monotonic()
+                    for name, load in loads.items():
+                        found[name][way].append(load())
+                    took = time.monotonic() - began
+                    answered[way].append(100 * (answering(cluster) - before) / took)
     shape = table(
-        "Operations a second without and beside an agent and its collector on the same CPUs, in turns (bound: 1 %)",
-        ["load", "without", "beside", "beside / without"],
+        "Operations a second beside an agent and its collector on the same CPUs, by what it collects, in turns, over "
+        "those without an agent (bound: 1 %); CPU time of the OSDs' admin sockets",
+        ["load", "without", *(f"{way}" for way in WAYS[1:])],
     )
-    kept = {}
-    for name, pairs in found.items():
-        ratio = Spread.of([beside / without for without, beside in pairs])
-        shape.add_row(
-            name,
-            Spread.of([without for without, _ in pairs]).text(",.0f"),
-            Spread.of([beside for _, beside in pairs]).text(",.0f"),
-            ratio.text(".3f"),
-        )
-        kept[name] = {"pairs": pairs}
+    for name, of in found.items():
+        ratios = [
+            Spread.of([beside / without for without, beside in zip(of[None], of[way], strict=True)])
+            for way in WAYS[1:]
+        ]
+        shape.add_row(name, Spread.of(of[None]).text(",.0f"), *(ratio.text(".3f") for ratio in ratios))
+    shape.add_row("admin sockets, % of a core", *(Spread.of(answered[way]).text(".2f") for way in WAYS))
     console.print(shape)
-    keep("cluster_foreground", **kept)
+    keep(
+        "cluster_foreground",
+        found={name: {str(way): values for way, values in of.items()} for name, of in found.items()},
+        answered={str(way): values for way, values in answered.items()},
+    )
 
 
 def examples(*names: str) -> list[Path]:

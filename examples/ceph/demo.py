@@ -67,7 +67,7 @@ def started(command: list[str | Path], **options: object) -> Iterator[subprocess
 
 def serve(cluster: Cluster, trail: Path, state: Path, port: int) -> list[str | Path]:
     """The command that collects, samples and shows."""
-    options = [f"--ceph={cluster.sockets}", f"--state={state}"]
+    options = [f"--ceph={cluster.sockets}", f"--state={state}", "--requests=all"]
     return [IOTRAIL, "serve", "-o", trail, "--port", str(port), *(f"--agent={option}" for option in options)]
 
 

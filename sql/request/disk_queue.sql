@@ -1,5 +1,6 @@
 -- How many requests a disk had, queued or served, over time: one row a stretch in which the number was the same.
--- `iotrail sql X.trail disk_queue --by node,dev` gives its mean and largest. What never completed isn't in it.
+-- `iotrail sql X.trail disk_queue --by node,dev` gives its mean and largest. What never completed isn't in it,
+-- nor a disk of which only a sample was collected.
 --
 -- @requires disk_request
 -- @order node, dev, ts
@@ -12,10 +13,23 @@
 -- @column dev VARCHAR: disk
 -- @column queue_depth BIGINT ops: requests in the disk's queue or in service
 -- @column busy_ns BIGINT ns: dur, if there was any
-WITH step AS (
-    SELECT ts, node, dev, 1 AS step FROM disk_request WHERE end_ts > ts
+WITH sampled AS (
+    -- of these the depth isn't known
+    SELECT DISTINCT node, dev
+    FROM disk_request
+    WHERE weight <> 1
+),
+
+step AS (
+    SELECT r.ts, r.node, r.dev, 1 AS step
+    FROM disk_request AS r
+    ANTI JOIN sampled AS s ON s.node = r.node AND s.dev = r.dev
+    WHERE r.end_ts > r.ts
     UNION ALL
-    SELECT end_ts, node, dev, -1 FROM disk_request WHERE end_ts > ts
+    SELECT r.end_ts, r.node, r.dev, -1
+    FROM disk_request AS r
+    ANTI JOIN sampled AS s ON s.node = r.node AND s.dev = r.dev
+    WHERE r.end_ts > r.ts
 ),
 
 -- starts less ends so far, by ranks: a running sum costs ten times as much

@@ -2,9 +2,9 @@
 -- Within a breadcrumb points follow each other. What works for it leaves and comes back (module branch), in parallel
 -- with others perhaps; a parent's step past it, in which it only waited, is no step.
 --
--- @requires point, branch
+-- @requires point, branch, service_op
 -- @dimension from_kind, to_kind, kind, across
--- @measure n = count(*); latency = sum(latency)
+-- @measure n = sum(weight); latency = sum(latency * weight)
 -- @column node VARCHAR: machine of the point it leads to
 -- @column crumb BIGINT: breadcrumb of that point; of a step back, which waited, its parent's
 -- @column seq BIGINT: that point's place in its breadcrumb
@@ -17,6 +17,7 @@
 -- @column least BIGINT ns: smallest time of the histogram's bucket that holds it; null unknown
 -- @column of_node VARCHAR: machine of the breadcrumb it is a step of: that of the point, or the parent
 -- @column of_crumb BIGINT: that breadcrumb
+-- @column weight BIGINT ops: steps it stands for: 1, but in a sample
 WITH step AS (
     SELECT
         p.node,
@@ -57,6 +58,14 @@ WITH step AS (
     WHERE b.to_kind IS NOT NULL
 ),
 
+-- of a sample only
+weighed AS (
+    SELECT node, crumb, MAX(weight) AS weight
+    FROM service_op
+    WHERE weight <> 1
+    GROUP BY node, crumb
+),
+
 placed AS (
     SELECT
         *,
@@ -69,9 +78,9 @@ placed AS (
 )
 
 SELECT
-    node,
-    crumb,
-    seq,
+    p.node,
+    p.crumb,
+    p.seq,
     from_kind,
     to_kind,
     kind,
@@ -83,6 +92,8 @@ SELECT
         WHEN latency < 64 THEN GREATEST(latency, 0)
         ELSE latency - latency % CAST(POWER(2, octave - 5) AS BIGINT)
     END AS least,
-    of_node,
-    of_crumb
-FROM placed
+    p.of_node,
+    p.of_crumb,
+    COALESCE(w.weight, 1) AS weight
+FROM placed AS p
+LEFT JOIN weighed AS w ON w.node = p.of_node AND w.crumb = p.of_crumb

@@ -1,5 +1,5 @@
 -- The latency graph of all requests: one row a kind of step, how often it was taken and how long it took.
--- A percentile is the lower bound of the histogram's bucket that holds it: at most 1/32 too low.
+-- In a sample a step counts as often as its request stands for. A percentile is the lower bound of the histogram's bucket that holds it: at most 1/32 too low.
 --
 -- @requires edge, point_kind, pruned_step
 -- @order n DESC
@@ -29,14 +29,30 @@ WITH histogram AS (
         kind,
         across,
         least,
-        COUNT(*) AS n,
-        SUM(latency) AS time_ns,
+        SUM(weight) AS n,
+        SUM(latency * weight) AS time_ns,
+        COUNT(*) AS rows_n,
+        SUM(latency) AS rows_ns,
         MAX(latency) AS max_ns
     FROM edge
     GROUP BY from_kind, to_kind, kind, across, least
     UNION ALL
-    SELECT from_kind, to_kind, kind, across, least, n, time_ns, max_ns
+    SELECT from_kind, to_kind, kind, across, least, n, time_ns, n, time_ns, max_ns
     FROM pruned_step
+),
+
+-- steps of which all were collected for the paths of others count as they are
+counted AS (
+    SELECT
+        from_kind,
+        to_kind,
+        kind,
+        across,
+        least,
+        CASE WHEN SUM(n) OVER (PARTITION BY from_kind, to_kind, kind, across) > 0 THEN n ELSE rows_n END AS n,
+        CASE WHEN SUM(n) OVER (PARTITION BY from_kind, to_kind, kind, across) > 0 THEN time_ns ELSE rows_ns END AS time_ns,
+        max_ns
+    FROM histogram
 ),
 
 running AS (
@@ -47,7 +63,7 @@ running AS (
             ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
         ) AS until_here,
         SUM(CASE WHEN least IS NULL THEN 0 ELSE n END) OVER (PARTITION BY from_kind, to_kind, kind, across) AS timed
-    FROM histogram
+    FROM counted
 ),
 
 summed AS (

@@ -11,8 +11,9 @@
 -- @column receiver VARCHAR: who receives it
 -- @column n BIGINT ops: messages
 -- @column bytes BIGINT bytes: bytes sent
-SELECT ts, node, sender, receiver, CAST(1 AS BIGINT) AS n, length AS bytes
+SELECT ts, node, sender, receiver, COALESCE(weight, 1) AS n, length * COALESCE(weight, 1) AS bytes
 FROM network_transmit
+WHERE COALESCE(weight, 1) > 0
 UNION ALL
 SELECT ts, node, component, place, n, bytes
 FROM demand_rollup

@@ -1,4 +1,5 @@
 -- How many requests arrived, one row a request, or one for many that were pruned: how long they took.
+-- In a sample a request's row counts all that it stands for.
 --
 -- @requires request, request_rollup
 -- @order ts
@@ -33,10 +34,10 @@ SELECT
     component,
     op,
     status,
-    CAST(1 AS BIGINT) AS n,
-    CAST(CASE WHEN dur IS NULL THEN 1 ELSE 0 END AS BIGINT) AS unfinished,
-    COALESCE(dur, 0) AS time_ns,
-    COALESCE(length, 0) AS length,
+    weight AS n,
+    CASE WHEN dur IS NULL THEN weight ELSE 0 END AS unfinished,
+    COALESCE(dur, 0) * weight AS time_ns,
+    COALESCE(length, 0) * weight AS length,
     -- the bucket's lower bound (crates/format/src/hist.rs): the 5 bits below the highest one stay
     CASE WHEN dur < 64 THEN GREATEST(dur, 0) ELSE dur - dur % CAST(POWER(2, octave - 5) AS BIGINT) END AS least,
     crumb

@@ -37,14 +37,15 @@ used AS (
         COALESCE(c.dur, 0) AS time_ns,
         CAST(0 AS BIGINT) AS bytes,
         CAST(NULL AS VARCHAR) AS place,
-        CAST(NULL AS VARCHAR) AS name
+        CAST(NULL AS VARCHAR) AS name,
+        CAST(1 AS BIGINT) AS n
     FROM cpu_slice AS c
     LEFT JOIN kernel_thread AS k ON k.node = c.node AND k.thread = c.thread
     WHERE k.thread IS NULL OR c.kind = 'kernel'
     UNION ALL
-    SELECT ts, node, crumb, 'disk', service_ns, bytes, dev, op
+    SELECT ts, node, crumb, 'disk', service_ns * n, bytes * n, dev, op, n
     FROM disk_request
-    WHERE pruned IS NULL
+    WHERE pruned IS NULL AND n > 0
 )
 
 SELECT
@@ -53,7 +54,7 @@ SELECT
     u.crumb,
     c.component,
     u.resource,
-    CAST(1 AS BIGINT) AS n,
+    u.n,
     u.time_ns,
     u.bytes,
     CAST(0 AS BIGINT) AS hits,
@@ -77,5 +78,17 @@ SELECT
 FROM buffer_op
 WHERE pruned IS NULL
 UNION ALL
-SELECT ts, node, crumb, sender, 'network', 1, 0, length, 0, receiver, NULL
+SELECT
+    ts,
+    node,
+    crumb,
+    sender,
+    'network',
+    COALESCE(weight, 1),
+    0,
+    length * COALESCE(weight, 1),
+    0,
+    receiver,
+    NULL
 FROM network_transmit
+WHERE COALESCE(weight, 1) > 0

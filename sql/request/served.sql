@@ -22,13 +22,13 @@ SELECT
     component,
     op,
     client,
-    CAST(1 AS BIGINT) AS n,
-    CAST(CASE WHEN status <> 0 THEN 1 ELSE 0 END AS BIGINT) AS errors,
-    CAST(CASE WHEN dur IS NULL THEN 1 ELSE 0 END AS BIGINT) AS unfinished,
-    COALESCE(dur, 0) AS time_ns,
-    COALESCE(length, 0) AS bytes
+    COALESCE(weight, 1) AS n,
+    CASE WHEN status <> 0 THEN COALESCE(weight, 1) ELSE 0 END AS errors,
+    CASE WHEN dur IS NULL THEN COALESCE(weight, 1) ELSE 0 END AS unfinished,
+    COALESCE(dur, 0) * COALESCE(weight, 1) AS time_ns,
+    COALESCE(length, 0) * COALESCE(weight, 1) AS bytes
 FROM service_op
-WHERE kind = 'server'
+WHERE kind = 'server' AND COALESCE(weight, 1) > 0
 UNION ALL
 SELECT ts, node, component, op, client, n, errors, unfinished, time_ns, bytes
 FROM served_rollup

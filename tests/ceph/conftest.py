@@ -20,12 +20,17 @@ NATIVE = Path(__file__).parents[2] / "python/iotrail/_native/iotrail-native"
 LOAD = Path(__file__).parents[2] / "examples/ceph/load.py"
 
 
-@pytest.fixture(scope="session")
-def cluster() -> Iterator[Cluster]:
-    """Three OSDs and two active MDSs."""
+def expect_ceph() -> None:
+    """Skip a test that can't have a cluster."""
     missing = [name for name in (*DAEMONS, *CLIENTS) if shutil.which(name) is None]
     if missing or os.geteuid() != 0:
         pytest.skip(f"Ceph isn't here: {', '.join(missing) or 'its daemons need root'}")
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """Three OSDs and two active MDSs."""
+    expect_ceph()
     # A short path: sockets' names are short.
     with (
         tempfile.TemporaryDirectory(prefix="itc-", dir="/tmp") as folder,
@@ -58,7 +63,7 @@ class Observed:
         assert found, line + (self.folder / "collect.err").read_text()
         self.address = found[1]
 
-    def start_agent(self) -> None:
+    def start_agent(self, requests: str = "all") -> None:
         """With the state of the one before."""
         self.running["agent"] = subprocess.Popen(
             [
@@ -70,6 +75,8 @@ class Observed:
                 self.cluster.sockets,
                 "--state",
                 self.folder / "agent",
+                "--requests",
+                requests,
             ],
             stderr=(self.folder / "agent.err").open("a"),
         )

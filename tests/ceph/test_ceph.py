@@ -192,6 +192,35 @@ def test_settings_are_put_back_also_after_a_kill(cluster: Cluster, observed: Obs
     assert {d: asok(cluster, d, "config get", var=name) for d, name in names.items()} == before
 
 
+def test_a_sample_has_all_of_a_burst_and_says_what_it_has_not(cluster: Cluster, observed: Observed) -> None:
+    """The burst with which an agent begins, and one that is asked for; what came between them is counted as unseen."""
+    observed.start_collector()
+    observed.start_agent("sampled")
+    time.sleep(SETTLE)
+    first = writes_made(bench(cluster, 3))
+    time.sleep(10)
+    between = writes_made(bench(cluster, 3))
+    observed.running["agent"].send_signal(signal.SIGUSR1)
+    # The next tick, and the whole second after that.
+    time.sleep(2.5)
+    asked = writes_made(bench(cluster, 3))
+    time.sleep(10)
+    observed.end_all()
+    trail = Trail(observed.trail)
+    told = trail.rows_of(
+        "SELECT client, COUNT(*) AS n, MAX(weight) AS weight FROM request "
+        "WHERE component = 'osd' AND op = 'write' AND length = 4096 AND weight = 1 GROUP BY client ORDER BY MIN(ts)"
+    )
+    assert (told[0]["n"], told[-1]["n"]) == (first, asked)
+    [joined] = trail.rows_of(JOINED)
+    assert joined["with_both"] >= first + asked
+    assert joined["doubled_writes"] == joined["doubled_replicas"] == 0
+    [unseen] = trail.rows_of("SELECT * FROM unseen_summary")
+    assert unseen["kind"] == "requests_not_collected"
+    # Each write is one at the primary and one at each of two replicas.
+    assert unseen["amount"] >= 2 * between
+
+
 def test_a_daemon_that_goes_and_comes_back(cluster: Cluster, observed: Observed) -> None:
     """It is down and up again; its counters, which began anew, give no nonsense."""
     observed.start_collector()

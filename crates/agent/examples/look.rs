@@ -1,10 +1,11 @@
 //! Runs the Ceph source without a collector for some seconds and writes what it says as a trail:
-//! `look SOCKETS TRAIL SECONDS [STATE]`. With a folder for the state requests are told, and daemons' settings changed
+//! `look SOCKETS TRAIL SECONDS [STATE]`. With a folder for the state all requests are told, and daemons' settings changed
 //! and put back; with `keep` behind it they are not put back, as when an agent is killed.
 
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,7 @@ use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
 use iotrail_agent::outbox::Outbox;
 use iotrail_agent::source::{Source, Tick};
+use iotrail_agent::sources::ceph::settings::Collected;
 use iotrail_agent::sources::ceph::{Ceph, Options};
 use iotrail_format::schema::Table;
 use iotrail_trail::seal::clock::clock_ns;
@@ -29,7 +31,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     if let Some(state) = &state {
         std::fs::create_dir_all(state)?;
     }
-    let mut source = Ceph::new(Options { sockets: vec![sockets.clone()], state, place: "here".to_owned() })?;
+    let mut source = Ceph::new(Options {
+        sockets: vec![sockets.clone()],
+        state,
+        place: "here".to_owned(),
+        collected: Collected::All,
+        burst: Arc::default(),
+    })?;
     let mut trail = TrailWriter::create(Path::new(trail), true)?;
     let mut out = Outbox::new("here");
     let mut said: BTreeMap<&str, (&'static Table, Vec<RecordBatch>)> = BTreeMap::new();

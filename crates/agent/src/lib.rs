@@ -18,7 +18,7 @@ use std::io;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc as channel;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -59,6 +59,8 @@ pub struct Config {
     pub sources: Vec<Box<dyn Source>>,
     /// What the agent counts of itself; the machine's source samples it.
     pub totals: Arc<Totals>,
+    /// Set when all requests of the next seconds are asked for (SIGUSR1).
+    pub burst: Arc<AtomicBool>,
 }
 
 /// What an agent counts of itself.
@@ -160,6 +162,12 @@ pub fn run(config: Config) -> Result<End, Error> {
     let (stop_shipping, shipping_stopped) = watch::channel(false);
     tasks.block_on(&runtime, async move {
         let signals = end_by_signal()?;
+        let mut burst_signal = signal(SignalKind::user_defined1())?;
+        tokio::task::spawn_local(async move {
+            while burst_signal.recv().await.is_some() {
+                config.burst.store(true, Ordering::Relaxed);
+            }
+        });
         let filling = tokio::task::spawn_local(fill(incoming, config.node, queue, filled, config.totals));
         let shipping = tokio::task::spawn_local(async move { shipper.run(shipping_stopped).await });
         let how = signals.await;
@@ -201,6 +209,7 @@ fn sample(
     stop: &channel::Receiver<End>,
     reports: &mpsc::Sender<Report>,
 ) {
+    let every = source.every(every);
     let settled = Arc::<AtomicU64>::default();
     let report = {
         let (name, repeats, settled) = (source.name(), source.repeats(), settled.clone());

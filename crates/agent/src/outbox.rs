@@ -249,6 +249,9 @@ pub struct Outbox {
     process: Rows,
     thread: Rows,
     file: Rows,
+    unseen: Rows,
+    /// Weight of requests; none 1.
+    weight: Option<i64>,
     others: Vec<(&'static Table, RecordBatch)>,
     taken: u64,
     hand_over: Option<Box<dyn FnMut(Batches)>>,
@@ -272,6 +275,8 @@ impl Outbox {
             process: Rows::new(&schema::PROCESS),
             thread: Rows::new(&schema::THREAD),
             file: Rows::new(&schema::FILE),
+            unseen: Rows::new(&schema::UNSEEN),
+            weight: None,
             others: Vec::new(),
             taken: 0,
             hand_over: None,
@@ -300,6 +305,12 @@ impl Outbox {
     #[must_use]
     pub fn node(&self) -> &str {
         &self.node
+    }
+
+    /// Time of the tick, ns since the epoch.
+    #[must_use]
+    pub fn now(&self) -> i64 {
+        self.tick.now
     }
 
     /// Begins a tick: samples are of the time since the one before.
@@ -388,6 +399,7 @@ impl Outbox {
             Value::Null,
             Value::Null,
             op.span.into(),
+            self.weight.into(),
         ]);
     }
 
@@ -418,6 +430,7 @@ impl Outbox {
             sent.sender.into(),
             sent.receiver.into(),
             sent.length.into(),
+            self.weight.into(),
         ]);
     }
 
@@ -440,7 +453,26 @@ impl Outbox {
             null,
             null,
             null,
+            self.weight.into(),
         ]);
+    }
+
+    /// What was not collected of a process: see table `unseen`.
+    pub fn unseen(&mut self, kind: &str, process: i64, amount: u64, detail: &str) {
+        self.unseen.push([
+            self.node.as_str().into(),
+            kind.into(),
+            process.into(),
+            Value::Null,
+            i64::try_from(amount).unwrap_or(i64::MAX).into(),
+            detail.into(),
+        ]);
+    }
+
+    /// How many requests the requests that follow stand for: `weight` of tables `service_op`, `disk_op` and
+    /// `network_transmit`.
+    pub fn weigh(&mut self, weight: i64) {
+        self.weight = (weight != 1).then_some(weight);
     }
 
     /// A daemon's process that runs, and one thread that stands for all of it: requests are not known by thread.
@@ -494,7 +526,8 @@ impl Outbox {
     /// Rows since the last time they were taken.
     #[must_use]
     pub fn rows(&self) -> usize {
-        let small = self.member.rows + self.process.rows + self.thread.rows + self.file.rows;
+        let small =
+            self.member.rows + self.process.rows + self.thread.rows + self.file.rows + self.unseen.rows;
         let others = self.others.iter().map(|(_, batch)| batch.num_rows()).sum::<usize>();
         let used = self.transmit.rows + self.disk_op.rows;
         small + self.sample.rows + self.service_op.rows + self.stitch.rows + used + others
@@ -528,6 +561,7 @@ impl Outbox {
             &mut self.stitch,
             &mut self.transmit,
             &mut self.disk_op,
+            &mut self.unseen,
         ]
         .into_iter()
         .filter_map(Rows::take)

@@ -4,6 +4,8 @@
 //! its [`Outbox`] and never waits for the network. What it changed at the system it observes, it puts back when it
 //! leaves.
 
+use std::time::Duration;
+
 use crate::outbox::Outbox;
 
 /// When a source is asked.
@@ -28,6 +30,11 @@ pub trait Source: Send {
     /// What happened since the last tick, as rows. What can't be read is said by [`Outbox::warn`] and tried
     /// again at the next tick: an error of one source never ends the agent.
     fn poll(&mut self, tick: Tick, out: &mut Outbox);
+
+    /// Time between two ticks, where so much is wished for.
+    fn every(&self, wished: Duration) -> Duration {
+        wished
+    }
 
     /// Whether rows may be said again by an agent that was ended and started again.
     fn repeats(&self) -> bool {

@@ -70,14 +70,21 @@ def walk(trail: Trail, where: str) -> int:
     """Make the temporary table `critical` of the requests that `where` leaves of module `request`: one row a kind of
     step with how often it was critical and the ns it took; of pruned requests too. Returns the ns that all these
     requests took."""
-    walk_from(trail, f"SELECT DISTINCT node, crumb, CAST(0 AS BIGINT) AS whose FROM request WHERE {where}")
+    # Those of one weight together: what they come to counts as often as each of them stands for others.
+    walk_from(
+        trail, f"SELECT node, crumb, MAX(weight) AS whose FROM request WHERE {where} GROUP BY node, crumb"
+    )
     trail.prepare("request_rollup pruned_step")
+    trail.connection.execute(
+        "CREATE OR REPLACE TEMP TABLE critical AS SELECT CAST(0 AS BIGINT) AS whose, from_kind, to_kind, kind, across, "
+        "CAST(SUM(n * whose) AS BIGINT) AS n, CAST(SUM(time_ns * whose) AS BIGINT) AS time_ns FROM critical GROUP BY ALL"
+    )
     trail.connection.execute(
         "INSERT INTO critical SELECT 0, from_kind, to_kind, kind, across, CAST(SUM(critical) AS BIGINT), "
         "CAST(SUM(critical_ns) AS BIGINT) FROM pruned_step WHERE critical > 0 GROUP BY ALL"
     )
     [row] = trail.rows_of(
-        "SELECT (SELECT COALESCE(SUM(ns), 0) FROM critical_begun) + "
+        "SELECT (SELECT COALESCE(SUM(ns * whose), 0) FROM critical_begun) + "
         f"(SELECT COALESCE(SUM(path_ns), 0) FROM request_rollup WHERE {where}) AS ns"
     )
     return int(row["ns"])

@@ -373,7 +373,8 @@ class _Change:
                 -- times of all buckets are in one row: those of each would be most of the bytes
                 WITH step AS (
                     SELECT COALESCE(w.ts, c.first_ts - c.first_ts % {every}) AS ts, COALESCE(w.workload, 0) AS workload,
-                        e.from_kind, e.to_kind, e.kind, e.across, e.least, COUNT(*) AS n, SUM(e.latency) AS time_ns,
+                        e.from_kind, e.to_kind, e.kind, e.across, e.least, SUM(e.weight) AS n,
+                        SUM(e.latency * e.weight) AS time_ns,
                         MAX(e.latency) AS max_ns
                     FROM edge AS e
                     JOIN crumb_span AS c ON c.node = e.of_node AND c.crumb = e.of_crumb

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use iotrail_agent::outbox::{Batches, Outbox};
 use iotrail_agent::source::{Source as _, Tick};
+use iotrail_agent::sources::ceph::settings::Collected;
 use iotrail_agent::sources::ceph::socket::{Command, Conversation, Progress, SocketError, wait};
 use iotrail_agent::sources::ceph::{Ceph, Options};
 
@@ -106,13 +107,13 @@ fn answers_whole_slow_cut_endless_and_none() {
 
 /// What a daemon is told to answer, and what it was asked.
 #[derive(Default)]
-struct Played {
+pub struct Played {
     answers: Mutex<HashMap<String, Vec<u8>>>,
     asked: Mutex<Vec<String>>,
 }
 
 impl Played {
-    fn new(path: &Path, name: &str, answers: &[(&str, &str)]) -> Arc<Self> {
+    pub fn new(path: &Path, name: &str, answers: &[(&str, &str)]) -> Arc<Self> {
         let played = Arc::new(Self::default());
         let config = format!(
             r#"{{"name":"{name}","fsid":"f00d","crush_location":"root=default rack=r1 host=n1","osd_data":"/nowhere"}}"#
@@ -140,18 +141,28 @@ impl Played {
         played
     }
 
-    fn say(&self, prefix: &str, answer: Vec<u8>) {
+    pub fn say(&self, prefix: &str, answer: Vec<u8>) {
         self.answers.lock().expect("answers").insert(prefix.to_owned(), answer);
     }
 
+    /// Refuses a command from now on.
+    fn refuse(&self, prefix: &str) {
+        self.say(prefix, b"ERROR: (22) Invalid argument\n".to_vec());
+    }
+
+    /// What it was asked, in order, since this was called last.
+    fn take_asked(&self) -> Vec<String> {
+        std::mem::take(&mut self.asked.lock().expect("asked"))
+    }
+
     /// What it was asked whose command begins so.
-    fn asked(&self, begin: &str) -> Vec<String> {
+    pub fn asked(&self, begin: &str) -> Vec<String> {
         let asked = self.asked.lock().expect("asked");
         asked.iter().filter(|asked| asked.starts_with(begin)).cloned().collect()
     }
 }
 
-const OSD: &[(&str, &str)] = &[
+pub const OSD: &[(&str, &str)] = &[
     ("status", "status.osd.json"),
     ("perf dump", "counters.osd.json"),
     ("perf histogram dump", "histogram.osd.json"),
@@ -161,12 +172,17 @@ const OSD: &[(&str, &str)] = &[
 ];
 
 fn source(sockets: &Path, state: Option<PathBuf>) -> Ceph {
+    source_of(sockets, state, Collected::All)
+}
+
+pub fn source_of(sockets: &Path, state: Option<PathBuf>, collected: Collected) -> Ceph {
     let sockets = vec![sockets.to_str().expect("text").to_owned()];
-    Ceph::new(Options { sockets, state, place: "h1".to_owned() }).expect("a source")
+    let place = "h1".to_owned();
+    Ceph::new(Options { sockets, state, place, collected, burst: Arc::default() }).expect("a source")
 }
 
 /// Ticks once, at a second.
-fn tick(source: &mut Ceph, second: i64) -> (HashMap<&'static str, Vec<Row>>, Vec<String>, u64) {
+pub fn tick(source: &mut Ceph, second: i64) -> (HashMap<&'static str, Vec<Row>>, Vec<String>, u64) {
     tick_after(source, second, u64::MAX)
 }
 
@@ -183,7 +199,7 @@ fn tick_after(
     (take(&mut out), out.take_warnings().into_iter().collect(), out.take_dropped())
 }
 
-fn at(second: i64, settled: u64) -> Tick {
+pub fn at(second: i64, settled: u64) -> Tick {
     let ns = 1_000_000_000;
     Tick { now: second * ns, before: (second > 1).then(|| (second - 1) * ns), from_wall: 0, settled }
 }
@@ -298,6 +314,85 @@ fn settings_are_kept_changed_and_put_back() {
     assert_eq!(played.asked("config set").last().expect("set"), "config set osd_op_history_size 77");
     assert_eq!(unset.len(), 3, "{unset:?}");
     assert_eq!(std::fs::read_dir(state.path()).expect("a folder").count(), 0);
+}
+
+/// `config set` at an OSD in `OSD::init` makes it and the thread that answers wait for each other for ever.
+#[test]
+fn a_daemon_that_starts_or_stops_is_asked_for_nothing_but_its_status() {
+    let (folder, state) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let played = Played::new(&folder.path().join("x.asok"), "osd.0", OSD);
+    let status = String::from_utf8(fixture("status.osd.json")).expect("text");
+    let says = |state: &str| {
+        let other = status.replace("\"state\":\"active\"", &format!("\"state\":\"{state}\""));
+        played.say("status", other.into_bytes());
+    };
+    let mut second = 0;
+    let mut ticks = |source: &mut Ceph, n: i64| {
+        let mut all = Vec::new();
+        for _ in 0..n {
+            second += 1;
+            let (rows, warnings, _) = tick(source, second);
+            assert_eq!(warnings, Vec::<String>::new());
+            all.extend(
+                rows.into_iter().flat_map(|(table, rows)| rows.into_iter().map(move |row| (table, row))),
+            );
+        }
+        all
+    };
+    let mut source = source(folder.path(), Some(state.path().to_owned()));
+    // Before it knows the command. Whose socket it is, only its configuration says: this process is no ceph-osd.
+    played.refuse("status");
+    assert!(ticks(&mut source, 20).is_empty());
+    assert_eq!(played.take_asked(), ["status", "config show"]);
+    for state in ["initializing", "preboot", "booting", "waiting_for_healthy"] {
+        says(state);
+        sleep(Duration::from_millis(600));
+        assert!(ticks(&mut source, 20).is_empty());
+        let asked = played.take_asked();
+        assert!(asked.len() <= 1 && asked.iter().all(|asked| asked == "status"), "{state}: {asked:?}");
+    }
+    says("active");
+    sleep(Duration::from_secs(7));
+    let rows = ticks(&mut source, 3);
+    assert!(rows.iter().any(|(table, row)| *table == "member" && row["state"].text() == "up"));
+    let asked = played.take_asked();
+    assert_eq!(asked[..3], ["status", "config show", "config diff"]);
+    assert_eq!(asked.iter().filter(|asked| asked.starts_with("config set")).count(), 4);
+    assert!(asked.iter().any(|asked| asked == "perf dump"));
+    // Each tick begins with the question whether it still is.
+    says("stopping");
+    let rows = ticks(&mut source, 20);
+    assert_eq!(
+        rows.iter().filter(|(table, row)| *table == "member" && row["state"].text() == "down").count(),
+        1
+    );
+    assert_eq!(played.take_asked(), ["status"]);
+    // What was changed isn't put back then, and known to the next agent.
+    let mut out = Outbox::new("here");
+    out.begin(at(100, 0));
+    source.leave(at(100, 0), &mut out);
+    let asked = played.take_asked();
+    assert!(asked.iter().all(|asked| asked == "status"), "{asked:?}");
+    assert!(state.path().join("ceph.json").exists());
+}
+
+#[test]
+fn what_a_daemon_refused_is_not_asked_each_tick() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // The user of a library knows no status; this one not even its counters.
+    let user = Played::new(&folder.path().join("client.rados.asok"), "client.rados", &[]);
+    let osd = Played::new(&folder.path().join("x.asok"), "osd.0", OSD);
+    osd.refuse("perf histogram dump");
+    let mut source = source(folder.path(), None);
+    let mut said = Vec::new();
+    for second in 1..=90 {
+        said.extend(tick(&mut source, second).1);
+    }
+    assert_eq!(user.take_asked(), ["status", "config show", "perf dump"]);
+    assert_eq!(osd.asked("perf histogram dump").len(), 1);
+    assert_eq!(osd.asked("perf dump").len(), 89);
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert!(said.iter().all(|said| said.contains("asked again in a minute, then more rarely")), "{said:?}");
 }
 
 #[test]

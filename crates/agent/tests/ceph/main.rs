@@ -3,3 +3,4 @@
 mod daemons;
 mod requests;
 mod rows;
+mod sampled;

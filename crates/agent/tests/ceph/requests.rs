@@ -37,7 +37,7 @@ fn read(history: &mut History, requests: &mut Requests, dump: &[u8], out: &mut O
         assert_eq!(history.read(&mut body, false, requests, out), None);
     }
     history.read(&mut body, true, requests, out).expect("the end");
-    history.end(2).0
+    history.end(2, true).0
 }
 
 fn told(member: &str, name: &str) -> HashMap<&'static str, Vec<Row>> {

@@ -36,8 +36,18 @@ struct Osd {
     subop: u64,
     subop_in_bytes: u64,
     subop_latency: Latency,
+    /// Replicas' parts of writes; `subop` counts what recovery moves besides.
+    subop_w_latency: Latency,
     stat_bytes: Option<f64>,
     stat_bytes_used: Option<f64>,
+}
+
+/// BlueStore's transactions: until each was committed, and the commits of its database, of which one is of many.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct BlueStore {
+    commit_lat: Latency,
+    kv_commit_lat: Latency,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -101,6 +111,7 @@ struct Cache {
 #[derive(Debug, Default)]
 struct Dump<'a> {
     osd: Option<Osd>,
+    bluestore: Option<BlueStore>,
     mds: Option<Mds>,
     mds_server: Vec<(Cow<'a, str>, Latency)>,
     mds_log: MdsLog,
@@ -150,6 +161,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Dump<'a> {
                 while let Some(name) = map.next_key::<&'de str>()? {
                     match name {
                         "osd" => dump.osd = Some(map.next_value()?),
+                        "bluestore" => dump.bluestore = Some(map.next_value()?),
                         "mds" => dump.mds = Some(map.next_value()?),
                         "mds_server" => dump.mds_server = map.next_value::<Operations<'_>>()?.0,
                         "mds_log" => dump.mds_log = map.next_value()?,
@@ -207,8 +219,10 @@ struct Range {
 #[derive(Default)]
 pub struct Counters {
     grown: Growth,
-    /// Requests and replicas' parts of them that the daemon has completed since the last [`Self::completed`].
+    /// What the daemon has completed since it began: see [`Self::completed`].
     completed: u64,
+    /// What of that came with the last dump, and the ns it took.
+    last: (u64, u64),
 }
 
 /// Samples of one member.
@@ -264,22 +278,35 @@ impl Counters {
                 to.op("read and write", osd.op_rw_latency);
                 to.sum("op_bytes", Some("read"), osd.op_out_bytes);
                 to.sum("op_bytes", Some("write"), osd.op_in_bytes);
-                let replica = to.sum("replica_op", None, osd.subop);
+                to.sum("replica_op", None, osd.subop);
                 to.sum("replica_time", None, ns(osd.subop_latency.sum));
                 to.sum("replica_in", None, osd.subop_in_bytes);
                 to.level("op_active", osd.op_wip);
                 to.level("space_size", osd.stat_bytes);
                 to.level("space_used", osd.stat_bytes_used);
-                self.completed += replica + self.grown.by("completed", "", osd.op).unwrap_or(0);
+                if let Some(store) = dump.bluestore {
+                    for (name, commits) in
+                        [("transaction", store.commit_lat), ("database", store.kv_commit_lat)]
+                    {
+                        to.sum("store_commit", Some(name), commits.count);
+                        to.sum("store_commit_time", Some(name), ns(commits.sum));
+                    }
+                }
+                let latencies = [osd.op_r_latency, osd.op_w_latency, osd.op_rw_latency, osd.subop_w_latency];
+                let took = latencies.iter().map(|latency| ns(latency.sum)).sum();
+                self.complete(osd.op + osd.subop_w_latency.count, took);
             }
             "mds" => {
                 let Some(mds) = dump.mds else { return Ok(()) };
                 for (op, latency) in &dump.mds_server {
                     // Most of the thirty operations never happen.
                     if latency.count > 0 {
-                        self.completed += to.op(op, *latency);
+                        to.op(op, *latency);
                     }
                 }
+                let all = || dump.mds_server.iter().map(|(_, latency)| latency);
+                let (completed, took) =
+                    (all().map(|latency| latency.count).sum(), all().map(|latency| ns(latency.sum)).sum());
                 to.sum("journal_flush", None, dump.mds_log.jlat.count);
                 to.sum("journal_time", None, ns(dump.mds_log.jlat.sum));
                 to.sum("export", Some("out"), mds.exported);
@@ -287,6 +314,7 @@ impl Counters {
                 to.sum("forward", None, mds.forward);
                 to.level("inodes", mds.inodes);
                 to.level("sessions", dump.mds_sessions.session_count);
+                self.complete(completed, took);
             }
             "client" => {
                 if let Some(client) = dump.client {
@@ -354,9 +382,22 @@ impl Counters {
         }
     }
 
-    /// Takes how many requests were completed since this was asked last.
-    pub fn take_completed(&mut self) -> u64 {
-        std::mem::take(&mut self.completed)
+    fn complete(&mut self, completed: u64, took_ns: u64) {
+        let grown = (self.grown.by("completed", "", completed), self.grown.by("took", "", took_ns));
+        self.last = (grown.0.unwrap_or(0), grown.1.unwrap_or(0));
+        self.completed = completed;
+    }
+
+    /// Requests and replicas' parts of them that the daemon has completed since it began.
+    #[must_use]
+    pub fn completed(&self) -> u64 {
+        self.completed
+    }
+
+    /// What of that the last dump added, and the ns those took until their replies.
+    #[must_use]
+    pub fn last(&self) -> (u64, u64) {
+        self.last
     }
 }
 

@@ -17,7 +17,7 @@ use memchr::memmem::Finder;
 
 use super::requests::entry::{BEGIN, Entry};
 use super::requests::stamp::Stamps;
-use super::requests::{Requests, Sums};
+use super::requests::{Requests, Sums, Told};
 use super::split::Splitter;
 use crate::outbox::Outbox;
 
@@ -40,6 +40,8 @@ pub struct Round {
     pub found: u64,
     /// New entries that were told, requests or not.
     pub told: u64,
+    /// Those of them that daemons count as requests.
+    pub requests: u64,
     /// Entries that couldn't be read.
     pub lost: u64,
     /// What requests add to samples.
@@ -97,10 +99,17 @@ impl History {
             if !seen.insert(key) || before.contains(&key) {
                 return;
             }
-            if Entry::parse(object).is_ok_and(|entry| requests.tell(&entry, stamps, &mut round.sums, out)) {
-                round.told += 1;
-            } else {
-                round.lost += 1;
+            let told = Entry::parse(object)
+                .ok()
+                .and_then(|entry| requests.tell(&entry, stamps, &mut round.sums, out));
+            match told {
+                // Known only when it is told, perhaps in a later round.
+                Some(Told::Later) => _ = seen.remove(&key),
+                Some(told) => {
+                    round.told += 1;
+                    round.requests += u64::from(told == Told::Request);
+                }
+                None => round.lost += 1,
             }
         });
         last.then(|| {
@@ -115,13 +124,18 @@ impl History {
     pub fn cut(&mut self) {
         self.splitter.finish();
         self.before.extend(self.seen.drain());
-        self.round = Round { sums: self.round.sums, ..Round::default() };
+        self.round = Round { sums: self.round.sums, requests: self.round.requests, ..Round::default() };
     }
 
     /// All dumps of a round were read at some time: what was in them, since when, and how long to wait for the next.
-    pub fn end(&mut self, now: i64) -> (Round, Option<i64>, Duration) {
-        std::mem::swap(&mut self.before, &mut self.seen);
-        self.seen.clear();
+    /// `whole`: all lists were dumped, so that what was in none is forgotten.
+    pub fn end(&mut self, now: i64, whole: bool) -> (Round, Option<i64>, Duration) {
+        if whole {
+            std::mem::swap(&mut self.before, &mut self.seen);
+            self.seen.clear();
+        } else {
+            self.before.extend(self.seen.drain());
+        }
         // A burst's memory isn't kept.
         self.seen.shrink_to(2 * self.before.len());
         self.before.shrink_to(2 * self.before.len());

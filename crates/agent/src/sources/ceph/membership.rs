@@ -71,6 +71,16 @@ impl Status {
         }
     }
 
+    /// Whether a daemon that says this of itself is past its start and not yet at its end, so that it may be asked more:
+    /// an OSD that is `active`, an MDS that has a part to play, whatever else (a client) says no state at all.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        match self.state.as_deref() {
+            None | Some("active") => true,
+            Some(state) => state.starts_with("up:") && state != "up:boot",
+        }
+    }
+
     /// Whether an MDS serves requests.
     #[must_use]
     pub fn serves(&self) -> bool {

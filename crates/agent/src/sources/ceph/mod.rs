@@ -10,12 +10,15 @@ pub mod history;
 pub mod membership;
 pub mod process;
 pub mod requests;
+pub mod sample;
 pub mod settings;
 pub mod socket;
 pub mod split;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -24,7 +27,8 @@ use procfs::Current as _;
 use crate::outbox::Outbox;
 use crate::source::{Source, Tick};
 use daemon::{Daemon, Shared};
-use settings::Settings;
+use sample::Schedule;
+use settings::{Collected, Settings};
 
 /// Where Ceph puts its sockets unless told otherwise.
 pub const SOCKETS: &str = "/var/run/ceph";
@@ -43,6 +47,10 @@ pub struct Options {
     /// Folder in which daemons' own settings are kept while they are changed; none: nothing is changed, and requests
     /// are not told.
     pub state: Option<PathBuf>,
+    /// Which requests are collected.
+    pub collected: Collected,
+    /// Set by whoever wants all requests of the next seconds; taken by the source.
+    pub burst: Arc<AtomicBool>,
     /// Where daemons stand that don't say it: where the machine does.
     pub place: String,
 }
@@ -56,6 +64,10 @@ pub struct Ceph {
     /// Since when requests are told, ns since the epoch on the trail's clock: once all daemons that were found first keep
     /// all of their history. What little they kept before would be requests with holes.
     began: Option<i64>,
+    /// When this agent, or the first of those that were killed, saw daemons first.
+    started: Option<i64>,
+    schedule: Schedule,
+    burst: Arc<AtomicBool>,
     spare: Vec<Vec<u8>>,
 }
 
@@ -102,7 +114,7 @@ impl Ceph {
         let settings = options
             .state
             .map(|folder| {
-                Settings::open(&folder)
+                Settings::open(&folder, options.collected)
                     .map_err(|source| Error::State { path: folder.join("ceph.json"), source })
             })
             .transpose()?;
@@ -113,6 +125,9 @@ impl Ceph {
             place: options.place,
             daemons: BTreeMap::new(),
             began,
+            started: began,
+            schedule: Schedule::default(),
+            burst: options.burst,
             spare: Vec::new(),
         })
     }
@@ -136,6 +151,10 @@ impl Ceph {
         }
     }
 
+    fn is_sampled(&self) -> bool {
+        self.settings.as_ref().is_some_and(|of| of.collected() == Collected::Sampled)
+    }
+
     /// From now on requests are told.
     fn begin(&mut self, now: i64, out: &mut Outbox) {
         self.began = Some(now);
@@ -149,8 +168,23 @@ impl Ceph {
         self.look(out);
         // A time to come is of the clock before the machine was started anew.
         self.began = self.began.filter(|began| *began <= tick.now);
+        self.started = self.started.filter(|started| *started <= tick.now).or(Some(tick.now));
+        let wall = tick.now - tick.from_wall;
         if self.began.is_none() && self.daemons.values().all(Daemon::is_set) {
             self.begin(tick.now, out);
+            // So that there is something to look at, once for as long as agents follow each other.
+            self.schedule.burst(wall);
+        }
+        let sampled = self.is_sampled();
+        if sampled {
+            if self.burst.swap(false, Ordering::Relaxed) {
+                self.schedule.burst(wall);
+            }
+            let mut due = self.schedule.take_due(wall);
+            if leaves {
+                due.extend(self.schedule.take_begun(wall));
+            }
+            self.daemons.values_mut().for_each(|daemon| daemon.take(&due));
         }
         let near: BTreeSet<String> =
             self.daemons.values().filter_map(|daemon| daemon.member().map(str::to_owned)).collect();
@@ -163,6 +197,8 @@ impl Ceph {
             tick,
             leaves,
             began: self.began,
+            started: self.started.unwrap_or(tick.now),
+            sample: sampled.then_some(&self.schedule),
             place: &self.place,
             settings: self.settings.as_mut(),
             near: &near,
@@ -171,7 +207,7 @@ impl Ceph {
             spare: &mut self.spare,
         };
         let until = Instant::now() + if leaves { LAST_LOOK } else { TICK };
-        self.daemons.values_mut().for_each(|daemon| daemon.plan(&shared));
+        self.daemons.values_mut().for_each(|daemon| daemon.plan(&shared, out));
         loop {
             let mut waits = false;
             for daemon in self.daemons.values_mut() {
@@ -183,6 +219,12 @@ impl Ceph {
             }
             socket::wait(self.daemons.values().filter_map(Daemon::talk), left);
         }
+        for daemon in self.daemons.values_mut() {
+            let Some(notice) = daemon.take_notice() else { continue };
+            if self.schedule.notice(wall) {
+                out.warn(format!("{notice}: all requests on this machine are collected for 10 s"));
+            }
+        }
     }
 }
 
@@ -193,6 +235,11 @@ impl Source for Ceph {
 
     fn repeats(&self) -> bool {
         true
+    }
+
+    /// A sample is read before daemons forget it.
+    fn every(&self, wished: Duration) -> Duration {
+        if self.is_sampled() { wished.min(Duration::from_secs(1)) } else { wished }
     }
 
     fn poll(&mut self, tick: Tick, out: &mut Outbox) {

@@ -38,6 +38,12 @@ impl Daemon {
         })
     }
 
+    /// Whether it is a daemon that answers `status` once it is initialized.
+    #[must_use]
+    pub fn answers_status(&self) -> bool {
+        matches!(self.name.as_str(), "ceph-osd" | "ceph-mds")
+    }
+
     /// Whether it still runs.
     #[must_use]
     pub fn runs(&self) -> bool {

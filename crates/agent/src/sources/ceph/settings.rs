@@ -1,4 +1,4 @@
-//! Daemons' settings that are changed to have all of their history, and put back.
+//! Daemons' settings that are changed so that they keep what is to be collected, and put back.
 //!
 //! `config set` on an admin socket overrides all else (ceph/src/common/config.h, `CONF_OVERRIDE`) until the daemon
 //! ends. What was overridden before is written to a file before anything is changed, so that an agent that was
@@ -13,22 +13,40 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::membership::Status;
 use super::socket::{Command, Conversation, Progress, wait};
 
 /// Time that all daemons together have to take their settings back.
 const LEAVE: Duration = Duration::from_secs(5);
 
+/// Which requests are collected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Collected {
+    /// A second of each minute, bursts, and the slow ones: see `super::sample`.
+    #[default]
+    Sampled,
+    /// All.
+    All,
+}
+
 /// What history is to be like: settings and values, by role.
 #[must_use]
-pub fn wanted(role: &str) -> &'static [(&'static str, &'static str)] {
-    match role {
-        "osd" => &[
-            ("osd_op_history_size", SIZE),
+pub fn wanted(role: &str, collected: Collected) -> &'static [(&'static str, &'static str)] {
+    match (role, collected) {
+        ("osd", Collected::Sampled) => &[
+            (OSD_SIZE, SIZE),
+            (OSD_DURATION, KEPT),
+            (SLOW_SIZE, SLOW),
+            ("osd_op_history_slow_op_threshold", SLOW_FROM),
+        ],
+        ("mds", Collected::Sampled) => &[(MDS_SIZE, SIZE), ("mds_op_history_duration", KEPT)],
+        ("osd", Collected::All) => &[
+            (OSD_SIZE, SIZE),
             (OSD_DURATION, DURATION),
             (SLOW_SIZE, SLOW),
             ("osd_op_history_slow_op_threshold", SLOW_FROM),
         ],
-        "mds" => &[("mds_op_history_size", SIZE), ("mds_op_history_duration", MDS_DURATION)],
+        ("mds", Collected::All) => &[(MDS_SIZE, SIZE), ("mds_op_history_duration", MDS_DURATION)],
         _ => &[],
     }
 }
@@ -39,6 +57,9 @@ pub const SIZE: &str = "40000";
 pub const MOST: u64 = 160_000;
 /// Seconds for which an OSD keeps them: how long an agent may be away.
 pub const DURATION: &str = "60";
+/// Seconds for which daemons keep them where a sample is collected: a dump prints all that is kept.
+pub const KEPT_SECONDS: i64 = 6;
+const KEPT: &str = "6";
 /// Seconds from which on a request is slow.
 pub const SLOW_FROM: &str = "1";
 /// Time until a request that ended is in a daemon's lists (`OpHistoryServiceThread::entry`, ceph/src/common/TrackedOp.cc:
@@ -48,6 +69,9 @@ pub const INSERTED: Duration = Duration::from_millis(400);
 pub const SLOW: &str = "2000";
 /// Seconds for which an MDS keeps requests. It has no list of slow ones (Pacific), and is not purged.
 const MDS_DURATION: &str = "15";
+/// Settings of the number of requests.
+const OSD_SIZE: &str = "osd_op_history_size";
+const MDS_SIZE: &str = "mds_op_history_size";
 /// Setting of an OSD's duration.
 pub const OSD_DURATION: &str = "osd_op_history_duration";
 /// Setting of an OSD's number of slow requests.
@@ -66,6 +90,7 @@ struct Saved {
 #[derive(Debug)]
 pub struct Settings {
     path: PathBuf,
+    collected: Collected,
     kept: Kept,
 }
 
@@ -80,14 +105,26 @@ struct Kept {
 
 impl Settings {
     /// Those of an agent whose folder this is.
-    pub fn open(folder: &Path) -> io::Result<Self> {
+    pub fn open(folder: &Path, collected: Collected) -> io::Result<Self> {
         let path = folder.join("ceph.json");
         let kept = match fs::read(&path) {
             Ok(text) => serde_json::from_slice(&text)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Kept::default(),
             Err(error) => return Err(error),
         };
-        Ok(Self { path, kept })
+        Ok(Self { path, collected, kept })
+    }
+
+    /// Which requests are collected.
+    #[must_use]
+    pub fn collected(&self) -> Collected {
+        self.collected
+    }
+
+    /// What a daemon's history is to be like.
+    #[must_use]
+    pub fn wanted(&self, role: &str) -> &'static [(&'static str, &'static str)] {
+        wanted(role, self.collected)
     }
 
     /// Since when requests are told, if an agent before began.
@@ -120,7 +157,8 @@ impl Settings {
             by: Option<Value>,
         }
         let diff: Diff = serde_json::from_slice(diff)?;
-        let settings = wanted(role)
+        let settings = self
+            .wanted(role)
             .iter()
             .map(|(name, _)| {
                 let by = diff.diff.get(*name).and_then(|levels| levels.by.as_ref());
@@ -146,14 +184,16 @@ impl Settings {
         let until = Instant::now() + LEAVE;
         self.kept.began = None;
         self.kept.daemons.retain(|socket, saved| {
+            // At a daemon that isn't ready `config set` may wait for ever, and it with it: see `super::daemon`.
             runs(socket, saved.process)
-                && !saved.settings.iter().all(|(name, value)| {
-                    let command = match value {
-                        Some(value) => Command { value: Some([value]), ..Command::new("config set") },
-                        None => Command::new("config unset"),
-                    };
-                    ask(socket, &Command { setting: Some(name), ..command }, until).is_ok()
-                })
+                && !(is_ready(socket, until)
+                    && saved.settings.iter().all(|(name, value)| {
+                        let command = match value {
+                            Some(value) => Command { value: Some([value]), ..Command::new("config set") },
+                            None => Command::new("config unset"),
+                        };
+                        ask(socket, &Command { setting: Some(name), ..command }, until).is_ok()
+                    }))
         });
         if self.kept.daemons.is_empty() {
             let _ = fs::remove_file(&self.path);
@@ -162,6 +202,12 @@ impl Settings {
             let _ = self.write();
         }
     }
+}
+
+/// Whether a daemon says that it is.
+fn is_ready(socket: &Path, until: Instant) -> bool {
+    ask(socket, &Command::new("status"), until)
+        .is_ok_and(|body| serde_json::from_slice(&body).is_ok_and(|status: Status| status.is_ready()))
 }
 
 /// Asks and waits for the answer.
@@ -187,10 +233,10 @@ mod tests {
         let socket = Path::new("/run/osd.0.asok");
         let diff = br#"{"diff":{"osd_op_history_size":{"default":20,"override":77,"final":77},
                         "osd_op_history_duration":{"default":600,"file":"60","final":60}}}"#;
-        let mut settings = Settings::open(folder.path()).expect("none yet");
+        let mut settings = Settings::open(folder.path(), Collected::All).expect("none yet");
         assert!(!settings.knows(socket, 7));
         settings.keep(socket, 7, "osd", diff).expect("kept");
-        let settings = Settings::open(folder.path()).expect("kept");
+        let settings = Settings::open(folder.path(), Collected::All).expect("kept");
         assert!(settings.knows(socket, 7) && !settings.knows(socket, 8));
         let saved = &settings.kept.daemons[socket].settings;
         assert_eq!(saved["osd_op_history_size"], Some("77".to_owned()));
@@ -202,6 +248,6 @@ mod tests {
     fn a_spoiled_file_is_no_license_to_forget() {
         let folder = tempfile::tempdir().expect("a folder");
         fs::write(folder.path().join("ceph.json"), "{").expect("written");
-        assert!(Settings::open(folder.path()).is_err());
+        assert!(Settings::open(folder.path(), Collected::All).is_err());
     }
 }

@@ -32,6 +32,11 @@ pub(super) enum Ask {
 }
 
 impl Ask {
+    /// Whether it is a `config set`.
+    pub(super) fn changes_settings(&self) -> bool {
+        matches!(self, Self::Set(..) | Self::Purge | Self::Keep)
+    }
+
     /// Whether its answer is read while it comes.
     pub(super) fn is_long(&self) -> bool {
         matches!(self, Self::History(_) | Self::Sessions | Self::Clean)

@@ -8,10 +8,8 @@ use serde::Deserialize;
 use super::ask::Ask;
 use super::{Daemon, Shared};
 use crate::outbox::Outbox;
-use crate::sources::ceph::membership::Status;
 use crate::sources::ceph::process::{self, Daemon as Process};
 use crate::sources::ceph::requests::{Requests, Teller};
-use crate::sources::ceph::settings;
 use crate::sources::ceph::socket::Conversation;
 
 /// What a daemon says it is.
@@ -48,14 +46,24 @@ impl Daemon {
     pub(super) fn introduce(
         &mut self,
         config: Config,
-        status: &Status,
         talk: &Conversation,
         shared: &mut Shared<'_>,
         out: &mut Outbox,
     ) {
+        let Some(status) = self.status.take() else { return };
+        self.nameless = status.id == Some(0) && config.is_client();
+        if self.nameless {
+            return;
+        }
         let pid = talk.pid();
         let process = pid.and_then(Process::of);
         let role = config.name.split('.').next().unwrap_or("client").to_owned();
+        if matches!(role.as_str(), "osd" | "mds") && status.state.is_none() {
+            // Of another namespace, so that it was not known by its process for what it is.
+            self.refusals.forget(&Ask::Status);
+            self.starts(None, out);
+            return;
+        }
         let member = match (role.as_str(), status.id, pid) {
             ("client", Some(id), _) => format!("client.{id}"),
             // Of a library's user only the process tells it from others of its name.
@@ -76,20 +84,23 @@ impl Daemon {
         self.requests = Some(Requests::new(teller));
         self.serves = role == "osd";
         self.history.from_wall(shared.tick.from_wall);
-        if let (Some(settings), false) = (&shared.settings, settings::wanted(&role).is_empty()) {
+        if let Some(settings) = shared.settings.as_ref().filter(|settings| !settings.wanted(&role).is_empty())
+        {
             if settings.knows(&self.path, id) {
                 self.goes_on = true;
-                self.set(&role);
+                let wanted = settings.wanted(&role);
+                self.set(wanted);
             } else {
                 self.queue.push_front(Ask::Diff);
             }
         }
         self.identity = Some(Identity { member, role, place, process, id, disk });
+        self.tell_state(&status, out);
     }
 
     /// What its settings were is known and kept: now they are changed.
-    fn set(&mut self, role: &str) {
-        for (setting, value) in settings::wanted(role).iter().rev() {
+    fn set(&mut self, wanted: &[(&'static str, &str)]) {
+        for (setting, value) in wanted.iter().rev() {
             self.queue.push_front(Ask::Set(setting, (*value).to_owned()));
         }
         self.ready = true;
@@ -100,7 +111,10 @@ impl Daemon {
         let (Some(identity), Some(settings)) = (&self.identity, &mut shared.settings) else { return };
         let role = identity.role.clone();
         match settings.keep(&self.path, identity.id, &role, diff) {
-            Ok(()) => self.set(&role),
+            Ok(()) => {
+                let wanted = settings.wanted(&role);
+                self.set(wanted);
+            }
             Err(error) => out.warn(format!(
                 "{}: its history stays as it is, for its settings can't be kept to be put back: {error}",
                 identity.member

@@ -2,9 +2,16 @@
 //!
 //! Questions stand in a queue and are put one at a time, so a daemon that hangs hangs on one of them. After each
 //! failure everything begins anew with who it is: the next process on this socket may be another.
+//!
+//! The first question is always `status`, and as long as the answer isn't that the daemon is ready, it is the only
+//! one: `config set` at an OSD that is not yet `active` waits in `OSD::handle_conf_change` for a lock that
+//! `OSD::init` holds, which waits for the thread that answers (ceph/src/osd/OSD.cc, Pacific): both wait for ever.
+//! What a daemon refused, which it writes into its log, is asked again after a minute, then more rarely.
 
+mod account;
 mod ask;
 mod identity;
+mod refusals;
 mod round;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -14,14 +21,17 @@ use std::time::{Duration, Instant};
 use procfs::DiskStat;
 use serde::Deserialize;
 
+use account::Account;
 use ask::Ask;
-use identity::{Config, Identity};
+use identity::Identity;
+use refusals::Refusals;
 
 use super::counters::{Counters, Used};
 use super::history::History;
 use super::membership::{Afar, SESSION, Status};
 use super::process::Daemon as Process;
 use super::requests::Requests;
+use super::sample::{Pace, SLOW, Schedule, Window};
 use super::settings::{self, Settings};
 use super::socket::{Command, Conversation, Progress, SocketError};
 use super::split::Splitter;
@@ -33,6 +43,15 @@ const WITHIN: Duration = Duration::from_secs(10);
 
 /// Longest pause after failures.
 const PAUSE: Duration = Duration::from_secs(10);
+
+/// What is not told of a daemon that ended.
+const ENDED: &str = "when it ended, by its last counters; what it did after those isn't known";
+
+/// How long a daemon that said that it is ready is believed to be, where its settings are to be changed.
+const FRESH: Duration = Duration::from_millis(200);
+
+/// How answers begin that are none.
+const REFUSED: &[u8] = b"ERROR";
 
 /// Time between two looks at a monitor's sessions; and for each MB of them, that much more.
 const SESSIONS: Duration = Duration::from_secs(3);
@@ -63,6 +82,10 @@ pub struct Shared<'a> {
     pub leaves: bool,
     /// Since when requests are told, on the trail's clock; none: not yet.
     pub began: Option<i64>,
+    /// When daemons were looked at first, on the trail's clock.
+    pub started: i64,
+    /// When what is collected; none: all is.
+    pub sample: Option<&'a Schedule>,
     /// Where this machine stands, and daemons that name no other place.
     pub place: &'a str,
     /// Whether and how settings are changed; none: only looked at.
@@ -86,8 +109,14 @@ pub struct Daemon {
     pub path: PathBuf,
     queue: VecDeque<Ask>,
     talk: Option<(Ask, Conversation)>,
-    config: Option<Config>,
+    /// What it said of itself before it was asked who it is.
+    status: Option<Status>,
     identity: Option<Identity>,
+    /// How often it said that it isn't ready, since it was.
+    starting: u32,
+    /// When it said that it is ready.
+    ready_at: Option<Instant>,
+    refusals: Refusals,
     /// Whether it is a client that the cluster has not let in yet, and so not named.
     nameless: bool,
     told: Option<(String, &'static str, Option<String>)>,
@@ -112,6 +141,16 @@ pub struct Daemon {
     goes_on: bool,
     /// Entries of the dump before, and of the list of slow ones.
     found: (u64, u64),
+    /// Of a sample: what is to be read,
+    due: Vec<Window>,
+    /// whether all lists are read in this round, and are to be in the next one,
+    whole: (bool, bool),
+    /// whether a slow request may have ended since its list was read, and when that may be read again,
+    slow: (bool, Instant),
+    /// how long requests take, and what is worth a burst.
+    pace: Pace,
+    notice: Option<&'static str>,
+    account: Account,
     sessions: Splitter,
     sessions_due: Instant,
     afar: Afar,
@@ -129,8 +168,11 @@ impl Daemon {
             path,
             queue: VecDeque::new(),
             talk: None,
-            config: None,
+            status: None,
             identity: None,
+            starting: 0,
+            ready_at: None,
+            refusals: Refusals::default(),
             nameless: false,
             told: None,
             counters: Counters::default(),
@@ -147,6 +189,12 @@ impl Daemon {
             long: (false, false),
             goes_on: false,
             found: (0, 0),
+            due: Vec::new(),
+            whole: (true, false),
+            slow: (true, now),
+            pace: Pace::default(),
+            notice: None,
+            account: Account::default(),
             sessions: Splitter::new(SESSION),
             sessions_due: now,
             afar: Afar::default(),
@@ -173,6 +221,7 @@ impl Daemon {
     pub fn is_set(&self) -> bool {
         let mut asks = self.talk.iter().map(|(ask, _)| ask).chain(&self.queue);
         self.failures > 0
+            || self.starting > 0
             || self.nameless
             || self.identity.is_some() && !asks.any(|ask| matches!(ask, Ask::Diff | Ask::Set(..)))
     }
@@ -184,25 +233,32 @@ impl Daemon {
     }
 
     /// Begins a tick: what is to be asked in it. One that has not answered all of the tick before isn't asked more.
-    pub fn plan(&mut self, shared: &Shared<'_>) {
+    pub fn plan(&mut self, shared: &Shared<'_>, out: &mut Outbox) {
         let now = Instant::now();
         if self.talk.is_some() || !self.queue.is_empty() || now < self.quiet_until {
             return;
         }
-        let Some(identity) = &self.identity else {
-            self.queue.extend([Ask::Config, Ask::Status]);
-            return;
-        };
+        // Of one that has no status, as a client that mounts nothing, that is known.
+        if self.identity.is_none() || !self.refusals.holds_back(&Ask::Status, now) {
+            self.queue.push_back(Ask::Status);
+        } else {
+            self.plan_rest(shared, out);
+        }
+    }
+
+    /// What a daemon is asked in a tick in which it said that it is ready.
+    fn plan_rest(&mut self, shared: &Shared<'_>, out: &mut Outbox) {
+        let now = Instant::now();
+        let Some(identity) = &self.identity else { return };
         self.queue.push_back(Ask::Counters);
         match identity.role.as_str() {
-            "osd" => self.queue.extend([Ask::Histogram, Ask::Status]),
+            "osd" => self.queue.push_back(Ask::Histogram),
             "mon" => {
                 self.queue.push_back(Ask::MonStatus);
                 if now >= self.sessions_due {
                     self.queue.push_back(Ask::Sessions);
                 }
             }
-            "mds" | "client" => self.queue.push_back(Ask::Status),
             _ => {}
         }
         let is_osd = identity.role == "osd";
@@ -212,7 +268,16 @@ impl Daemon {
         if let (Some(requests), Some(began)) = (&mut self.requests, shared.began) {
             requests.began = began;
         }
-        if shared.began.is_some() && self.ready && self.serves && (now >= self.history_due || shared.leaves) {
+        if shared.began.is_none() || !self.ready || !self.serves {
+            self.due.clear();
+            return;
+        }
+        if !std::mem::replace(&mut self.account.begun, true) {
+            self.tell_unseen("before its history was kept", shared.tick.now, out);
+        }
+        if let Some(schedule) = shared.sample {
+            self.plan_sample(schedule, shared);
+        } else if now >= self.history_due || shared.leaves {
             self.queue.push_back(Ask::History("dump_historic_ops"));
             if is_osd {
                 self.queue.push_back(Ask::History("dump_historic_slow_ops"));
@@ -226,6 +291,13 @@ impl Daemon {
         loop {
             if self.talk.is_none() {
                 let Some(ask) = self.queue.pop_front() else { return false };
+                // It may have been told to end since.
+                if ask.changes_settings() && self.ready_at.is_some_and(|at| at.elapsed() > FRESH) {
+                    self.queue.push_front(ask);
+                    self.queue.push_front(Ask::Status);
+                    self.ready_at = None;
+                    continue;
+                }
                 match ask {
                     Ask::RoundEnds => {
                         self.round_ends(shared, out);
@@ -233,12 +305,15 @@ impl Daemon {
                     }
                     Ask::History("dump_historic_ops") => self.dumped = Instant::now(),
                     Ask::Purge => self.purges.1 = round::purge_keeps(self.purges.0.elapsed()),
+                    ref ask if self.refusals.holds_back(ask, Instant::now()) => continue,
                     _ => {}
                 }
                 match self.put(&ask) {
                     Ok(talk) if self.is_another(&talk) => {
+                        self.tell_unseen(ENDED, shared.tick.now, out);
                         self.begin_anew();
-                        self.plan(shared);
+                        (self.refusals, self.starting) = (Refusals::default(), 0);
+                        self.plan(shared, out);
                         continue;
                     }
                     Ok(mut talk) => {
@@ -258,11 +333,14 @@ impl Daemon {
             match talk.advance() {
                 Ok(progress) => {
                     let done = progress == Progress::Done;
-                    if ask.is_long() {
+                    let refused = done && talk.body.starts_with(REFUSED);
+                    if ask.is_long() && !refused {
                         self.streamed(&ask, &mut talk.body, done, out);
                         out.relieve();
                     }
-                    if done {
+                    if refused {
+                        self.refused(&ask, &talk, shared, out);
+                    } else if done {
                         self.answered(&ask, &talk, shared, out);
                         if ask.is_long() && shared.spare.len() < SPARE {
                             shared.spare.push(talk.body);
@@ -322,15 +400,10 @@ impl Daemon {
     fn answered(&mut self, ask: &Ask, talk: &Conversation, shared: &mut Shared<'_>, out: &mut Outbox) {
         let body = talk.body.as_slice();
         let read = match ask {
-            Ask::Config => serde_json::from_slice(body).map(|config| self.config = Some(config)),
-            // A client that mounts nothing has none.
-            Ask::Status if body.starts_with(b"ERROR") => {
-                self.status(&Status::default(), talk, shared, out);
-                Ok(())
+            Ask::Config => {
+                serde_json::from_slice(body).map(|config| self.introduce(config, talk, shared, out))
             }
-            Ask::Status => {
-                serde_json::from_slice(body).map(|status: Status| self.status(&status, talk, shared, out))
-            }
+            Ask::Status => serde_json::from_slice(body).map(|status| self.status(status, shared, out)),
             Ask::Counters => self.count(body, shared, out),
             Ask::Histogram => match &self.identity {
                 Some(identity) => {
@@ -344,7 +417,7 @@ impl Daemon {
                 Ok(())
             }
             Ask::Set(setting, value) => {
-                if body.starts_with(b"ERROR") || memchr::memmem::find(body, b"\"error\"").is_some() {
+                if memchr::memmem::find(body, b"\"error\"").is_some() {
                     let answer = String::from_utf8_lossy(&body[..body.len().min(200)]).trim().to_owned();
                     out.warn(format!("{}: can't set {setting} to {value}: {answer}", self.path.display()));
                 }
@@ -381,16 +454,72 @@ impl Daemon {
         }
     }
 
-    /// What a daemon says of itself: the first time, who it is.
-    fn status(&mut self, status: &Status, talk: &Conversation, shared: &mut Shared<'_>, out: &mut Outbox) {
-        if self.identity.is_none() {
-            let Some(config) = self.config.take() else { return };
-            self.nameless = status.id == Some(0) && config.is_client();
-            if self.nameless {
+    /// A daemon refused to answer.
+    fn refused(&mut self, ask: &Ask, talk: &Conversation, shared: &Shared<'_>, out: &mut Outbox) {
+        self.failures = 0;
+        // Until it is initialized a daemon knows no `status`; a library's user never does.
+        if *ask == Ask::Status {
+            if talk.pid().and_then(Process::of).is_some_and(|process| process.answers_status()) {
+                self.starts(None, out);
                 return;
             }
-            self.introduce(config, status, talk, shared, out);
+            self.refusals.add(ask, Instant::now());
+            self.status(Status::default(), shared, out);
+            return;
         }
+        self.refusals.add(ask, Instant::now());
+        let answer = String::from_utf8_lossy(&talk.body[..talk.body.len().min(200)]).trim().to_owned();
+        out.warn(match ask {
+            Ask::Set(setting, value) => {
+                format!("{}: can't set {setting} to {value}: {answer}", self.path.display())
+            }
+            _ => format!(
+                "{}: refuses {ask:?}, which is asked again in a minute, then more rarely: {answer}",
+                self.path.display()
+            ),
+        });
+        match ask {
+            Ask::History(_) => self.history.cut(),
+            Ask::Config => self.pause(),
+            _ => {}
+        }
+    }
+
+    /// A daemon isn't ready: for some time, longer each time, it is left alone, and then only asked for its status.
+    fn starts(&mut self, state: Option<&str>, out: &mut Outbox) {
+        self.queue.clear();
+        self.status = None;
+        self.starting += 1;
+        self.quiet_until = Instant::now() + pause_after(self.starting);
+        if self.identity.is_some() {
+            let role = self.identity.as_ref().map_or("osd", |identity| &identity.role).to_owned();
+            let status = Status { state: state.map(str::to_owned), ..Status::default() };
+            let (state, detail) = status.member(&role);
+            self.state(state, detail, out);
+        }
+    }
+
+    /// What a daemon says of itself: whether it is ready to be asked more.
+    fn status(&mut self, status: Status, shared: &Shared<'_>, out: &mut Outbox) {
+        if !status.is_ready() {
+            self.starts(status.state.as_deref(), out);
+            return;
+        }
+        self.starting = 0;
+        self.ready_at = Some(Instant::now());
+        if self.identity.is_some() {
+            if self.queue.is_empty() {
+                self.plan_rest(shared, out);
+            }
+            self.tell_state(&status, out);
+        } else {
+            self.status = Some(status);
+            self.queue.push_back(Ask::Config);
+        }
+    }
+
+    /// Tells the state of a daemon whose name is known.
+    fn tell_state(&mut self, status: &Status, out: &mut Outbox) {
         let Some(identity) = &self.identity else { return };
         if identity.role == "mds" {
             self.serves = status.serves();
@@ -408,6 +537,13 @@ impl Daemon {
         let Some(identity) = &self.identity else { return Ok(()) };
         out.since(self.counted);
         self.counters.dump(&identity.member, &identity.role, body, out)?;
+        self.account.count(&self.counters, identity, shared.started);
+        let (completed, took_ns) = self.counters.last();
+        // A request's time is added to that of all when it ends: it is no less than its own.
+        self.slow.0 |= took_ns >= SLOW.unsigned_abs();
+        if self.pace.jumps(completed, took_ns) {
+            self.notice = Some("its requests take five times as long as they did in the last minute");
+        }
         // What a process uses that is several members, as clients of one program may be, is no single one's.
         let own =
             identity.process.as_ref().filter(|p| shared.sharing.get(&p.process).is_none_or(|n| *n == 1));
@@ -459,6 +595,9 @@ impl Daemon {
     fn failed(&mut self, error: &SocketError, out: &mut Outbox) {
         // A client that ended took its socket with it, or left it: both say nothing else.
         let client = self.identity.as_ref().is_some_and(|identity| identity.role == "client");
+        if error.is_gone() {
+            self.tell_unseen(ENDED, out.now(), out);
+        }
         if error.is_gone() && client {
             self.state("left", None, out);
         } else {
@@ -468,6 +607,9 @@ impl Daemon {
             }
         }
         self.begin_anew();
+        if error.is_gone() {
+            self.refusals = Refusals::default();
+        }
         self.pause();
     }
 
@@ -481,17 +623,18 @@ impl Daemon {
     fn begin_anew(&mut self) {
         let path = std::mem::take(&mut self.path);
         let (told, failures) = (self.told.take(), self.failures);
-        *self = Self { told, failures, ..Self::new(path) };
+        let (starting, refusals) = (self.starting, std::mem::take(&mut self.refusals));
+        *self = Self { told, failures, starting, refusals, ..Self::new(path) };
     }
 
     fn pause(&mut self) {
         self.failures += 1;
-        let pause = Duration::from_secs(1 << self.failures.min(5)) - Duration::from_millis(1500);
-        self.quiet_until = Instant::now() + pause.min(PAUSE);
+        self.quiet_until = Instant::now() + pause_after(self.failures);
     }
 
     /// Its socket is gone.
     pub fn gone(&mut self, out: &mut Outbox) {
+        self.tell_unseen(ENDED, out.now(), out);
         if self.identity.as_ref().is_some_and(|identity| identity.role == "client") {
             self.state("left", None, out);
         } else {
@@ -500,10 +643,15 @@ impl Daemon {
     }
 }
 
+/// How long a daemon is left alone that failed so often.
+fn pause_after(times: u32) -> Duration {
+    (Duration::from_secs(1 << times.min(5)) - Duration::from_millis(1500)).min(PAUSE)
+}
+
 /// Whether a process is still the one behind a socket.
 #[must_use]
 pub fn runs(socket: &Path, id: i64) -> bool {
-    match Conversation::ask(socket, &Command::new("version"), false, WITHIN) {
+    match Conversation::ask(socket, &Command::new("status"), false, WITHIN) {
         // Of another namespace: nothing tells it from one that came after it.
         Ok(talk) => talk.pid().and_then(Process::of).is_none_or(|process| process.process == id),
         Err(_) => false,

@@ -6,7 +6,21 @@ use super::ask::Ask;
 use super::{Daemon, Shared};
 use crate::outbox::Outbox;
 use crate::sources::ceph::history::PURGE;
+use crate::sources::ceph::sample::{Sample, Schedule, Window};
 use crate::sources::ceph::settings;
+
+/// Of a sample, time between two looks at an OSD's slow requests, and at an MDS's, which prints all others with them.
+const SLOW_EVERY: Duration = Duration::from_secs(4);
+const SLOW_EVERY_OF_MDS: Duration = Duration::from_secs(30);
+
+/// Fewer slow requests than this cost less to read again than to purge, in a sample.
+const PURGE_SLOW: u64 = 100;
+
+/// Time between two rows of what was not collected of a daemon, ns.
+const UNSEEN_EVERY: i64 = 600_000_000_000;
+
+/// Time that a daemon may take until it begins to answer, ns.
+const LATE: i64 = 200_000_000;
 
 /// How long before the dump that a purge follows arrived what it removes, at least. What it removes and wasn't in that
 /// dump was inserted since, so it took that long, less the time that inserting takes, and is among the slow ones.
@@ -27,10 +41,12 @@ impl Daemon {
     pub(super) fn round_ends(&mut self, shared: &Shared<'_>, out: &mut Outbox) {
         let Some(identity) = &self.identity else { return };
         let (found, slow) = std::mem::take(&mut self.found);
-        let (round, since, wait) = self.history.end(shared.tick.now);
+        let (round, since, wait) = self.history.end(shared.tick.now, self.whole.0);
         self.history.from_wall(shared.tick.from_wall);
         self.history_due = Instant::now() + wait;
-        let completed = self.counters.take_completed();
+        let completed = self.counters.completed().saturating_sub(self.account.at_round);
+        self.account.at_round = self.counters.completed();
+        self.account.told += round.requests;
         if round.lost > 0 {
             out.dropped(round.lost);
             out.warn(format!(
@@ -48,8 +64,14 @@ impl Daemon {
                 identity.member
             ));
             self.size = more;
-            let setting = settings::wanted(&identity.role)[0].0;
-            self.queue.push_back(Ask::Set(setting, more.to_string()));
+            if let Some(settings) = &shared.settings {
+                self.queue.push_back(Ask::Set(settings.wanted(&identity.role)[0].0, more.to_string()));
+            }
+        }
+        let is_osd = identity.role == "osd";
+        if shared.sample.is_some() {
+            self.sample_ends(is_osd, slow, shared, out);
+            return;
         }
         if since.is_some() {
             out.since(since);
@@ -60,14 +82,73 @@ impl Daemon {
                     out.sum(member, "write_time", Some(name), ns as f64);
                 }
             }
-            if identity.role == "osd" {
+            if is_osd {
                 out.sum(member, "replica_out", None, round.sums.replica_out as f64);
             }
         }
-        if identity.role == "osd" {
+        if is_osd {
             self.long = (found > PURGE, slow > PURGE);
             self.told_dumps.push_back((out.said(), self.dumped));
         }
+    }
+
+    /// Takes what is to be read of a sample.
+    pub fn take(&mut self, due: &[Window]) {
+        self.due.extend(due);
+    }
+
+    /// What of a sample is read in this tick.
+    pub(super) fn plan_sample(&mut self, schedule: &Schedule, shared: &Shared<'_>) {
+        let (Some(identity), Some(requests), Some(began)) =
+            (&self.identity, &mut self.requests, shared.began)
+        else {
+            return;
+        };
+        let now = shared.tick.now - shared.tick.from_wall;
+        // What the daemon has no more, or not all of, is no sample: it is among the unseen.
+        let least = (now + LATE - settings::KEPT_SECONDS * 1_000_000_000).max(began - shared.tick.from_wall);
+        let windows: Vec<Window> =
+            self.due.drain(..).filter(|window| window.weight == 0 || window.from >= least).collect();
+        let (is_osd, whole) = (identity.role == "osd", !windows.is_empty() || shared.leaves || self.whole.1);
+        let slow = self.slow.0 && Instant::now() >= self.slow.1;
+        if !whole && !slow {
+            return;
+        }
+        requests.sample = Some(Sample { windows, later: schedule.waiting().to_vec() });
+        // An MDS has one list.
+        self.whole = (whole || !is_osd, false);
+        self.slow = (false, Instant::now() + if is_osd { SLOW_EVERY } else { SLOW_EVERY_OF_MDS });
+        if self.whole.0 {
+            self.queue.push_back(Ask::History("dump_historic_ops"));
+        }
+        if is_osd {
+            self.queue.push_back(Ask::History("dump_historic_slow_ops"));
+        }
+        self.queue.push_back(Ask::RoundEnds);
+    }
+
+    /// Ends a round of a sample.
+    fn sample_ends(&mut self, is_osd: bool, slow: u64, shared: &Shared<'_>, out: &mut Outbox) {
+        if is_osd {
+            self.long = (false, slow > PURGE_SLOW);
+            self.told_dumps.push_back((out.said(), self.dumped));
+        }
+        let Some(requests) = &mut self.requests else { return };
+        if std::mem::take(&mut requests.slow) > 0 {
+            self.notice = Some("it has slow requests");
+        }
+        let windows = requests.sample.as_ref().map_or(&[][..], |sample| &sample.windows);
+        let is_due = shared.tick.now >= self.account.due && windows.iter().any(|window| window.weight > 1);
+        if shared.leaves || is_due {
+            self.account.due = shared.tick.now + UNSEEN_EVERY;
+            self.tell_unseen("between the seconds that are collected", shared.tick.now, out);
+        }
+    }
+
+    /// What is worth a burst.
+    pub fn take_notice(&mut self) -> Option<String> {
+        let notice = self.notice.take()?;
+        Some(format!("{}: {notice}", self.member().unwrap_or_default()))
     }
 
     /// Has a daemon forget what it need not know any more: what was told and is settled, so that an agent that is
@@ -80,6 +161,8 @@ impl Daemon {
         let (history, slow) = std::mem::take(&mut self.long);
         // One list at a time, so that what ends meanwhile is in the other.
         if slow {
+            // What ends meanwhile is in the other list, which a sample's next round may not read.
+            self.whole.1 = true;
             self.queue.extend([
                 Ask::Set(settings::SLOW_SIZE, "0".to_owned()),
                 Ask::Clean,

@@ -33,6 +33,7 @@ use std::collections::HashSet;
 
 use iotrail_format::ids::hash63;
 
+use super::sample::{SLOW, Sample};
 use crate::outbox::{Outbox, ServiceOp};
 use entry::Entry;
 use stamp::Stamps;
@@ -57,6 +58,32 @@ pub struct Teller {
     pub fs: String,
     /// Its thread, which stands for the daemon.
     pub thread: i64,
+}
+
+/// What became of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// It was told, and is one of those that daemons count.
+    Request,
+    /// It was told as far as there is something to tell.
+    Other,
+    /// It isn't told in this round.
+    Later,
+}
+
+/// Whether an entry is one of those that [`Counters::completed`] counts.
+///
+/// [`Counters::completed`]: super::counters::Counters::completed
+fn is_counted(description: &str) -> bool {
+    ["osd_op(", "osd_repop(", "client_request("].iter().any(|kind| description.starts_with(kind))
+}
+
+/// Whether an entry may be a part of a request at another daemon.
+fn is_part(description: &str) -> bool {
+    ["osd_repop(", "osd_op(mds.", "peer_request:", "slave_request:"]
+        .iter()
+        .any(|kind| description.starts_with(kind))
+        || description.contains(" FWD=")
 }
 
 /// What entries come to that is counted besides.
@@ -96,6 +123,10 @@ pub struct Requests {
     pub teller: Teller,
     /// Since when requests are told, ns since the epoch on the trail's clock.
     pub began: i64,
+    /// Which of them; none: all.
+    pub sample: Option<Sample>,
+    /// Slow requests of that.
+    pub slow: u64,
     names: Names,
     key: String,
 }
@@ -104,32 +135,49 @@ impl Requests {
     /// Of a daemon.
     #[must_use]
     pub fn new(teller: Teller) -> Self {
-        Self { teller, began: i64::MIN, names: Names::default(), key: String::new() }
+        Self { teller, began: i64::MIN, sample: None, slow: 0, names: Names::default(), key: String::new() }
     }
 
-    /// Tells an entry, unless it began too early; whether it was understood. `sums`: what it adds to.
+    /// Tells an entry, unless it began too early or isn't collected now; none if it isn't understood. `sums`: what it
+    /// adds to.
     pub fn tell(
         &mut self,
         entry: &Entry<'_>,
         stamps: &mut Stamps,
         sums: &mut Sums,
         out: &mut Outbox,
-    ) -> bool {
+    ) -> Option<Told> {
         let mut moments = Vec::with_capacity(entry.events.len());
         for event in &entry.events {
-            let Some(ts) = stamps.parse(&event.time) else { return false };
+            let ts = stamps.parse(&event.time)?;
             moments.push(Moment { name: &event.event, ts });
         }
-        if moments.is_empty() {
-            return false;
+        let arrived = moments.iter().map(|moment| moment.ts).min()?;
+        if arrived < self.began {
+            return Some(Told::Other);
         }
-        if earliest(&moments) < self.began {
-            true
-        } else if self.teller.member.starts_with("osd.") {
-            self.osd(&entry.description, &moments, sums, out)
+        let description = entry.description.as_ref();
+        let weight = match &self.sample {
+            None => 1,
+            Some(sample) => {
+                let ended = moments.iter().map(|moment| moment.ts).max()?;
+                let (arrived, ended) = (stamps.to_wall(arrived), stamps.to_wall(ended));
+                let Some(weight) = sample.weight(arrived, ended, is_part(description)) else {
+                    return Some(Told::Later);
+                };
+                self.slow += u64::from(ended - arrived >= SLOW && is_counted(description));
+                weight
+            }
+        };
+        out.weigh(weight);
+        let understood = if self.teller.member.starts_with("osd.") {
+            self.osd(description, &moments, sums, out)
         } else {
-            self.mds(&entry.description, &moments, out)
-        }
+            self.mds(description, &moments, out)
+        };
+        out.weigh(1);
+        let told = if weight > 0 && is_counted(description) { Told::Request } else { Told::Other };
+        understood.then_some(told)
     }
 
     /// Breadcrumb of a key under this cluster.

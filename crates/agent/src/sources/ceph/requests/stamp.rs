@@ -23,6 +23,12 @@ impl Stamps {
         self.from_wall = (from_wall + STEP / 2).div_euclid(STEP) * STEP;
     }
 
+    /// A time on the trail's clock as the wall clock had it.
+    #[must_use]
+    pub fn to_wall(&self, ts: i64) -> i64 {
+        ts - self.from_wall
+    }
+
     /// Nanoseconds since the epoch; none if it is no time.
     pub fn parse(&mut self, text: &str) -> Option<i64> {
         let text = text.as_bytes();
