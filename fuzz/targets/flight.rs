@@ -36,7 +36,7 @@ fuzz_target!(|input: &[u8]| {
         }
         stream
     };
-    if let Ok(rows) = from_ipc(table, Bytes::from(stream)) {
+    if let Ok(rows) = from_ipc(table, Bytes::from(stream), 64 << 20) {
         assert_eq!(rows.num_columns(), table.columns.len());
     }
 });

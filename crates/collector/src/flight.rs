@@ -34,6 +34,7 @@ pub struct Flight {
     intake: Intake,
     metrics: Arc<Metrics>,
     largest: usize,
+    most: u64,
 }
 
 /// Who sends a stream.
@@ -48,7 +49,8 @@ impl Flight {
     /// Into an intake. `largest` is the size of a message at most, for the text that refuses it.
     #[must_use]
     pub fn new(intake: Intake, metrics: Arc<Metrics>, largest: usize) -> Self {
-        Self { intake, metrics, largest }
+        let most = intake.most_decoded();
+        Self { intake, metrics, largest, most }
     }
 
     fn refuse(&self, refusal: Refusal) -> Status {
@@ -109,7 +111,7 @@ impl Flight {
             None => {
                 let path = message.flight_descriptor.map(|descriptor| descriptor.path).unwrap_or_default();
                 let table = table_of(&path).map_err(|what| who(&path.join("/"), &what))?;
-                decoder.insert((Decoder::new(table), table))
+                decoder.insert((Decoder::new(table, self.most), table))
             }
         };
         let table = *table;

@@ -36,6 +36,7 @@ pub struct Intake {
     log: Sender<Command>,
     memory: Arc<Semaphore>,
     permits: usize,
+    most_decoded: u64,
     metrics: Arc<Metrics>,
 }
 
@@ -43,11 +44,17 @@ pub struct Intake {
 pub type Durable = oneshot::Receiver<Result<(), Refusal>>;
 
 impl Intake {
-    /// Into a log, with so many bytes of rows not yet sealed at most.
+    /// Into a log, with so many bytes of rows not yet sealed at most. A message may decode to `most_decoded`.
     #[must_use]
-    pub fn new(log: Sender<Command>, bytes: usize, metrics: Arc<Metrics>) -> Self {
+    pub fn new(log: Sender<Command>, bytes: usize, most_decoded: u64, metrics: Arc<Metrics>) -> Self {
         let permits = (bytes / PERMIT_BYTES).clamp(1, u32::MAX as usize >> 1);
-        Self { log, memory: Arc::new(Semaphore::new(permits)), permits, metrics }
+        Self { log, memory: Arc::new(Semaphore::new(permits)), permits, most_decoded, metrics }
+    }
+
+    /// Bytes that a message may decode to: see [`crate::rows::decoded_bytes`].
+    #[must_use]
+    pub fn most_decoded(&self) -> u64 {
+        self.most_decoded
     }
 
     /// Counts the memory that is held now.
@@ -59,14 +66,21 @@ impl Intake {
     /// Gives a message to the log.
     ///
     /// # Errors
-    /// [`Refusal::NoSpace`] if rows can't be sealed as fast as they come, [`Refusal::Ending`].
+    /// [`Refusal::TooLarge`] if they decode to too much, [`Refusal::NoSpace`] if rows can't be sealed as fast as they
+    /// come, [`Refusal::Ending`].
     pub async fn submit(
         &self,
         number: Option<Number>,
         repeats: bool,
         rows: Vec<Rows>,
     ) -> Result<Durable, Refusal> {
-        let bytes: usize = rows.iter().map(Rows::bytes).sum();
+        if let Some(rows) = rows.iter().find(|rows| rows.decoded > self.most_decoded) {
+            return Err(Refusal::TooLarge(format!(
+                "rows of table {} that decode to {} bytes; expected at most {}: send fewer at once",
+                rows.table.name, rows.decoded, self.most_decoded
+            )));
+        }
+        let bytes: usize = rows.iter().map(Rows::memory).sum();
         let permits = (bytes / PERMIT_BYTES + 1).min(self.permits) as u32;
         let waited = tokio::time::timeout(PATIENCE, self.memory.clone().acquire_many_owned(permits)).await;
         let Ok(Ok(permits)) = waited else {

@@ -6,17 +6,20 @@
 //! [`crate::log::state`].
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, sync_channel};
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
+use arrow_select::concat::concat_batches;
 use arrow_select::filter::filter_record_batch;
 use iotrail_format::schema::{MEMBER, SERVICE_OP, TABLES, Table};
 use iotrail_trail::{FILE_ROWS, Snapshot, TrailReader, TrailWriter, sort};
 use tokio::sync::oneshot;
 
+use crate::aside::{Aside, Entry};
 use crate::clock::now_ns;
 use crate::error::Error;
 use crate::intake::Hold;
@@ -87,6 +90,7 @@ pub struct Keeper {
     joiner: Joiner,
     waiting: u64,
     snapshot: u64,
+    aside: Aside,
     metrics: Arc<Metrics>,
 }
 
@@ -106,6 +110,7 @@ impl Keeper {
             joiner: Joiner::default(),
             waiting: 0,
             snapshot: 0,
+            aside: Aside::of(folder),
             metrics,
         };
         let reader = TrailReader::open(trail)?;
@@ -174,10 +179,76 @@ impl Keeper {
     }
 
     /// Writes all that came to the trail; it is of segments up to `through`. With `all`, also what waits, as it is.
+    /// Rows that the trail will never take are set aside, and the rest is written.
     ///
     /// # Errors
     /// Those of writing the trail and the log; nothing is lost then, and it may be tried again.
     pub fn seal(&mut self, through: u64, log: &Sender<Command>, all: bool) -> Result<Sealed, Error> {
+        match self.try_to_seal(through, log, all) {
+            Err(error) if is_of_rows(&error) && self.set_bad_rows_aside(through, &error)? > 0 => {
+                self.try_to_seal(through, log, all)
+            }
+            other => other,
+        }
+    }
+
+    /// Sets all rows aside that the trail will never take. Returns how many those are.
+    fn set_bad_rows_aside(&mut self, through: u64, error: &Error) -> Result<u64, Error> {
+        let mut rows = 0;
+        let names: Vec<&'static str> = self.tails.keys().copied().collect();
+        for name in names {
+            let table = iotrail_format::schema::table(name).expect("tails are of tables");
+            let (batch, since) = self.tails.entry(name).or_insert_with(|| Tail::new(table)).take();
+            let mut bad = Vec::new();
+            let mut good = Vec::new();
+            for (batch, since) in pieces(&batch, &since) {
+                part(&batch, &|piece| self.takes(table, piece), &mut |piece, takes| match takes {
+                    true => good.push((piece, since)),
+                    false => bad.push(piece),
+                });
+            }
+            let set_aside = self.keep_aside(table, &format!("{through:012}-{}", now_ns()), &bad, error);
+            if set_aside.is_err() {
+                good = pieces(&batch, &since).collect();
+            }
+            let tail = self.tails.entry(name).or_insert_with(|| Tail::new(table));
+            good.iter().for_each(|(piece, since)| tail.append(piece, *since));
+            set_aside?;
+            rows += bad.iter().map(|piece| piece.num_rows() as u64).sum::<u64>();
+            self.metrics.set_aside.inc_by(u64::from(!bad.is_empty()));
+        }
+        Ok(rows)
+    }
+
+    /// Whether the trail takes rows: an error of the storage says nothing about them.
+    fn takes(&self, table: &'static Table, rows: &RecordBatch) -> bool {
+        // What no snapshot comes to list is removed again.
+        let write = || write(&mut TrailWriter::open(&self.trail)?, table, rows);
+        let written = catch_unwind(AssertUnwindSafe(write));
+        written.is_ok_and(|written| !written.is_err_and(|error| is_of_rows(&error)))
+    }
+
+    fn keep_aside(
+        &self,
+        table: &'static Table,
+        name: &str,
+        bad: &[RecordBatch],
+        error: &Error,
+    ) -> Result<(), Error> {
+        let Some(first) = bad.first() else { return Ok(()) };
+        let arrow = |source| iotrail_trail::Error::Arrow { action: "set rows aside", source };
+        let rows = concat_batches(&first.schema(), bad).map_err(arrow)?;
+        let rows = Rows::of(table, rows).map_err(arrow)?;
+        let entry = Entry {
+            name: format!("{name}-{}", table.name),
+            table: table.name,
+            agent: "",
+            why: &error.to_string(),
+        };
+        self.aside.keep(&entry, &rows.ipc)
+    }
+
+    fn try_to_seal(&mut self, through: u64, log: &Sender<Command>, all: bool) -> Result<Sealed, Error> {
         let begun = Instant::now();
         let now = now_ns();
         let mut came = Vec::new();
@@ -196,13 +267,21 @@ impl Keeper {
                 continue;
             }
             let (batch, since) = tail.take();
-            let settled = self.joiner.settle(table, batch.clone(), &since, now, all);
-            waiting.extend(settled.waiting.into_iter().map(|(batch, since)| (table, batch, since)));
-            came.push((table, batch, since));
-            rows += settled.ready.num_rows() as u64;
-            if let Err(e) = write(&mut writer, table, &settled.ready) {
-                self.put_back(came);
-                return Err(e);
+            came.push((table, batch.clone(), since.clone()));
+            let joiner = &mut self.joiner;
+            let written = catch_unwind(AssertUnwindSafe(|| {
+                let settled = joiner.settle(table, batch, &since, now, all);
+                write(&mut writer, table, &settled.ready).map(|()| settled)
+            }));
+            match written.unwrap_or_else(|_| Err(panicked(table))) {
+                Ok(settled) => {
+                    waiting.extend(settled.waiting.into_iter().map(|(batch, since)| (table, batch, since)));
+                    rows += settled.ready.num_rows() as u64;
+                }
+                Err(e) => {
+                    self.put_back(came);
+                    return Err(e);
+                }
             }
         }
         match self.publish(&mut writer, through, log, &waiting) {
@@ -230,10 +309,7 @@ impl Keeper {
         self.joiner.unjoined = 0;
         for (table, batch, since) in came {
             let tail = self.tails.entry(table.name).or_insert_with(|| Tail::new(table));
-            let ends = since.iter().skip(1).map(|(row, _)| *row).chain([batch.num_rows()]);
-            for ((start, since), end) in since.iter().zip(ends) {
-                tail.append(&batch.slice(*start, end - start), *since);
-            }
+            pieces(&batch, &since).for_each(|(piece, since)| tail.append(&piece, since));
         }
     }
 
@@ -319,6 +395,36 @@ impl Keeper {
     }
 }
 
+/// Rows by when they came.
+fn pieces(batch: &RecordBatch, since: &[(usize, i64)]) -> impl Iterator<Item = (RecordBatch, i64)> {
+    let ends = since.iter().skip(1).map(|(row, _)| *row).chain([batch.num_rows()]);
+    since.iter().zip(ends).map(|((start, since), end)| (batch.slice(*start, end - start), *since))
+}
+
+/// Parts rows into those that `takes` and single ones that it doesn't, by halves.
+fn part(rows: &RecordBatch, takes: &impl Fn(&RecordBatch) -> bool, give: &mut impl FnMut(RecordBatch, bool)) {
+    if takes(rows) {
+        return give(rows.clone(), true);
+    }
+    if rows.num_rows() <= 1 {
+        return give(rows.clone(), false);
+    }
+    let half = rows.num_rows() / 2;
+    part(&rows.slice(0, half), takes, give);
+    part(&rows.slice(half, rows.num_rows() - half), takes, give);
+}
+
+/// Whether it is the rows that can't be written, whatever the storage.
+fn is_of_rows(error: &Error) -> bool {
+    use iotrail_trail::Error::{Arrow, BadRows};
+    matches!(error, Error::Trail(BadRows { .. } | Arrow { .. }))
+}
+
+fn panicked(table: &'static Table) -> Error {
+    let why = "they can't be sorted or encoded".to_owned();
+    iotrail_trail::Error::BadRows { table: table.name, why }.into()
+}
+
 /// Sorts rows and writes them, as files of at most [`FILE_ROWS`].
 fn write(writer: &mut TrailWriter, table: &'static Table, rows: &RecordBatch) -> Result<(), Error> {
     let sorted = sort(table, rows)?;
@@ -354,5 +460,68 @@ pub fn open_trail(path: &Path) -> Result<(), Error> {
             Ok(())
         }
         Err(e) => Err(e.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::mpsc::channel;
+
+    use arrow_array::types::Int32Type;
+    use arrow_array::{ArrayRef, DictionaryArray, Int64Array, StringArray};
+    use iotrail_format::schema::FILE;
+
+    use super::*;
+
+    /// Files of ids, one of which may be null though none may be.
+    fn files(ids: &[Option<i64>]) -> RecordBatch {
+        let nodes: DictionaryArray<Int32Type> = ids.iter().map(|_| Some("n-1")).collect();
+        let paths: Vec<String> = ids.iter().map(|id| format!("/file/{id:?}")).collect();
+        let columns = FILE.columns.iter().map(|column| -> (&str, ArrayRef) {
+            let values: ArrayRef = match column.name {
+                "node" => Arc::new(nodes.clone()),
+                "file" => Arc::new(Int64Array::from(ids.to_vec())),
+                "path" => Arc::new(StringArray::from(paths.clone())),
+                other => panic!("a new column {other}"),
+            };
+            (column.name, values)
+        });
+        let columns = columns.map(|(name, values)| (name, values, true));
+        RecordBatch::try_from_iter_with_nullable(columns).unwrap()
+    }
+
+    /// Rows that the trail refuses are set aside and named; all others are sealed, those of the same message too.
+    #[test]
+    fn rows_that_cannot_be_sealed_are_set_aside() {
+        let folder = tempfile::tempdir().unwrap();
+        let (trail, log) = (folder.path().join("a.trail"), folder.path().join("a.log"));
+        std::fs::create_dir(&log).unwrap();
+        open_trail(&trail).unwrap();
+        let metrics = Arc::new(Metrics::default());
+        let mut keeper = Keeper::open(&trail, &log, State::default(), metrics).unwrap();
+        for (since, ids) in [(1, vec![Some(1), None, Some(2)]), (2, vec![Some(3)]), (3, vec![None])] {
+            let batch = files(&ids);
+            keeper.take(Arrived {
+                table: &FILE,
+                batch,
+                repeats: false,
+                waiting: false,
+                since,
+                hold: Hold::none(),
+            });
+        }
+        let (to_log, _commands) = channel();
+        keeper.seal(1, &to_log, true).unwrap();
+        assert_eq!(Snapshot::newest(&trail).unwrap().rows("file"), 3);
+        assert_eq!(keeper.aside.entries(), 1);
+        let names = std::fs::read_dir(keeper.aside.folder()).unwrap().flatten().map(|entry| entry.path());
+        let text = names.filter(|path| path.extension().is_some_and(|kind| kind == "txt"));
+        let text: String = text.map(|path| std::fs::read_to_string(path).unwrap()).collect();
+        assert!(text.contains("table: file\n") && text.contains("\"file\" is null"), "{text}");
+        // Nothing is left over.
+        assert!(keeper.tails.values().all(|tail| tail.rows() == 0));
+        keeper.seal(2, &to_log, true).unwrap();
+        assert_eq!(keeper.aside.entries(), 1);
     }
 }

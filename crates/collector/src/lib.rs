@@ -8,6 +8,7 @@
 //! Constraints: an answer means durable; a row is in the trail once, whatever was killed when; memory is bounded,
 //! whatever is sent; no viewer and no peer holds up another.
 
+pub mod aside;
 mod clock;
 pub mod error;
 pub mod flight;
@@ -41,6 +42,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 pub use error::Error;
 pub use options::Options;
 
+use crate::aside::Aside;
 use crate::error::IoContext as _;
 use crate::intake::Intake;
 use crate::keeper::{Keeper, SealNow, ToKeeper, open_trail};
@@ -135,7 +137,10 @@ async fn start(options: &Options, ending: &watch::Sender<bool>) -> Result<Collec
     let sealed = state.sealed;
     let mut live = Live::open(&options.trail, options.window, metrics.clone())?;
     let mut keeper = Keeper::open(&options.trail, folder.path(), state, metrics.clone())?;
-    let replayed = log::replay(&folder, sealed, |rows| {
+    let aside = Aside::of(folder.path());
+    // What a collector accepted that allowed more is sealed, if there is memory for it.
+    let most = options.most_decoded().max(options.memory as u64);
+    let replayed = log::replay(&folder, sealed, most, &aside, |rows| {
         if rows.table.name == MEMBER.name {
             live.take(rows.table, &rows.batch);
         }
@@ -148,6 +153,7 @@ async fn start(options: &Options, ending: &watch::Sender<bool>) -> Result<Collec
             replayed.rows
         );
     }
+    metrics.set_aside.inc_by(replayed.set_aside);
     if replayed.damaged > 0 || replayed.torn > 0 {
         metrics.log_damaged.inc_by(replayed.damaged + u64::from(replayed.torn > 0));
         eprintln!(
@@ -179,11 +185,12 @@ async fn start(options: &Options, ending: &watch::Sender<bool>) -> Result<Collec
         }
     });
 
-    let intake = Intake::new(to_log, options.memory, metrics.clone());
+    let intake = Intake::new(to_log, options.memory, options.most_decoded(), metrics.clone());
     let (to_live, told) = mpsc::channel(64);
     tokio::spawn(live.run(fed, told));
     let shared = Shared {
         trail: options.trail.canonicalize().at("find", &options.trail)?.into(),
+        aside,
         intake,
         live: to_live,
         keeper: to_keeper.clone(),

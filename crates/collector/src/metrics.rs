@@ -37,6 +37,7 @@ pub struct Metrics {
     pub(crate) commit_seconds: Histogram,
     pub(crate) log_bytes: Gauge,
     pub(crate) log_damaged: Counter,
+    pub(crate) set_aside: Counter,
     pub(crate) held_bytes: Gauge,
     pub(crate) sealed_rows: Counter,
     pub(crate) seal_seconds: Histogram,
@@ -71,6 +72,7 @@ impl Default for Metrics {
             commit_seconds: times(),
             log_bytes: Gauge::default(),
             log_damaged: Counter::default(),
+            set_aside: Counter::default(),
             held_bytes: Gauge::default(),
             sealed_rows: Counter::default(),
             seal_seconds: times(),
@@ -108,6 +110,7 @@ impl Default for Metrics {
             commits "Times the log was made durable";
             log_bytes "Bytes in the log that are not sealed yet";
             log_damaged "Records of the log that could not be read after a crash";
+            set_aside "Messages that were accepted, can't be sealed and were set aside";
             held_bytes "Bytes of rows in memory that are not sealed yet";
             sealed_rows "Rows written to the trail";
             seal_failures "Seals that failed and are tried again";

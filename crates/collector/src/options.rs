@@ -56,6 +56,12 @@ impl Options {
         }
     }
 
+    /// Bytes that a message may decode to. Rows of agents take two to three times the bytes of their message.
+    #[must_use]
+    pub fn most_decoded(&self) -> u64 {
+        4 * self.largest as u64
+    }
+
     /// Folder of the log.
     #[must_use]
     pub fn log(&self) -> PathBuf {

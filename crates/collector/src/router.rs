@@ -22,6 +22,7 @@ use tokio::sync::{mpsc, oneshot};
 use tonic::Status;
 use tonic::codec::CompressionEncoding;
 
+use crate::aside::Aside;
 use crate::flight::Flight;
 use crate::intake::Intake;
 use crate::keeper::{SealNow, ToKeeper};
@@ -35,6 +36,8 @@ use crate::receiving::Receiving;
 pub struct Shared {
     /// The trail, by its whole path.
     pub trail: Arc<Path>,
+    /// What can't be sealed.
+    pub aside: Aside,
     /// The way in.
     pub intake: Intake,
     /// The way to the trail.
@@ -136,6 +139,14 @@ fn of_a_page(request: &Request) -> Option<&'static str> {
 struct Info {
     version: &'static str,
     trail: TrailFolder,
+    set_aside: SetAside,
+}
+
+/// Messages that were accepted and can't be sealed.
+#[derive(Serialize)]
+struct SetAside {
+    folder: String,
+    entries: u64,
 }
 
 /// Where the trail is, and by what one of this name is known to be this one.
@@ -151,7 +162,9 @@ async fn info(State(shared): State<Shared>) -> Response {
         Ok(found) => {
             let path = shared.trail.display().to_string();
             let trail = TrailFolder { path, device: found.dev(), inode: found.ino() };
-            Json(Info { version: env!("CARGO_PKG_VERSION"), trail }).into_response()
+            let folder = shared.aside.folder().display().to_string();
+            let set_aside = SetAside { folder, entries: shared.aside.entries() };
+            Json(Info { version: env!("CARGO_PKG_VERSION"), trail, set_aside }).into_response()
         }
         Err(why) => {
             let text = format!("{}: {why}\n", shared.trail.display());

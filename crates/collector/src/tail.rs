@@ -13,7 +13,7 @@ use arrow_array::{
     Array as _, ArrayRef, DictionaryArray, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray,
 };
 use arrow_buffer::NullBufferBuilder;
-use arrow_schema::DataType;
+use arrow_schema::{DataType, Field, Schema};
 use foldhash::fast::RandomState;
 use iotrail_format::schema::Table;
 use iotrail_trail::{arrow_schema, arrow_type};
@@ -97,7 +97,11 @@ impl Tail {
     /// Takes all rows out, and when they came.
     pub fn take(&mut self) -> (RecordBatch, Vec<(usize, i64)>) {
         let columns: Vec<ArrayRef> = self.columns.iter_mut().map(Column::finish).collect();
-        let batch = RecordBatch::try_new(arrow_schema(self.table), columns);
+        // A null where none may be is found where rows are written, which can do without some.
+        let schema = arrow_schema(self.table);
+        let fields = schema.fields().iter().map(|field| Field::clone(field).with_nullable(true));
+        let fields: Vec<Field> = fields.collect();
+        let batch = RecordBatch::try_new(Schema::new(fields).into(), columns);
         self.rows = 0;
         (batch.expect("columns are those of the table"), std::mem::take(&mut self.came))
     }

@@ -19,7 +19,6 @@ use arrow_array::{
 use arrow_select::filter::filter_record_batch;
 use iotrail_format::schema::{MEMBER, SERVICE_OP, STITCH, Table};
 use iotrail_format::wire::{MEMBER_PREFIX, UNKNOWN_NODE};
-use iotrail_trail::arrow_schema;
 
 use self::ceph::Journals;
 use self::members::Members;
@@ -97,7 +96,7 @@ impl Joiner {
                 columns[at] = settled;
             }
         }
-        let settled = RecordBatch::try_new(arrow_schema(table), columns).expect("only texts were changed");
+        let settled = RecordBatch::try_new(batch.schema(), columns).expect("only texts were changed");
         let Some(unknown) = unknown else { return Settled { ready: settled, waiting: Vec::new() } };
         let mut waits = vec![false; batch.num_rows()];
         let mut waiting = Vec::new();

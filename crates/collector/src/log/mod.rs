@@ -20,6 +20,7 @@ use tokio::sync::oneshot;
 
 use self::record::{About, Kind, Numbers, Taken};
 use self::segment::{Folder, Segment};
+use crate::aside::{Aside, Entry};
 use crate::clock::now_ns;
 use crate::error::{Error, Refusal, is_full};
 use crate::intake::Hold;
@@ -86,17 +87,22 @@ pub struct Replayed {
     pub damaged: u64,
     /// Bytes that were cut off.
     pub torn: u64,
+    /// Records that were set aside.
+    pub set_aside: u64,
     /// Rows given to the keeper.
     pub rows: u64,
 }
 
-/// Reads all segments after `sealed` anew: rows go to `take` as they came.
+/// Reads all segments after `sealed` anew: rows go to `take` as they came. A message that decodes to more than `most`
+/// bytes, or not at all, is set aside.
 ///
 /// # Errors
 /// [`Error::LogVersion`], [`Error::Io`], and those of `take`.
 pub fn replay(
     folder: &Folder,
     sealed: u64,
+    most: u64,
+    aside: &Aside,
     mut take: impl FnMut(Arrived) -> Result<(), Error>,
 ) -> Result<Replayed, Error> {
     let segments = folder.segments()?;
@@ -106,12 +112,14 @@ pub fn replay(
         bytes: 0,
         damaged: 0,
         torn: 0,
+        set_aside: 0,
         rows: 0,
     };
     for segment in segments {
-        let (mut bad, mut rows) = (0, 0);
+        let (mut bad, mut set_aside, mut rows, mut record) = (0, 0, 0, 0_u64);
         let numbers = &mut replayed.numbers;
         let unread = folder.read(segment, |kind, about, ipc| {
+            record += 1;
             if kind == Kind::Numbers {
                 for taken in Numbers::decode(about).unwrap_or_default().taken {
                     let Some(table) = schema::table(&taken.table) else { continue };
@@ -137,7 +145,9 @@ pub fn replay(
                 _ => segment > sealed,
             };
             if due {
-                match from_ipc(table, ipc) {
+                // What waits was sealed once: many messages together.
+                let most = if kind == Kind::Waiting { u64::MAX } else { most };
+                match from_ipc(table, ipc.clone(), most) {
                     Ok(batch) => {
                         rows += batch.num_rows() as u64;
                         let repeats = about.repeats;
@@ -151,13 +161,19 @@ pub fn replay(
                             hold: Hold::none(),
                         })?;
                     }
-                    Err(_) => bad += 1,
+                    Err(why) => {
+                        let name = format!("{segment:012}-{record:06}-{}", table.name);
+                        let entry = Entry { name, table: table.name, agent: &about.agent, why: &why };
+                        aside.keep(&entry, [&ipc])?;
+                        set_aside += 1;
+                    }
                 }
             }
             Ok(())
         })?;
         replayed.damaged += bad + unread.damaged;
         replayed.torn += unread.torn;
+        replayed.set_aside += set_aside;
         replayed.rows += rows;
         if segment > sealed {
             replayed.bytes += unread.bytes;

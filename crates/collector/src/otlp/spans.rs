@@ -151,6 +151,7 @@ impl Tables {
                     halves(0).into(),
                     halves(8).into(),
                     id.into(),
+                    Value::Null,
                 ]);
             };
         op(ts, dur, kind_name, &span.name, client, dur.map(|_| status(span)));

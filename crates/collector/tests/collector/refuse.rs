@@ -3,7 +3,9 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::process::Command;
 
-use crate::support::{Client, Collector, Config, http_as, messages, requests, rows_of};
+use crate::support::{
+    Client, Collector, Config, http_as, messages, requests, requests_of_long_name, rows_of,
+};
 use arrow_flight::FlightData;
 use iotrail_format::schema::SERVICE_OP;
 use tokio::io::AsyncWriteExt as _;
@@ -61,6 +63,30 @@ async fn bad_messages_are_refused_by_name() {
     }
     assert_eq!(good.put("service_op", 2, vec![requests(4, 2)]).await.0, [2]);
     assert!(collector.metric("iotrail_collector_refused_total").await >= 6.0);
+    assert!(collector.end());
+}
+
+/// A message of some hundred kilobytes whose rows share a text stands for 400 MB: it is refused before it is
+/// acknowledged, and costs no memory. Neighbours' rows are sealed.
+#[tokio::test]
+async fn rows_that_decode_to_much_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let collector = Collector::start(&Config::new(folder.path()));
+    let mut good = collector.client("good").await;
+    assert_eq!(good.put("service_op", 1, vec![requests(1, 3)]).await.0, [1]);
+    let before = resident(collector.pid());
+    let mut client = collector.client("dense").await;
+    let (answered, ended) = client.put("service_op", 1, vec![requests_of_long_name(10, 4000, 100_000)]).await;
+    let status = ended.expect_err("it decodes to 400 MB");
+    assert!(answered.is_empty());
+    assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+    assert!(status.message().contains("rows that decode to 40") && status.message().contains("agent dense"));
+    // As much as is allowed is taken.
+    assert_eq!(client.put("service_op", 2, vec![requests_of_long_name(20, 400, 100_000)]).await.0, [2]);
+    assert_eq!(good.put("service_op", 2, vec![requests(5, 2)]).await.0, [2]);
+    collector.seal().await;
+    assert_eq!(collector.rows("service_op"), 3 + 400 + 2);
+    assert!(resident(collector.pid()) < before + (256 << 20));
     assert!(collector.end());
 }
 

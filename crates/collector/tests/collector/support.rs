@@ -30,13 +30,14 @@ const ROLE: &str = "IOTRAIL_TEST_COLLECTOR";
 pub fn be_collector() {
     let Ok(words) = std::env::var(ROLE) else { return };
     let words: Vec<&str> = words.split('\n').collect();
-    let [trail, listen, seal_ms, token, memory, cert, key] = words[..] else { panic!("7 words") };
+    let [trail, listen, seal_ms, token, memory, largest, cert, key] = words[..] else { panic!("8 words") };
     let mut options = Options::new(trail);
     options.listen = vec![listen.parse().expect("an address")];
     options.seal = Duration::from_millis(seal_ms.parse().expect("a time"));
     options.token_file = (!token.is_empty()).then(|| token.into());
     options.tls = (!cert.is_empty()).then(|| (cert.into(), key.into()));
     options.memory = memory.parse().expect("bytes");
+    options.largest = largest.parse().expect("bytes");
     let until = || Ok(Box::pin(iotrail_collector::server::signal()?) as _);
     let done = iotrail_collector::run(&options, until, |addresses| println!("ready {}", addresses[0]));
     if let Err(error) = &done {
@@ -52,6 +53,7 @@ pub struct Config {
     pub seal_ms: u64,
     pub token: String,
     pub memory: usize,
+    pub largest: usize,
     pub cert: String,
     pub key: String,
 }
@@ -64,6 +66,7 @@ impl Config {
             seal_ms: 200,
             token: String::new(),
             memory: 64 << 20,
+            largest: 16 << 20,
             cert: String::new(),
             key: String::new(),
         }
@@ -79,10 +82,11 @@ pub struct Collector {
 
 impl Collector {
     pub fn start(config: &Config) -> Self {
-        let memory = config.memory.to_string();
+        let (memory, largest) = (config.memory.to_string(), config.largest.to_string());
         let (seal, trail) = (config.seal_ms.to_string(), config.trail.display().to_string());
-        let words = [&trail, &config.listen, &seal, &config.token, &memory, &config.cert, &config.key]
-            .map(String::as_str);
+        let (listen, token) = (&config.listen, &config.token);
+        let words =
+            [&trail, listen, &seal, token, &memory, &largest, &config.cert, &config.key].map(String::as_str);
         let mut command = Command::new(std::env::current_exe().expect("a test has a file"));
         command.args(["--exact", "as_collector", "--nocapture"]).env(ROLE, words.join("\n"));
         // SAFETY: prctl is async-signal-safe.
@@ -339,6 +343,19 @@ pub fn requests(first: i64, n: i64) -> RecordBatch {
         .map(|crumb| vec![("ts", ts.into()), ("crumb", crumb.into()), ("node", "node-1".into())])
         .collect();
     rows_of(&iotrail_format::schema::SERVICE_OP, &rows.iter().map(Vec::as_slice).collect::<Vec<_>>())
+}
+
+/// Requests from `first` on, all of one component with a name of so many bytes, which the batch has once.
+pub fn requests_of_long_name(first: i64, n: i64, bytes: usize) -> RecordBatch {
+    use arrow_array::types::Int32Type;
+    let plain = requests(first, n);
+    let at = plain.schema().index_of("component").expect("a column of service_op");
+    let keys = arrow_array::Int32Array::from(vec![0; plain.num_rows()]);
+    let words = arrow_array::StringArray::from(vec!["x".repeat(bytes)]);
+    let names = arrow_array::DictionaryArray::<Int32Type>::new(keys, Arc::new(words));
+    let mut columns = plain.columns().to_vec();
+    columns[at] = Arc::new(names);
+    RecordBatch::try_new(plain.schema(), columns).expect("columns of the table")
 }
 
 /// Samples of a member: metric, value, dur.
