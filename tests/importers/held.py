@@ -114,14 +114,16 @@ def _accounted(job: Job, output: Held) -> None:
     assert min(skipped, 1) <= len(job.skipped.first) <= min(skipped, 3), said
     if job.format == "csv" or job.format in csv.PRESETS:
         assert rows + skipped == read, said
-    elif job.format in ("srt", "vscsi"):
+    elif job.format in ("srt", "vscsi", "oracle-general"):
         # a record cut off is left out, but was not read
         assert 0 <= rows + skipped - read <= len(job.sources), said
-    elif job.format in ("blktrace", "blkparse"):
+    elif job.format in ("blktrace", "blkparse", "perf-script"):
         # several events make a request
         requests: Any = facts["completions"] + facts["unfinished"]  # type: ignore[operator]
         assert requests - skipped <= rows <= requests <= read, said
         assert facts["completions_with_start"] <= facts["completions"], said  # type: ignore[operator]
+    elif job.format in ("biosnoop", "fio-log", "dftracer"):
+        assert rows + skipped <= read, said
     elif job.format == "fio":
         # adding a file and waiting are no operations
         assert rows + skipped <= read, said

@@ -67,7 +67,7 @@ def test_what_makes_a_request(bring):
         (500, 5, "fallocate", 500, one, 0, 0),
         (510, 2, "fdatasync", None, None, 0, 0),
         (520, 5, "pread", 520, one, -1, 5),
-        (600, 0, "pread", 600, one, one, 0),
+        (600, None, "pread", 600, one, one, 0),
         (700, None, "pwrite", 700, one, None, 0),
     ]
     assert got.one("SELECT flags FROM file_op WHERE call = 'fallocate'") == 3

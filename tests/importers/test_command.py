@@ -165,11 +165,11 @@ def test_several_files_are_one_trail(bring, tmp_path):
 def test_lives_cover_calls_and_the_clock_the_trail(bring):
     got = bring(CSV)
     assert got.one(
-        """SELECT bool_and(t.start_ts <= o.ts AND o.ts + o.dur <= t.end_ts AND p.start_ts <= t.start_ts AND t.end_ts <= p.end_ts)
+        """SELECT bool_and(t.start_ts <= o.ts AND o.ts + COALESCE(o.dur, 0) <= t.end_ts AND p.start_ts <= t.start_ts AND t.end_ts <= p.end_ts)
         FROM file_op o JOIN thread t USING (node, thread) JOIN process p USING (node, process)"""
     )
     assert got.rows("SELECT event, ts FROM clock ORDER BY ts") == [
-        ("start", got.one("SELECT min(ts) FROM file_op")), ("end", got.one("SELECT max(ts + dur) FROM file_op")),
+        ("start", got.one("SELECT min(ts) FROM file_op")), ("end", got.one("SELECT max(ts + COALESCE(dur, 0)) FROM file_op")),
     ]  # fmt: skip
 
 

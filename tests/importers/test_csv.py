@@ -30,8 +30,8 @@ PRESETS = {
     "msr-cut": (
         "0.000 0 200626176 4096 0\n223.412 0 3159347200 36864 1\n",
         [
-            (0, 0, "pwrite", "/dev/disk0", 200626176, 4096, 4096),
-            (223_412 * US, 0, "pread", "/dev/disk0", 3159347200, 36864, 36864),
+            (0, None, "pwrite", "/dev/disk0", 200626176, 4096, 4096),
+            (223_412 * US, None, "pread", "/dev/disk0", 3159347200, 36864, 36864),
         ],
         "/dev/disk0",
         None,
@@ -39,8 +39,8 @@ PRESETS = {
     "spc": (
         "0,20941264,8192,W,0.551706\n1,3,512,r,0.554041,extra\n",
         [
-            (0, 0, "pwrite", "/dev/asu0", 20941264 * 512, 8192, 8192),
-            (2_335 * US, 0, "pread", "/dev/asu1", 3 * 512, 512, 512),
+            (0, None, "pwrite", "/dev/asu0", 20941264 * 512, 8192, 8192),
+            (2_335 * US, None, "pread", "/dev/asu1", 3 * 512, 512, 512),
         ],
         "/dev/asu0",
         None,
@@ -48,8 +48,8 @@ PRESETS = {
     "disksim": (
         "  0.5   0    100   8   0\n 10.25\t1 7 3 1\n",
         [
-            (0, 0, "pwrite", "/dev/disk0", 51200, 4096, 4096),
-            (9_750 * US, 0, "pread", "/dev/disk1", 3584, 1536, 1536),
+            (0, None, "pwrite", "/dev/disk0", 51200, 4096, 4096),
+            (9_750 * US, None, "pread", "/dev/disk1", 3584, 1536, 1536),
         ],
         "/dev/disk0",
         None,
@@ -67,8 +67,8 @@ PRESETS = {
     "mqsim": (
         "11413000 0 657728 16 1\n11565000 1 31244784 64 0\n",
         [
-            (0, 0, "pread", "/dev/disk0", 657728 * 512, 8192, 8192),
-            (152_000, 0, "pwrite", "/dev/disk1", 31244784 * 512, 32768, 32768),
+            (0, None, "pread", "/dev/disk0", 657728 * 512, 8192, 8192),
+            (152_000, None, "pwrite", "/dev/disk1", 31244784 * 512, 32768, 32768),
         ],
         "/dev/disk0",
         None,
@@ -85,6 +85,56 @@ PRESETS = {
         ],
         "/dev/nvme0n1",
         None,
+    ),
+    "alibaba": (
+        "419,W,8792731648,16384,1577808000000046\n7,R,4096,512,1577808000000049\n",
+        [
+            (0, None, "pwrite", "/dev/disk419", 8792731648, 16384, 16384),
+            (3 * US, None, "pread", "/dev/disk7", 4096, 512, 512),
+        ],
+        "/dev/disk419",
+        1_577_808_000_000_046_000,
+    ),
+    "tencent": (
+        "1538323200,12910952,128,0,1063\n1538323201,5012,8,1,1064\n",
+        [
+            (0, None, "pread", "/dev/disk1063", 12910952 * 512, 65536, 65536),
+            (S, None, "pwrite", "/dev/disk1064", 5012 * 512, 4096, 4096),
+        ],
+        "/dev/disk1063",
+        1_538_323_200 * S,
+    ),
+    "systor17": (
+        "Timestamp,Response,IOType,LUN,Offset,Size\n"
+        "1456095145.133076000,0.000806000,R,0,899056122368,131072\n1456095145.133176000,,W,4,4096,8192\n",
+        [
+            (0, 806 * US, "pread", "/dev/lun0", 899056122368, 131072, 131072),
+            (100 * US, None, "pwrite", "/dev/lun4", 4096, 8192, 8192),
+        ],
+        "/dev/lun0",
+        1_456_095_145_133_076_000,
+    ),
+    "fiu": (
+        "89966805921 4892 syslogd 904265560 8 W 6 0 531e779ab5b1b0e3\n89967404763 1994 kjournald 28288 16 R 6 2 c7a\n",
+        [
+            (0, None, "pwrite", "/dev/block/6:0", 904265560 * 512, 4096, 4096),
+            (598_842, None, "pread", "/dev/block/6:2", 28288 * 512, 8192, 8192),
+        ],
+        "syslogd",
+        None,
+    ),
+    "thesios": (
+        "filename,file_offset,application,c_time,io_zone,redundancy_type,op_type,service_class,from_flash_cache,cache_hit,"
+        "request_io_size_bytes,disk_io_size_bytes,response_io_size_bytes,start_time,disk_time,simulated_disk_start_time,"
+        "simulated_latency\n"
+        "aa,0,bigtable,1705300000,WARM,REPLICATED,READ,OTHER,0,1,1050624,0,0,1705312800.25,0,0,0.001\n"
+        "bb,4096,spanner,1705300000,WARM,REPLICATED,WRITE,OTHER,0,-1,8192,0,0,1705312800.5,0,0,0.002\n",
+        [
+            (0, MS, "pread", "aa", 0, 1050624, 1050624),
+            (250 * MS, 2 * MS, "pwrite", "bb", 4096, 8192, 8192),
+        ],
+        "bigtable",
+        1_705_312_800_250_000_000,
     ),
 }
 
@@ -122,10 +172,10 @@ def test_what_may_be_two_formats_is_asked(bring):
     ("header", "line", "row"),
     [
         ("t_ns,offset_B,size_B,op,latency_ns", "5,4096,512,W,9", (9, 4096, 512)),
-        ("time (ms);lba;bytes;type", "5;8;512;Write", (0, 4096, 512)),
+        ("time (ms);lba;bytes;type", "5;8;512;Write", (None, 4096, 512)),
         ("Timestamp\tOffset\tSize\tRW\tDuration_us", "5\t4096\t512\twrite\t3", (3000, 4096, 512)),
         ("ts_us,sector,sectors,op,end", "7,8,1,WS,9", (2000, 4096, 512)),
-        ('"timestamp","op","offset","length"', "5,write,4096,512", (0, 4096, 512)),
+        ('"timestamp","op","offset","length"', "5,write,4096,512", (None, 4096, 512)),
     ],
 )
 def test_headers_tell(bring, header, line, row):
@@ -140,8 +190,8 @@ def test_a_map_for_any_columns(bring):
         map="sep=pipe,op=1,pos=2,pos_unit=4096,dev=3,length=4,length_unit=1024,ts=5,unit=s,read=r,write=w,device=raid-{dev}",
     )  # fmt: skip
     assert got.rows(ROWS) == [
-        (0, 0, "pwrite", "/dev/raid-sdb", 7 * 4096, 3072, 3072),
-        (1_250 * MS, 0, "pread", "/dev/raid-sdb", 8 * 4096, 1024, 1024),
+        (0, None, "pwrite", "/dev/raid-sdb", 7 * 4096, 3072, 3072),
+        (1_250 * MS, None, "pread", "/dev/raid-sdb", 8 * 4096, 1024, 1024),
     ]
     assert got.fact("dur").startswith("unknown")
 
@@ -185,7 +235,7 @@ def test_lines_that_do_not_parse(bring):
     assert got.fact("skipped") == "5"
     assert "trace:12: ts is no number: 'x,4096,512,r'" in got.said
     assert "trace:13: expected 4 columns, found 2: '1,2'" in got.said
-    assert "trace:14: ts is out of range: '9e99,4096,512,r'" in got.said
+    assert "trace:14: ts is out of range: is its unit right? --map …,unit=us: '9e99,4096,512,r'" in got.said
     assert "5 lines left out" in got.said
     assert next(
         row for (row,) in got.rows("SELECT value FROM recording WHERE name LIKE 'skipped:%' ORDER BY name")

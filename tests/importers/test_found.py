@@ -47,7 +47,7 @@ def test_a_bad_number_spoils_no_other(bring, bad):
 
 def test_places_with_a_point_are_no_times(bring):
     got = bring("t_s,offset,size,op\n1.5,4096.0,512.0,r\n")
-    assert got.rows(ROWS) == [(1_500_000_000, 0, 4096, 512)]
+    assert got.rows(ROWS) == [(1_500_000_000, None, 4096, 512)]
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_gaps_that_add_up_to_more_than_63_bits(bring):
 def test_waits_that_add_up_to_more_than_63_bits(bring):
     waits = "/f read 0 512\n" + "/f wait 86400000000 0\n" * 110_000 + "/f read 0 512\n"
     got = bring("fio version 2 iolog\n" + waits)
-    assert got.rows(ROWS) == [(0, 0, 0, 512)]
+    assert got.rows(ROWS) == [(0, None, 0, 512)]
     assert got.fact("skipped") == "1"
 
 

@@ -17,6 +17,7 @@ from .held import hold
 from .test_blktrace import TEXT
 from .test_csv import PRESETS
 from .test_fio_srt_vscsi import srt, vscsi
+from .test_formats import BIOSNOOP, DFTRACER, FIO_LOG, PERF, oracle
 from .test_strace import TRACE
 
 ROUNDS = int(os.environ.get("IOTRAIL_FUZZ", "60"))
@@ -36,6 +37,11 @@ SAMPLES = {
     "srt": srt((1, 5, 10, 300, 4096, 100, 0x8000001, 0x1B), (0, 7, 1, 2, 512, 9, 0x8000107, 0x4)),
     "vscsi": vscsi(2, *[(0x28, 4096, 8, n) for n in range(20)]),
     "csv": b"t_s,offset,size,op,latency_ns,device\n" + b"".join(b"%d.5,%d,512,r,7,sda\n" % (n, n) for n in range(40)),
+    "biosnoop": BIOSNOOP.encode(),
+    "fio-log": FIO_LOG.encode(),
+    "perf-script": PERF.encode(),
+    "dftracer": DFTRACER.encode(),
+    "oracle-general": oracle([(0, 5, 4096, 3), (1, 6, 4096, -1), (1, 5, 4096, -1)] * 20),
     **{name: text.encode() * 5 for name, (text, *_) in PRESETS.items()},
 }  # fmt: skip
 

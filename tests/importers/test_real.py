@@ -64,7 +64,7 @@ def test_binaries_and_blkparse_agree(bring, shared):
     binary = bring(shared("blktrace/keks"))
     text = bring(shared("blktrace/keks/keks-blkparse.txt"))
     for got in (binary, text):
-        assert got.one("SELECT count(*) FROM file_op WHERE dur IS NOT NULL") == 1206
+        assert got.one("SELECT count(*) FROM file_op WHERE result IS NOT NULL") == 1206
         assert got.fact("completions") == "1206"
         # all but the second halves of 24 flushes, which were issued once and complete twice
         assert got.fact("completions_with_start") == "1182"

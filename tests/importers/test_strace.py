@@ -76,7 +76,16 @@ def test_any_combination_of_options(bring, pid, times, took, names):
     # without -y the working directory isn't known: a relative path stays as the program gave it
     path = "/srv/job/in.db" if names else "in.db"
     assert got.rows(OPS) == [
-        (call, path if name == "/srv/job/in.db" else name, fd, pos, length, result, error, dur if took else 0)
+        (
+            call,
+            path if name == "/srv/job/in.db" else name,
+            fd,
+            pos,
+            length,
+            result,
+            error,
+            dur if took else None,
+        )
         for call, name, fd, pos, length, result, error, dur in ROWS
     ]
     starts = [ts for (ts,) in got.rows("SELECT ts FROM file_op ORDER BY ts")]
@@ -114,7 +123,7 @@ def test_unfinished_and_resumed(bring):
         "[pid 7] 1700000000.000090 +++ killed by SIGKILL +++\n"
     )
     assert got.rows("SELECT call, pos, length, result, errno, dur FROM file_op ORDER BY ts") == [
-        ("open", None, None, 3, 0, 0),
+        ("open", None, None, 3, 0, None),
         ("read", 0, 4096, 4096, 0, 40_000),
         # -T is more exact than the two lines' times
         ("pread", 1024, 512, -1, 5, 30_000),

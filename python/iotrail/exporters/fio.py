@@ -21,7 +21,7 @@ def write(trail: Trail, output: Path, **_: object) -> None:
     """Write the folder."""
     trail.prepare("bare_op file thread_life trail_span")
     connection = trail.connection
-    kinds = "kind IN ('read', 'write', 'flush') AND errno = 0 AND dur IS NOT NULL AND file IS NOT NULL"
+    kinds = "kind IN ('read', 'write', 'flush') AND errno = 0 AND COALESCE(dur, result) IS NOT NULL AND file IS NOT NULL"
     acts = f"(({kinds}) AND (kind = 'flush' OR (pos IS NOT NULL AND length > 0)))"
     prepare = f"""
         CREATE OR REPLACE TEMP TABLE _fio_file AS
@@ -66,19 +66,19 @@ def _write_log(trail: Trail, log: Path, thread: int, acts: str) -> None:
     query = f"""
         WITH act AS (
             SELECT
-                (o.ts - s.start_ts) // 1000 AS us, f.name, o.ts, o.pos, o.length,
+                (o.ts - s.start_ts) // 1000 AS us, f.name, o.ts, o.trace_row, o.pos, o.length,
                 CASE o.kind WHEN 'flush' THEN CASE o.call WHEN 'fdatasync' THEN 'datasync' ELSE 'sync' END ELSE o.kind END AS action
             FROM (SELECT * FROM bare_op WHERE thread = $thread AND {acts}) AS o
             JOIN _fio_file AS f ON f.node = o.node AND f.file = o.file
             CROSS JOIN trail_span AS s
         )
         SELECT line FROM (
-            SELECT 0 AS part, 0 AS ts, '0 ' || name || ' add' AS line FROM (SELECT DISTINCT name FROM act)
-            UNION ALL SELECT 1, 0, '0 ' || name || ' open' FROM (SELECT DISTINCT name FROM act)
+            SELECT 0 AS part, 0 AS ts, 0 AS trace_row, '0 ' || name || ' add' AS line FROM (SELECT DISTINCT name FROM act)
+            UNION ALL SELECT 1, 0, 0, '0 ' || name || ' open' FROM (SELECT DISTINCT name FROM act)
             UNION ALL SELECT
-                2, ts, us || ' ' || name || ' ' || action || ' ' || COALESCE(pos, 0) || ' ' || COALESCE(length, 0) FROM act
-            UNION ALL SELECT 3, 0, MAX(us) OVER () || ' ' || name || ' close' FROM (SELECT name, MAX(us) AS us FROM act GROUP BY name)
-        ) ORDER BY part, ts, line"""
+                2, ts, trace_row, us || ' ' || name || ' ' || action || ' ' || COALESCE(pos, 0) || ' ' || COALESCE(length, 0) FROM act
+            UNION ALL SELECT 3, 0, 0, MAX(us) OVER () || ' ' || name || ' close' FROM (SELECT name, MAX(us) AS us FROM act GROUP BY name)
+        ) ORDER BY part, ts, trace_row, line"""
     relation = trail.query(query, {"thread": thread})
     with trail.errors(query), log.open("w") as file:
         file.write("fio version 3 iolog\n")

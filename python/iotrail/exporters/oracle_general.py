@@ -22,10 +22,10 @@ def write(trail: Trail, output: Path, *, page: int, **_: object) -> None:
     query = f"""
         WITH request AS (
             SELECT
-                ts, thread, hash(node, file, number) AS object,
-                ROW_NUMBER() OVER (ORDER BY ts, thread, number) AS place
+                ts, hash(node, file, number) AS object,
+                ROW_NUMBER() OVER (ORDER BY ts, trace_row, thread, number) AS place
             FROM (
-                SELECT ts, thread, node, file, UNNEST(range(pos // {page}, (pos + moved - 1) // {page} + 1)) AS number
+                SELECT ts, trace_row, thread, node, file, UNNEST(range(pos // {page}, (pos + moved - 1) // {page} + 1)) AS number
                 FROM bare_op WHERE moved > 0 AND pos IS NOT NULL AND file IS NOT NULL
             )
         )

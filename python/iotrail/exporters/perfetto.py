@@ -2,13 +2,16 @@
 
 TracePackets of track events (protos/perfetto/trace/track_event/track_event.proto), one after the other as the repeated
 field 1 of Trace. Slices carry path, pos, length, result and errno as debug annotations. Times are those of the trail,
-ns since the epoch.
+ns since the epoch. Slices of a track must nest: a thread that has several requests at a time (one of a block trace) has
+a track for each that is in flight. A call of which only the start is known is an instant.
 """
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from google.protobuf.internal import encoder
@@ -16,8 +19,12 @@ from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as protos
 
 from iotrail import schema
 from iotrail.exporters.messages import Part, encode, length_of
+from iotrail.importers.ids import hash63
 from iotrail.trail import Trail
 
+Ints = npt.NDArray[np.int64]
+# Later than any end.
+TOP = (1 << 63) - 1
 PACKET, EVENT, ANNOTATION = protos.TracePacket, protos.TrackEvent, protos.DebugAnnotation
 # One writer: tracks, names and states belong to a sequence.
 SEQUENCE = 1
@@ -28,7 +35,7 @@ ARGUMENTS = ("path", "pos", "length", "result", "errno")
 COUNTERS = (
     ("read throughput", "B/s", "SELECT b.ts, COALESCE(SUM(t.bytes_per_s) FILTER (WHERE t.kind = 'read'), 0) FROM time_bucket AS b LEFT JOIN throughput AS t ON t.ts = b.ts GROUP BY b.ts ORDER BY b.ts"),
     ("write throughput", "B/s", "SELECT b.ts, COALESCE(SUM(t.bytes_per_s) FILTER (WHERE t.kind = 'write'), 0) FROM time_bucket AS b LEFT JOIN throughput AS t ON t.ts = b.ts GROUP BY b.ts ORDER BY b.ts"),
-    ("queue depth", "operations", "SELECT ts, mean FROM queue_depth ORDER BY ts"),
+    ("queue depth", "operations", "SELECT ts, mean FROM queue_depth WHERE mean IS NOT NULL ORDER BY ts"),
 )  # fmt: skip
 
 
@@ -37,8 +44,11 @@ def write(trail: Trail, output: Path, **_: object) -> None:
     with output.open("wb") as file:
         _interned(trail, file)
         _tracks(trail, file)
-        for columns in _rows(trail):
+        overlapping = _overlapping(trail)
+        for columns in _rows(trail, f"o.thread NOT IN ({overlapping or '0'})"):
             _slices(file, columns)
+        for thread in map(int, filter(None, overlapping.split(", "))):
+            _in_flight(trail, file, thread)
         for number, (name, unit, query) in enumerate(COUNTERS, 1):
             _counter(trail, file, number, name, unit, query)
 
@@ -115,17 +125,76 @@ def _interned(trail: Trail, file: BinaryIO) -> None:
         _put(file, packet)
 
 
-def _rows(trail: Trail) -> Iterator[dict[str, Any]]:
-    """All calls as numpy columns, thread by thread in order of time, the outer of two that begin together first."""
-    query = """
+def _overlapping(trail: Trail) -> str:
+    """The threads of which a call ends after one that began before it and hadn't ended: their calls don't nest."""
+    rows = trail.rows_of("""
+        SELECT DISTINCT thread FROM (
+            SELECT thread, ts, ts + dur AS end_ts, MAX(ts + dur) OVER (
+                PARTITION BY thread ORDER BY ts, dur DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            ) AS reached
+            FROM file_op WHERE dur > 0
+        ) WHERE reached > ts AND end_ts > reached ORDER BY thread""")
+    return ", ".join(str(row["thread"]) for row in rows)
+
+
+def _in_flight(trail: Trail, file: BinaryIO, thread: int) -> None:
+    """A thread's calls on as many tracks as are in flight at once, the first on its own."""
+    parts = list(_rows(trail, f"o.thread = {thread}"))
+    columns = {name: pa.chunked_array([part[name] for part in parts]).combine_chunks() for name in parts[0]}
+    lane = lanes(columns["ts"].to_numpy(), columns["until"].fill_null(pa.scalar(TOP, pa.int64())).to_numpy())
+    tracks = np.array(
+        [thread, *(hash63(f"in flight {thread} {n}".encode()) for n in range(1, int(lane.max()) + 1))],
+        np.int64,
+    )
+    for number, track in enumerate(tracks[1:].tolist(), 2):
+        packet = protos.TracePacket()
+        packet.track_descriptor.uuid = track
+        packet.track_descriptor.parent_uuid = thread
+        packet.track_descriptor.name = f"in flight {number}"
+        _put(file, packet)
+    columns["thread"] = pa.array(tracks[lane])
+    for begin in range(0, len(lane), 1 << 18):
+        _slices(file, {name: column.slice(begin, 1 << 18) for name, column in columns.items()})
+
+
+def lanes(begins: Ints, ends: Ints) -> Ints:
+    """Numbers from 0 for intervals, in order of their begins, so that those of one number don't overlap.
+
+    A number that is free again is taken by the next that needs one, the longest free first. So the nth interval to
+    take a free one follows the interval of the nth end: no interval waits for another to be numbered. As many numbers
+    are used as intervals overlap at most.
+    """
+    # one without length takes a moment: it hasn't ended before itself
+    ends = np.maximum(ends, begins + 1)
+    by_end = np.argsort(ends, kind="stable")
+    # how many have ended before each begins, and how many numbers were taken again until then
+    ended = np.searchsorted(ends[by_end], begins, side="right")
+    turn = np.arange(len(begins))
+    again = turn + np.minimum.accumulate(ended - turn)
+    taken = np.diff(again, prepend=0) > 0
+    # whom each follows; itself if it has a new number
+    root = np.where(taken, by_end[np.maximum(again - 1, 0)], turn)
+    while True:
+        further = root[root]
+        if np.array_equal(further, root):
+            break
+        root = further
+    fresh = np.cumsum(~taken) - 1
+    return fresh[root]
+
+
+def _rows(trail: Trail, condition: str) -> Iterator[dict[str, Any]]:
+    """Calls as Arrow columns, thread by thread in order of time, the outer of two that begin together first."""
+    query = f"""
         SELECT o.ts, o.ts + o.dur AS until, o.thread, o.call, o.kind, p.number AS path, o.pos, o.length, o.result,
-            NULLIF(o.errno, 0) AS errno
+            NULLIF(o.errno, 0) AS errno, o.dur IS NULL AND o.result IS NOT NULL AS instant
         FROM (
             SELECT ts, dur, node, thread, call, kind, file, pos, length, result, errno FROM op
             UNION ALL
             SELECT ts, dur, node, thread, call, 'wait', NULL, NULL, length, result, errno FROM sync_op
         ) AS o
         LEFT JOIN _perfetto_path AS p ON p.node = o.node AND p.file = o.file
+        WHERE {condition}
         ORDER BY o.thread, o.ts, o.dur DESC NULLS FIRST"""
     relation = trail.query(query)
     with trail.errors(query):
@@ -149,8 +218,10 @@ def _slices(file: BinaryIO, columns: dict[str, Any]) -> None:
     """A packet where each call begins and one where it ends; one that never returned has no end: so it is shown."""
     rows = len(columns["ts"])
     track = Part(_tag(EVENT, "track_uuid"), _numbers(columns["thread"])[0])
+    instant = columns["instant"].to_numpy(zero_copy_only=False)
     begin = [
-        Part(_tag(EVENT, "type") + bytes([protos.TrackEvent.TYPE_SLICE_BEGIN])),
+        Part(_tag(EVENT, "type") + bytes([protos.TrackEvent.TYPE_SLICE_BEGIN]), None, ~instant),
+        Part(_tag(EVENT, "type") + bytes([protos.TrackEvent.TYPE_INSTANT]), None, instant),
         track,
         Part(_tag(EVENT, "category_iids"), _codes(columns["kind"], KINDS)),
         Part(_tag(EVENT, "name_iid"), _codes(columns["call"], CALLS)),

@@ -10,7 +10,7 @@ OPTIONS = {"csv": "FORMAT csv, HEADER", "parquet": "FORMAT parquet, COMPRESSION 
 def write(trail: Trail, output: Path, *, format: str, **_: object) -> None:
     """Write the file; DuckDB streams it and spills what it sorts."""
     place = str(output).replace("'", "''")
-    copy = f"COPY (SELECT * FROM op ORDER BY ts, thread) TO '{place}' ({OPTIONS[format]})"
+    copy = f"COPY (SELECT * FROM op ORDER BY ts, trace_row, thread) TO '{place}' ({OPTIONS[format]})"
     # so that a place that can't be written is an error of the system, not of a query
     output.touch()
     trail.prepare(copy)

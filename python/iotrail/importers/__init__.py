@@ -16,9 +16,23 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from iotrail.errors import TraceError, UsageError
-from iotrail.importers import blkparse, blktrace, csv, fio, srt, strace, vscsi
+from iotrail.importers import (
+    biosnoop,
+    blkparse,
+    blktrace,
+    csv,
+    darshan,
+    dftracer,
+    fio,
+    fio_log,
+    oracle_general,
+    perf_script,
+    srt,
+    strace,
+    vscsi,
+)
 from iotrail.importers.base import Job, Options, Output, Skipped
-from iotrail.importers.source import Source
+from iotrail.importers.source import Source, opened, without_compression
 from iotrail.trail import Trail
 from iotrail.units import counted, size
 
@@ -47,8 +61,34 @@ def _formats() -> Iterable[Format]:
         blktrace.looks_like,
     )
     yield Format("fio", "fio's iologs, versions 2 and 3 (write_iolog)", fio.read, fio.looks_like)
+    yield Format(
+        "fio-log",
+        "fio's latency logs (write_lat_log): NAME_lat.N.log, NAME_clat.N.log",
+        fio_log.read,
+        fio_log.looks_like,
+    )
+    yield Format("biosnoop", "biosnoop's text, of BCC and libbpf-tools", biosnoop.read, biosnoop.looks_like)
+    yield Format(
+        "perf-script",
+        "perf script's text of block events (perf record -e 'block:*')",
+        perf_script.read,
+        perf_script.looks_like,
+    )
+    yield Format("dftracer", "DFTracer's events (.pfw, JSON lines)", dftracer.read, dftracer.looks_like)
+    yield Format(
+        "darshan",
+        "Darshan's logs, with DXT or counters only (needs iotrail[darshan])",
+        darshan.read,
+        darshan.looks_like,
+    )
     yield Format("srt", "HP's SRT 1.x disk traces, binary (1992)", srt.read, srt.looks_like)
     yield Format("vscsi", "VMware's vscsi traces, binary, versions 1 and 2", vscsi.read, vscsi.looks_like)
+    yield Format(
+        "oracle-general",
+        "libCacheSim's oracleGeneral, binary",
+        oracle_general.read,
+        oracle_general.looks_like,
+    )
     for name, (_, meaning) in csv.PRESETS.items():
         yield Format(name, meaning, csv.reader(name), csv.preset_looks_like(name))
     yield Format(
@@ -84,36 +124,32 @@ def run(
         raise UsageError(
             f"there is no format {str(words[0])!r}, nor such a file", f"formats: {', '.join(FORMATS)}"
         )
-    sources = [Source.at(path) for path in blktrace.files(words)]
-    heads = {source.path: source.head() for source in sources}
-    for source in sources:
-        if source.size == 0 or (source.compression and not heads[source.path]):
-            if name == "blktrace":
-                continue  # a CPU that saw nothing
-            if not source.size:
-                raise TraceError(f"{source.path}: is empty: nothing to import")
-    name = name or _guess_or_fail(sources[0], heads[sources[0].path], options, console)
-    path = output or Path(_stem(sources[0].path) + ".trail")
-    began = time.monotonic()
-    skipped = Skipped(options.strict)
-    total = sum(source.size for source in sources)
-    with _progress(console, total) as advance, Output(path, force) as out:
+    with opened(blktrace.files(words)) as sources:
+        head = sources[0].head()
         for source in sources:
-            source.progress = advance
-        job = Job(name, sources, out, options, skipped)
-        FORMATS[name].read(job)
-        if not out.rows.get("file_op") and not out.rows.get("sync_op"):
-            raise _nothing(job, heads[sources[0].path])
-        job.finish()
+            # a CPU that saw nothing has an empty file
+            if not source.size and not source.begin and name != "blktrace":
+                raise TraceError(f"{source.path}: is empty: nothing to import")
+        name = name or _guess_or_fail(sources[0], head, options, console)
+        path = output or Path(_stem(sources[0]) + ".trail")
+        began = time.monotonic()
+        skipped = Skipped(options.strict)
+        total = sum(source.size for source in sources)
+        with _progress(console, total) as advance, Output(path, force) as out:
+            for source in sources:
+                source.progress = advance
+            job = Job(name, sources, out, options, skipped)
+            FORMATS[name].read(job)
+            if not out.rows.get("file_op") and not out.rows.get("sync_op"):
+                raise _nothing(job, head)
+            job.finish()
     _closing(console, job, path, time.monotonic() - began)
     return path
 
 
-def _stem(path: Path) -> str:
-    """The name without what says compression and kind."""
-    name = path.name
-    for suffix in (".gz", ".xz", ".zst"):
-        name = name.removesuffix(suffix)
+def _stem(source: Source) -> str:
+    """The name without what says compression and kind: an archive's own, not that of a file in it."""
+    name = without_compression(source.path.parent.name) if source.place else source.name
     if ".blktrace." in name:
         return name.partition(".blktrace.")[0]
     return Path(name).stem or name

@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -29,7 +29,7 @@ import pyarrow as pa
 from iotrail import native, schema
 from iotrail.errors import TraceError
 from iotrail.importers.ids import file_id, process_id, thread_id
-from iotrail.importers.source import Source
+from iotrail.importers.source import BLOCK, LONGEST_LINE, Source
 
 Ints = npt.NDArray[np.int64]
 # A column to write: an Arrow or numpy array, a list, or one text for all rows.
@@ -311,6 +311,8 @@ class Job:
     read: int = 0
     # What `read` counts.
     unit: str = "lines"
+    # Lines left out because they are too long: read as empty ones.
+    long_lines: int = 0
     # Sentences for stderr.
     notes: list[str] = field(default_factory=list)
     first_ts: int | None = None
@@ -319,10 +321,21 @@ class Job:
     @property
     def node(self) -> str:
         """The machine of a trace that names none: the trace itself."""
-        name = self.sources[0].path.name
-        for suffix in (".gz", ".xz", ".zst"):
-            name = name.removesuffix(suffix)
+        name = self.sources[0].name
         return name.partition(".")[0] or name
+
+    def lines(self, source: Source, size: int = BLOCK) -> Iterator[tuple[int, bytes]]:
+        """Blocks of whole lines, as `Source.lines`; lines that are too long are counted as left out."""
+        for number, block in source.lines(size):
+            self._refuse_long(source)
+            yield number, block
+
+    def _refuse_long(self, source: Source) -> None:
+        for line in source.long_lines:
+            why = f"a line of {line.size:,} bytes; at most {LONGEST_LINE:,} are read"
+            self.skipped.line(source, line.number, line.begin, why)
+        self.long_lines += len(source.long_lines)
+        source.long_lines.clear()
 
     def note(self, sentence: str) -> None:
         """Say something on stderr at the end."""
@@ -387,14 +400,21 @@ _PUNCH = 3
 
 
 class BlockRows:
-    """Requests of a block trace as the calls of a program that opened the device."""
+    """Requests of a block trace as the calls of a program that opened the device.
 
-    def __init__(self, job: Job) -> None:
+    With `of_calls` they are calls on files, as the trace has them, which lacks others of its programs.
+    """
+
+    def __init__(self, job: Job, *, of_calls: bool = False) -> None:
         self.job = job
+        self.of_calls = of_calls
         self.codes = np.array([job.output.call[name] for name in _CALLS], np.int32)
         self.files: dict[str, int] = {}
         self.zero = 0
         self.backwards = 0
+        self.rows = 0
+        # Requests that completed, of which the trace doesn't say when.
+        self.without_dur = 0
         self._last: int | None = None
         # who (what `threads` names) -> first start, last end
         self.lives: dict[int, list[int]] = {}
@@ -416,16 +436,26 @@ class BlockRows:
         who: Ints,
         thread: Mapping[int, int],
         dur: Ints | None = None,
+        no_dur: npt.NDArray[np.bool_] | None = None,
         unfinished: npt.NDArray[np.bool_] | None = None,
         errno: Ints | None = None,
-        in_order: bool = True,
+        order: Ints | None = None,
+        no_pos: bool = False,
     ) -> None:
         """Add requests. `op` is READ …, `file` ids, `who` small numbers that `thread` gives ids for.
+
+        `dur` is unknown where it isn't given, and where `no_dur` or `unfinished` is true: such a request never
+        completed, one without `dur` did. `order` is each request's row in the trace, else they are in its order.
+        With `no_pos` nobody knows where they are.
 
         Those whose time is before 1970, or whose time or place ends beyond 63 bits, are left out. (The sum of two
         numbers below 2^63 that is beyond has wrapped to a negative one.)
         """
+        known = dur is not None
         dur = np.zeros(len(ts), np.int64) if dur is None else dur
+        no_dur = np.full(len(ts), not known) if no_dur is None else no_dur
+        if unfinished is not None:
+            no_dur = no_dur | unfinished
         good = (ts | dur | (ts + dur) | pos | length | (pos + length)) >= 0
         if left_out := len(ts) - int(np.count_nonzero(good)):
             self.job.skipped.add(
@@ -433,43 +463,39 @@ class BlockRows:
                 left_out,
             )
             ts, dur, pos, length, file, who = (column[good] for column in (ts, dur, pos, length, file, who))
-            op = op[good]
+            op, no_dur = op[good], no_dur[good]
             unfinished = None if unfinished is None else unfinished[good]
             errno = None if errno is None else errno[good]
+            order = None if order is None else order[good]
         rows = len(ts)
         if rows == 0:
             return
-        if in_order:
+        if order is None:
             self._look_at_order(ts)
+            order = np.arange(self.rows, self.rows + rows)
+        self.rows += rows
+        self.without_dur += int(np.count_nonzero(no_dur)) - (
+            0 if unfinished is None else int(np.count_nonzero(unfinished))
+        )
         ranged = _RANGED[op]
         self.zero += int(np.count_nonzero((length == 0) & ranged))
-        end = ts + dur
-        self.job.span(int(ts.min()), int(end.max()))
-        size = int(who.max()) + 1
-        first = np.full(size, np.iinfo(np.int64).max)
-        last = np.full(size, np.iinfo(np.int64).min)
-        np.minimum.at(first, who, ts)
-        np.maximum.at(last, who, end)
-        table = np.zeros(size, np.int64)
-        for code in np.flatnonzero(last >= first).tolist():
-            life = self.lives.setdefault(code, [int(first[code]), int(last[code])])
-            life[0], life[1] = min(life[0], int(first[code])), max(life[1], int(last[code]))
-            table[code] = thread[code]
+        table = self._live(ts, ts + dur, who, thread)
         moves = op <= WRITE
         result = np.where(moves, length, 0)
         if errno is not None:
             result = np.where(errno != 0, -1, result)
         columns: dict[str, Any] = {
             "ts": ts,
-            "dur": dur if unfinished is None else pa.array(dur, mask=unfinished),
+            "dur": pa.array(dur, mask=no_dur),
             "node": self.job.node,
             "thread": table[who],
             "call": self.codes[op],
             "file": file,
-            "pos": pos if ranged.all() else pa.array(pos, mask=~ranged),
+            "pos": None if no_pos else pos if ranged.all() else pa.array(pos, mask=~ranged),
             "length": length if ranged.all() else pa.array(length, mask=~ranged),
             "result": result if unfinished is None else pa.array(result, mask=unfinished),
             "errno": errno,
+            "trace_row": order,
         }
         if (op == DISCARD).any():
             columns["flags"] = pa.array(np.full(rows, _PUNCH, np.int64), mask=op != DISCARD)
@@ -487,18 +513,66 @@ class BlockRows:
         job = self.job
         unseen = [
             (
+                "between_calls",
+                processes,
+                "The trace has calls on files only: what programs did between them is not known.",
+            )
+            if self.of_calls
+            else (
                 "between_requests",
                 processes,
-                "The trace shows requests only: what programs did between them needn't be computing.",
+                "The trace has requests only: what programs did between them is not known.",
             )
         ]
-        if "dur" in job.facts:
-            requests = job.output.rows["file_op"]
-            unseen.append(("response_times", requests, "The trace has no response times: 0 stands for each."))
+        if self.without_dur:
+            some = "no" if self.without_dur == self.rows else f"{self.without_dur:,} requests without"
+            unseen.append(
+                (
+                    "response_times",
+                    self.without_dur,
+                    f"The trace has {some} response times: latency, queue depth and time in I/O are not known.",
+                )
+            )
         kinds, amounts, details = (list(column) for column in zip(*unseen, strict=True))
         job.output.add(
             "unseen", {"node": job.node, "kind": kinds, "amount": amounts, "detail": details}, len(unseen)
         )
+
+    def add_calls(
+        self, columns: Mapping[str, Column], rows: int, who: Ints, thread: Mapping[int, int]
+    ) -> None:
+        """Add calls whose columns are those of `file_op` already, but thread and row. `ts` and `dur` are numbers, `dur`
+        -1 where it is unknown."""
+        ts, dur = np.asarray(columns["ts"]), np.asarray(columns["dur"])
+        self.rows += rows
+        self.without_dur += int(np.count_nonzero(dur < 0))
+        table = self._live(ts, ts + np.maximum(dur, 0), who, thread)
+        self.job.output.add(
+            "file_op",
+            {
+                **columns,
+                "node": self.job.node,
+                "dur": pa.array(dur, mask=dur < 0),
+                "thread": table[who],
+                "trace_row": np.arange(self.rows - rows, self.rows),
+            },
+            rows,
+        )
+
+    def _live(self, ts: Ints, end: Ints, who: Ints, thread: Mapping[int, int]) -> Ints:
+        """Note who lived when; the threads' ids by their small numbers."""
+        self.job.span(int(ts.min()), int(end.max()))
+        size = int(who.max()) + 1
+        first = np.full(size, np.iinfo(np.int64).max)
+        last = np.full(size, np.iinfo(np.int64).min)
+        np.minimum.at(first, who, ts)
+        np.maximum.at(last, who, end)
+        table = np.zeros(size, np.int64)
+        for code in np.flatnonzero(last >= first).tolist():
+            life = self.lives.setdefault(code, [int(first[code]), int(last[code])])
+            life[0], life[1] = min(life[0], int(first[code])), max(life[1], int(last[code]))
+            table[code] = thread[code]
+        return table
 
     def finish(self, threads: Iterable["Actor"]) -> None:
         """Write processes, threads and files, and say what was odd."""
@@ -508,11 +582,16 @@ class BlockRows:
             for actor in threads
             if actor.code in self.lives
         ]
+        # One pid under several names (exec, or a name that was changed) is one process, and one tid one thread.
         processes: dict[int, list[Any]] = {}
+        named: dict[int, list[Any]] = {}
         for actor, start, end in living:
-            row = processes.setdefault(actor.process, [actor, start, end])
-            row[1], row[2] = min(row[1], start), max(row[2], end)
-        whole = list(processes.values())
+            for row in (
+                processes.setdefault(actor.process, [actor, start, end]),
+                named.setdefault(actor.thread, [actor, start, end]),
+            ):
+                row[1], row[2] = min(row[1], start), max(row[2], end)
+        whole, parts = list(processes.values()), list(named.values())
         job.output.add(
             "process",
             {
@@ -522,6 +601,9 @@ class BlockRows:
                 "name": [actor.process_name for actor, _, _ in whole],
                 "start_ts": [start for _, start, _ in whole],
                 "end_ts": [end for _, _, end in whole],
+                "rank": [actor.rank for actor, _, _ in whole],
+                "role": ["rank" if actor.rank is not None else None for actor, _, _ in whole],
+                "exe": [actor.exe for actor, _, _ in whole],
                 "ended": ["running"] * len(whole),
             },
             len(whole),
@@ -530,15 +612,15 @@ class BlockRows:
             "thread",
             {
                 "node": node,
-                "thread": [actor.thread for actor, _, _ in living],
-                "pid": [actor.pid for actor, _, _ in living],
-                "tid": [actor.tid for actor, _, _ in living],
-                "process": [actor.process for actor, _, _ in living],
-                "name": [actor.name for actor, _, _ in living],
-                "start_ts": [start for _, start, _ in living],
-                "end_ts": [end for _, _, end in living],
+                "thread": [actor.thread for actor, _, _ in parts],
+                "pid": [actor.pid for actor, _, _ in parts],
+                "tid": [actor.tid for actor, _, _ in parts],
+                "process": [actor.process for actor, _, _ in parts],
+                "name": [actor.name for actor, _, _ in parts],
+                "start_ts": [start for _, start, _ in parts],
+                "end_ts": [end for _, _, end in parts],
             },
-            len(living),
+            len(parts),
         )
         job.output.add(
             "file",
@@ -596,6 +678,8 @@ class Actor:
     tid: int
     process_name: str
     name: str | None
+    rank: int | None = None
+    exe: str | None = None
 
     @classmethod
     def of(cls, job: Job, code: int, name: str, pid: int = 0, tid: int | None = None) -> "Actor":

@@ -2,7 +2,10 @@
 
     259,2    0        1     0.000000000  4020  Q   R 282624 + 8 [java]
 
-Times count from the trace's first event. The summary that blkparse prints at its end is passed over.
+Times count from the trace's first event. blkparse prints the seconds as a 32-bit number of a 64-bit time
+(blkparse_fmt.c, `%T`), so that an event shortly before that first one has some 1266874889 seconds: 2^64 ns less a
+little, modulo 2^32. Such times are before the start. Where all times are that large they count from 1970 (made so by
+another tool). The summary that blkparse prints at its end is passed over.
 """
 
 import re
@@ -25,7 +28,7 @@ from iotrail.importers.requests import (
 )
 
 _LINE = re.compile(
-    rb"^ *(\d{1,6}),(\d{1,7}) +\d+ +\d+ +(\d{1,9})\.(\d{9}) +(\d{1,10}) +([A-Z]{1,2}) +([A-Z]+) "
+    rb"^ *(\d{1,6}),(\d{1,7}) +\d+ +\d+ +(\d{1,10})\.(\d{9}) +(\d{1,10}) +([A-Z]{1,2}) +([A-Z]+) "
     rb"(?:(\d{1,16})(?: ([+/]) (\d{1,16}))? )?(?:\[(.*)\])?[^\n]*$",
     re.MULTILINE,
 )
@@ -34,6 +37,13 @@ _OTHER = re.compile(
     rb" *\d+,\d+ +\d+ +\d+ +\d+\.\d{9} +\d+ +(?:m|UT|U|P) +N|CPU\d+ \(|Total \(|Throughput |Events \(|Skips: |Input file | \w[\w ]*:|\s*$"
 )
 _FIRST = re.compile(rb" *\d+,\d+ +\d+ +\d+ +\d+\.\d{9} +\d+ +[A-Zm]{1,2} +[A-Z]+ ")
+# Seconds from which times count from 1970: 2001.
+_EPOCH = 1_000_000_000
+# 2^64 ns in seconds, modulo 2^32, and what is left below a second, to which wrapped fractions count.
+_WRAPPED = 2**64 // 10**9 % 2**32
+_BELOW_SECOND = 10**9 - 2**64 % 10**9
+# So many seconds before the first event some may lie.
+_EARLY = 86_400
 _ACTIONS = {
     b"Q": QUEUE,
     b"M": BACK_MERGE,
@@ -53,14 +63,29 @@ def looks_like(head: bytes) -> bool:
 
 def read(job: Job) -> None:
     """Import blkparse's output."""
-    job.relative("ns")
     requests = Requests(job)
-    requests.base = RELATIVE_START
+    clock: int | None = None
     for source in job.sources:
-        for number, block in source.lines():
+        for number, block in job.lines(source):
             lines = match_lines(job, source, number, block, _LINE, _OTHER)
+            if clock is None and lines:
+                clock = _clock(job, lines)
+                requests.base = clock
             _add(requests, [line for line in lines if line[5] in _ACTIONS])
     requests.finish()
+
+
+def _clock(job: Job, lines: list[tuple[bytes, ...]]) -> int:
+    """What the times count from, in ns since 1970: told by the smallest."""
+    if min(int(line[2]) for line in lines) >= _EPOCH and not all(_is_wrapped(int(line[2])) for line in lines):
+        job.absolute("s since 1970")
+        return 0
+    job.relative("ns")
+    return RELATIVE_START
+
+
+def _is_wrapped(seconds: int) -> bool:
+    return _WRAPPED - _EARLY <= seconds <= _WRAPPED
 
 
 def _add(requests: Requests, lines: list[tuple[bytes, ...]]) -> None:
@@ -69,7 +94,13 @@ def _add(requests: Requests, lines: list[tuple[bytes, ...]]) -> None:
     major, minor, seconds, fraction, pid, action, kind, sector, _, extent, name = zip(*lines, strict=True)
     count = len(lines)
     events = np.zeros(count, EVENT)
-    events["ts"] = np.array(seconds, np.int64) * 1_000_000_000 + np.array(fraction, np.int64)
+    whole = np.array(seconds, np.int64)
+    if requests.base:
+        whole = np.where((whole >= _WRAPPED - _EARLY) & (whole <= _WRAPPED), whole - _WRAPPED - 1, whole)
+        below = np.where(whole < 0, _BELOW_SECOND, 0)
+    else:
+        below = np.zeros(count, np.int64)
+    events["ts"] = whole * 1_000_000_000 + np.array(fraction, np.int64) + below
     events["dev"] = (np.array(major, np.int64) << 20) | np.array(minor, np.int64)
     events["pid"] = np.array(pid, np.int64)
     events["action"] = [_ACTIONS[a] for a in action]

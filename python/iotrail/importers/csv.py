@@ -9,8 +9,10 @@ fails (a garbage number) are the block's columns read as text to find which line
 """
 
 import re
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -38,14 +40,18 @@ from iotrail.importers.source import Source
 Bools = npt.NDArray[np.bool_]
 
 _NUMERIC = ("ts", "gap", "dur", "end", "pos", "length")
-_WORDS = ("op", "flush", "dev", "who")
+_WORDS = ("op", "flush", "dev", "minor", "who", "pid", "tid", "file")
 _ROLES = {
     "ts": "when the request was issued",
     "gap": "time to the next request, instead of ts",
     "dur": "response time",
     "end": "when it was done, instead of dur",
     "dev": "device",
-    "who": "host, process or thread that issued it",
+    "minor": "second number of the device",
+    "who": "host or program that issued it",
+    "pid": "process that issued it",
+    "tid": "thread that issued it",
+    "file": "file, instead of a device",
     "pos": "offset on the device",
     "length": "size of the request",
     "op": "read, write, flush or discard",
@@ -62,6 +68,10 @@ _OPS = {
     DISCARD: "d discard trim unmap t",
 }
 _OP_NAMES = {"read": READ, "write": WRITE, "flush": FLUSH, "discard": DISCARD}
+# Columns that name the file and who uses it.
+_NAMES_OF = ("dev", "minor", "who", "pid", "tid", "file")
+_DAY = 86_400 * 10**9
+_YEAR = 365 * _DAY
 _TRUE = ("1", "true", "yes", "t")
 # 1601 to 1970 in units of 100 ns: the offset between the epochs of Windows' FILETIME and Unix.
 _FILETIME_1970 = 116_444_736_000_000_000
@@ -71,6 +81,10 @@ _WALL = (10**18, 4 * 10**18)
 _TOP = TOP_TIME
 _TAB, _NEWLINE, _RETURN, _SPACE = np.frombuffer(b"\t\n\r ", np.uint8)
 _BLANKS = bytes.maketrans(b"\t", b" ")
+# A column's name with its unit: `t_ns`, `size (KiB)`. The name may have such separators in it, the unit not: for long
+# names that would take their length squared.
+_NAME_UNIT = re.compile(r"(.*?)[_ (\[]+([a-zµ]+)[)\]]?")
+_LONGEST_NAME = 100
 # No table of requests has more columns.
 _WIDEST = 10_000
 
@@ -89,7 +103,7 @@ class Map:
     length_unit: int = 1
     epoch: str = "auto"
     ops: dict[str, int] = field(default_factory=dict)
-    # How a device is called: of {dev} and {who}.
+    # How a device is called: of {dev}, {minor} and {who}.
     device: str = "{dev}"
 
 
@@ -124,6 +138,28 @@ PRESETS = {
         "length_unit=sectors,op=io.operation,flush=io.flush,dur=io.latency,dur_unit=ns",
         "Open CAS iotrace --format csv: the columns header.timestamp, io.lba, io.len, io.operation …",
     ),
+    "alibaba": (
+        "dev=1,op=2,pos=3,length=4,ts=5,unit=us,epoch=unix,header=no,sep=comma",
+        "Alibaba cloud block traces: device_id,opcode,offset,length,timestamp, in bytes and µs since 1970 (2020)",
+    ),
+    "tencent": (
+        "ts=1,unit=s,epoch=unix,pos=2,pos_unit=sectors,length=3,length_unit=sectors,op=4,read=0,write=1,dev=5,sep=comma",
+        "Tencent CBS: Timestamp,Offset,Size,IOType,VolumeID, in seconds and sectors, 0=read (SNIA IOTTA 27917)",
+    ),
+    "systor17": (
+        "ts=1,unit=s,epoch=unix,dur=2,op=3,dev=4,pos=5,length=6,device=lun{dev},sep=comma",
+        "SYSTOR '17 (Fujitsu VDI): Timestamp,Response,IOType,LUN,Offset,Size, in seconds and bytes (SNIA IOTTA 4964)",
+    ),
+    "fiu": (
+        "ts=1,unit=ns,pid=2,who=3,pos=4,pos_unit=sectors,length=5,length_unit=sectors,op=6,dev=7,minor=8,"
+        "device=block/{dev}:{minor},sep=space",
+        "FIU (I/O deduplication, SRCMap): ns pid process sector sectors R/W major minor md5 (SNIA IOTTA 390)",
+    ),
+    "thesios": (
+        "file=filename,pos=file_offset,who=application,op=op_type,length=request_io_size_bytes,ts=start_time,unit=s,"
+        "epoch=unix,dur=simulated_latency",
+        "Thesios (Google): filename,file_offset,application,…,op_type,…,start_time,…,simulated_latency, in s and bytes",
+    ),
 }
 
 # Header name (lower case, unit taken off) -> role.
@@ -131,8 +167,11 @@ _NAMES = {
     "ts": "t ts time timestamp arrival start issue issued begin datetime header.timestamp",
     "end": "end stop complete completed completion finish",
     "dur": "dur duration latency lat response responsetime service servicetime elapsed io.latency",
-    "dev": "dev device disk disknumber volume lun asu drive device.name",
-    "who": "who host hostname pid tid process thread cpu vm",
+    "dev": "dev device disk disknumber volume lun asu drive device_id volumeid device.name",
+    "who": "who host hostname process comm program vm",
+    "pid": "pid",
+    "tid": "tid thread",
+    "file": "file filename path",
     "pos": "pos offset off lba lbn sector address addr block blkno io.lba",
     "length": "length len size bytes nbytes count sectors blocks io.len",
     "op": "op operation type rw opcode opc io.operation action cmd command iotype",
@@ -222,7 +261,7 @@ def map_of_header(names: list[str], sep: str) -> Map | None:
         plain = name.strip().strip('"').lower()
         role = _ROLE_OF.get(plain)
         unit = "sectors" if plain in ("lba", "lbn", "sector", "sectors", "io.lba", "io.len") else None
-        if role is None and (match := re.fullmatch(r"(.*?)[_ (\[]+([a-zµ]+)[)\]]?", plain)):
+        if role is None and len(plain) <= _LONGEST_NAME and (match := _NAME_UNIT.fullmatch(plain)):
             role, unit = _ROLE_OF.get(match[1]), _UNIT_OF.get(match[2])
             if unit is None:
                 role = None
@@ -252,7 +291,7 @@ def looks_like(head: bytes) -> bool:
     line = head.partition(b"\n")[0].decode("utf-8", "replace").strip()
     sep = separator(line)
     names = [name for name in line.split(sep) if name]
-    return "io.lba" not in names and map_of_header(names, sep) is not None
+    return "io.lba" not in names and not _SHAPES["systor17"](head) and map_of_header(names, sep) is not None
 
 
 def preset_looks_like(name: str) -> Callable[[bytes], bool]:
@@ -292,7 +331,7 @@ def _far_apart(lines: list[tuple[bytes, ...]]) -> bool:
     return len(lines) > 1 and abs(int(lines[-1][0]) - int(lines[0][0])) > 10_000 * (len(lines) - 1)
 
 
-_SHAPES = {
+_SHAPES: dict[str, Callable[[bytes], bool]] = {
     "msr": _all_match(rb"\d{17,18},[^,]+,\d+,(?:Read|Write),\d+,\d+,\d+"),
     "msr-cut": _all_match(_FIVE, lambda lines: not _whole(lines) and _in_bytes(lines)),
     "spc": _all_match(rb"\d+,\d+,\d+,[rRwW],\d+\.\d+(?:,.*)?"),
@@ -302,6 +341,23 @@ _SHAPES = {
     "disksim-validate": _all_match(rb"[RW]" + _N + rb"(?:Hit|Miss|[A-Z][a-z]+)" + (_N + rb"[\d.]+") * 4),
     "mqsim": _all_match(_FIVE, lambda lines: _whole(lines) and not _in_bytes(lines)),
     "opencas": lambda head: b"header.timestamp" in head[:400] and b"io.lba" in head[:400],
+    "alibaba": _all_match(rb"\d{1,9},[RWrw],\d{1,18},\d{1,10},1[5-9]\d{14}"),
+    "tencent": _all_match(rb"1[4-9]\d{8},\d{1,18},\d{1,9},[01],\d{1,9}"),
+    "systor17": lambda head: head.startswith(b"Timestamp,Response,IOType,LUN,Offset,Size"),
+    "fiu": _all_match(
+        rb"\d{1,19}"
+        + _N
+        + rb"\d{1,9}"
+        + _N
+        + rb"[^ \t]{1,64}"
+        + (_N + rb"\d{1,18}") * 2
+        + _N
+        + rb"[RW]"
+        + (_N + rb"\d{1,9}") * 2
+        + _N
+        + rb"[0-9a-fA-F]{1,64}"
+    ),
+    "thesios": lambda head: head.startswith(b"filename,file_offset,application,"),
 }
 
 
@@ -321,7 +377,7 @@ def _read(job: Job, preset: str | None) -> None:
     state = _State(job, rows)
     for source in job.sources:
         state.begin(source)
-        for number, block in source.lines():
+        for number, block in job.lines(source):
             if number == 1:
                 block = block.removeprefix(b"\xef\xbb\xbf")
                 this, block, number = _settle(given, source, block)
@@ -329,6 +385,8 @@ def _read(job: Job, preset: str | None) -> None:
                 state.use(this)
             for columns in table.read(block, number):
                 state.add(columns)
+    job.read += job.long_lines
+    state.hint_unit()
     rows.finish(state.actors.values())
 
 
@@ -554,6 +612,11 @@ class _Table:
                 columns[role] = texts.dictionary_encode()
                 continue
             scale = self._scale(role)
+            if role in ("dur", "end"):
+                # an empty one is not known
+                empty = pc.equal(texts, pa.scalar(""))
+                why.no_dur |= empty.to_numpy(zero_copy_only=False)
+                texts = pc.if_else(empty, "0", texts)
             number = pc.match_substring_regex(texts, r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$")
             exact = pc.match_substring_regex(texts, rf"^[-+]?[0-9]{{1,20}}(\.[0-9]{{0,{scale}}})?$")
             # as Arrow reads it
@@ -570,6 +633,7 @@ class _Table:
                 [self._unscaled(role, decimals, why), self._scaled(role, integers.to_numpy(), why)],
                 self._scaled(role, rounded.to_numpy(), why),
             )
+        columns["no_dur"] = why.no_dur
         self._check(columns, why)
         return columns, why
 
@@ -603,7 +667,8 @@ class _Table:
 
     @staticmethod
     def _refuse_beyond(role: str, beyond: Bools, why: "_Why") -> None:
-        why.blame(beyond, f"{role} is out of range")
+        hint = ": is its unit right? --map …,unit=us" if role in ("ts", "end", "gap", "dur") else ""
+        why.blame(beyond, f"{role} is out of range{hint}")
 
     def _check(self, columns: dict[str, Any], why: "_Why") -> None:
         for role in ("pos", "length", "dur", "gap"):
@@ -646,6 +711,7 @@ class _Why:
 
     def __init__(self, rows: int) -> None:
         self.code = np.zeros(rows, np.int8)
+        self.no_dur = np.zeros(rows, bool)
         self.reasons = [""]
 
     def blame(self, bad: Bools, reason: str) -> None:
@@ -663,7 +729,7 @@ class _State:
         self.rows = rows
         self.base: int | None = None
         self.clock = 0
-        self.actors: dict[str, Actor] = {}
+        self.actors: dict[tuple[str, int, int], Actor] = {}
         self.source: Source | None = None
 
     def begin(self, source: Source) -> None:
@@ -702,12 +768,14 @@ class _State:
         dur = columns.get("dur")
         if "end" in columns:
             dur = np.maximum(columns["end"] - ts, 0)
+        no_dur = columns.get("no_dur")
         if dur is None:
-            self.job.facts["dur"] = "unknown: the trace has no response times; 0 stands for each"
+            self.job.facts["dur"] = "unknown: the trace has no response times"
         file, who = self._devices(columns, rows)
         self.rows.add(
             ts=ts + base,
             dur=dur,
+            no_dur=no_dur if dur is not None else None,
             op=columns["op"],
             pos=columns["pos"],
             length=columns["length"],
@@ -718,38 +786,82 @@ class _State:
 
     def _devices(self, columns: dict[str, Any], rows: int) -> tuple[Ints, Ints]:
         """The file and the thread of each request."""
-        devices, hosts = columns.get("dev"), columns.get("who")
-        if devices is None and hosts is None:
-            name = self._device("", "")
-            return np.full(rows, self.rows.file(name), np.int64), np.full(rows, self._actor(name), np.int64)
-        none = pa.DictionaryArray.from_arrays(np.zeros(rows, np.int32), pa.array([""]))
-        devices, hosts = devices if devices is not None else none, hosts if hosts is not None else none
-        dev_names, host_names = devices.dictionary.to_pylist(), hosts.dictionary.to_pylist()
-        width = max(len(host_names), 1)
-        pairs = devices.indices.to_numpy().astype(np.int64) * width + hosts.indices.to_numpy()
-        used = np.zeros(max(len(dev_names), 1) * width, bool)
-        used[pairs] = True
+        named = [role for role in _NAMES_OF if role in columns]
+        # which of the few combinations of names each request has
+        code = np.zeros(rows, np.int64)
+        for role in named:
+            code = code * max(len(columns[role].dictionary), 1) + columns[role].indices.to_numpy()
+            # numbered anew, so that numbers stay small
+            code = pa.array(code).dictionary_encode().indices.to_numpy().astype(np.int64)
+        used, first = np.unique(code, return_index=True)
         file_of, who_of = np.zeros(len(used), np.int64), np.zeros(len(used), np.int64)
-        for pair in np.flatnonzero(used).tolist():
-            dev, host = str(dev_names[pair // width]).strip(), str(host_names[pair % width]).strip()
-            name = self._device(dev, host)
-            file_of[pair] = self.rows.file(name)
-            who_of[pair] = self._actor(host or name)
-        return file_of[pairs], who_of[pairs]
+        words = {role: columns[role].take(pa.array(first)).to_pylist() for role in named}
+        for number in range(len(used)):
+            names = {role: str(words[role][number]).strip() for role in named}
+            device = self._device(names)
+            file_of[number] = self.rows.file(device)
+            who_of[number] = self._actor(names, device)
+        return file_of[code], who_of[code]
 
-    def _device(self, dev: str, host: str) -> str:
+    def _device(self, names: dict[str, str]) -> str:
         assert self.source is not None
-        if self.job.options.device and "dev" not in self.map.columns:
-            name = self.job.options.device
-        elif "dev" not in self.map.columns:
-            name = self.source.path.name.partition(".")[0]
-        else:
-            name = self.map.device.replace("{dev}", dev).replace("{who}", host)
+        if "file" in names:
+            return names["file"]
+        if "dev" in names:
+            name = self.map.device
+            for role in _NAMES_OF:
+                name = name.replace(f"{{{role}}}", names.get(role, ""))
             if name.isdigit():
                 name = f"disk{name}"
+        elif self.job.options.device:
+            name = self.job.options.device
+        else:
+            name = self.source.path.name.partition(".")[0]
         return name if name.startswith("/") else f"/dev/{name}"
 
-    def _actor(self, name: str) -> int:
-        if name not in self.actors:
-            self.actors[name] = Actor.of(self.job, len(self.actors), name)
-        return self.actors[name].code
+    def _actor(self, names: dict[str, str], device: str) -> int:
+        """The thread that a request names, else one for each host, else for each device."""
+        who, pid, tid = names.get("who", ""), _id(names.get("pid", "")), _id(names.get("tid", ""))
+        name = who or (f"pid {pid}" if pid else "" if tid else device)
+        key = (name, pid, tid)
+        if key not in self.actors:
+            number = len(self.actors)
+            self.actors[key] = Actor.of(self.job, number, name or f"thread {tid}", pid, tid or pid or None)
+        return self.actors[key].code
+
+    def hint_unit(self) -> None:
+        """Say where times are such as none can be: another unit is likely then."""
+        first, last = self.job.first_ts, self.job.last_ts
+        if first is None or last is None or self.base is None:
+            return
+        now = time.time_ns()
+        span = last - first
+        if self.base == 0 and last > now + _DAY:
+            odd = f"times lie in the future, up to {_date(last)}"
+        elif span > 20 * _YEAR:
+            odd = f"the trace lasts {span // _YEAR:,} years"
+        elif span and self.rows.rows > max(span, 1000):
+            odd = f"{self.rows.rows:,} requests began within {span:,} ns"
+        else:
+            return
+        hint = f"{odd}: is {self.map.unit} the unit of its times? "
+        begin, count = first - self.base, _UNITS[self.map.unit]
+        for unit in ("s", "ms", "us", "ns"):
+            start, length = begin * _UNITS[unit] // count, span * _UNITS[unit] // count
+            if unit != self.map.unit and 30 * _YEAR < start < now + _DAY and length < 20 * _YEAR:
+                self.job.note(f"{hint}In {unit} it begins on {_date(start)}: --map …,unit={unit}")
+                return
+        self.job.note(f"{hint}--map …,unit=us says another")
+
+
+def _id(text: str) -> int:
+    """A pid or tid; 0 if it is none."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+
+
+def _date(ts: int) -> str:
+    """A moment as a date."""
+    try:
+        return f"{datetime.fromtimestamp(ts // 10**9, UTC):%Y-%m-%d}"
+    except (OverflowError, ValueError, OSError):
+        return f"year {1970 + ts // _YEAR:,}"

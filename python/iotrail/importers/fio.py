@@ -55,7 +55,7 @@ def read(job: Job) -> None:
     """Import iologs."""
     rows = BlockRows(job)
     actors = []
-    job.facts["dur"] = "unknown: iologs have no response times; 0 stands for each"
+    job.facts["dur"] = "unknown: iologs have no response times"
     for number, source in enumerate(job.sources):
         header = _HEADER.match(source.head())
         if header is None:
@@ -75,7 +75,7 @@ def read(job: Job) -> None:
         actor = Actor.of(job, number, source.path.name)
         actors.append(actor)
         clock = 0
-        for first, block in source.lines():
+        for first, block in job.lines(source):
             if first == 1:
                 block = block[header.end() :]
                 first = 2

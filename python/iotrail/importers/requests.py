@@ -8,7 +8,8 @@ completion (C). Events of one place (device and start sector) belong together, i
   time counts from the bio in front;
 - a split (X) makes a second request at the new sector, queued there and then;
 - a requeue (R) and a second issue leave the start as it is;
-- a completion without a start (the trace began later, or lost it) has `dur` 0 and is counted;
+- a completion without a start (the trace began later, or lost it) has `ts` of the completion, `dur` null, and is
+  counted;
 - a start without completion is unfinished: `dur` null.
 
 blkparse(1) lists the actions; include/uapi/linux/blktrace_api.h has their numbers.
@@ -29,6 +30,8 @@ EVENT = np.dtype(
     [
         ("ts", np.int64),
         ("dev", np.int64),
+        # Its row in the trace.
+        ("row", np.int64),
         # Where it starts, in sectors of 512 bytes; of a split, where the second part does.
         ("sector", np.int64),
         ("bytes", np.int64),
@@ -55,10 +58,13 @@ class Requests:
         self.names: dict[int, str] = {}
         self.actors: dict[int, Actor] = {}
         self.base = 0
+        self.read = 0
         self.completed = self.paired = self.unfinished = self.merged = 0
 
     def add(self, events: Events) -> None:
         """Add the next events."""
+        events["row"] = np.arange(self.read, self.read + len(events))
+        self.read += len(events)
         both = np.concatenate([self.open, events])
         ts = both["ts"]
         if (ts[1:] < ts[:-1]).any():
@@ -77,7 +83,7 @@ class Requests:
         }
         if alone := self.completed - self.paired:
             job.note(
-                f"{alone:,} of {self.completed:,} completions have no start in the trace: their dur is 0"
+                f"{alone:,} of {self.completed:,} completions have no start in the trace: their dur is null"
             )
         if self.unfinished:
             job.note(f"{self.unfinished:,} requests never complete in the trace: their dur is null")
@@ -187,6 +193,7 @@ class Requests:
         self.rows.add(
             ts=self.base + ts,
             dur=dur,
+            no_dur=~has_start,
             unfinished=None if end is not None else np.ones(len(ts), bool),
             op=op,
             pos=what["sector"] * SECTOR,
@@ -195,7 +202,7 @@ class Requests:
             file=np.array(files, np.int64)[device],
             who=codes[who],
             thread={actor.code: actor.thread for actor in self.actors.values()},
-            in_order=False,
+            order=of["row"],
         )
 
     def _actor(self, pid: int) -> Actor:

@@ -117,8 +117,12 @@ def _sector_sizes(header: str) -> dict[int, int]:
     """Disk -> bytes of a sector, as the header's disks = { 0 -> { … sectorsize = 256, … says."""
     disks = header.partition("disks")[2]
     found: dict[int, int] = {}
-    for match in re.finditer(r"(\d+) -> \{\s*disktype(.*?)sectorsize\s*=\s*(\d+)", disks, re.DOTALL):
+    # one disk after the other, each up to the next: a search for all at once would take the header's length squared
+    starts = [*re.finditer(r"(?<!\d)(\d{1,3}) -> \{", disks)]
+    for start, following in zip(starts, [*starts[1:], None], strict=True):
+        disk = disks[start.end() : following.start() if following else None]
         # a disk's number is a byte; sectors of more are garbage
-        if len(match[1]) <= 3 and len(match[3]) <= 6:
-            found[int(match[1])] = int(match[3])
+        size = re.search(r"sectorsize\s*=\s*(\d{1,6})(?!\d)", disk)
+        if disk.lstrip().startswith("disktype") and size:
+            found[int(start[1])] = int(size[1])
     return found

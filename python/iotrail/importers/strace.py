@@ -24,7 +24,7 @@ from iotrail.importers.base import Job
 from iotrail.importers.source import Source
 
 _LINE = re.compile(
-    rb" *(?:(?:\[pid +)?\d{1,9}\]? +)?(?:(?:\d\d:\d\d:\d\d(?:\.\d+)?|\d+\.\d+) )?"
+    rb" *(?:(?:\[pid +)?\d{1,9}(?:<[^>]{0,64}>)?\]? +)?(?:(?:\d\d:\d\d:\d\d(?:\.\d+)?|\d+\.\d+) )?(?:\[ *[0-9a-f?]{1,16}\] ){0,2}"
     rb"(?:\w+\(.*(?:\) += (?:0x[0-9a-f]+|-?\d+|\?)|<unfinished \.\.\.>$)|<\.\.\. \w+ resumed>)"
 )
 # Of the bytes fed at a time, and of the pipes: reader and writer needn't wait for each other at each 64 KiB.
@@ -45,7 +45,9 @@ _NOTES = {
 
 def looks_like(head: bytes) -> bool:
     """Most of the first lines are system calls."""
-    lines = [line for line in (head.split(b"\n")[:-1] or [head])[:50] if line.strip()]
+    lines = (head.split(b"\n")[:-1] or [head])[:500]
+    # not those of the stack (-k)
+    lines = [line for line in lines if line.strip() and not line.startswith(b" > ")][:50]
     calls = sum(_LINE.match(line) is not None for line in lines)
     return calls * 2 > len(lines)
 
@@ -113,7 +115,7 @@ class _Reader:
         pipe = cast(Any, self._child.stdin)
         try:
             for source in self._job.sources:
-                for piece in source.blocks(_PIECE):
+                for _, piece in self._job.lines(source, _PIECE):
                     pipe.write(struct.pack("<I", len(piece)))
                     pipe.write(piece)
                 pipe.write(struct.pack("<I", 0))
@@ -168,10 +170,7 @@ class _Reader:
 
 def _pid(source: Source) -> str:
     """strace -ff writes NAME.PID; else nobody knows."""
-    name = source.path.name
-    for suffix in (".gz", ".xz", ".zst"):
-        name = name.removesuffix(suffix)
-    suffix = name.rpartition(".")[2]
+    suffix = source.name.rpartition(".")[2]
     return suffix if suffix.isdecimal() and suffix.isascii() and len(suffix) < 10 else "0"
 
 
@@ -194,7 +193,8 @@ def _tell(job: Job, summary: dict[str, Any]) -> None:
     for line in skipped["first"]:
         why = "cut off" if line["cut"] else "not understood"
         job.skipped.line(job.sources[line["source"]], line["line"], line["text"], why)
-    job.skipped.count = skipped["count"]
+    # the reader saw empty lines in place of those that were too long
+    job.skipped.count += skipped["count"] - len(skipped["first"])
     if summary["span"]:
         job.span(*summary["span"])
     calls, unfinished, backwards = (

@@ -94,7 +94,7 @@ def read(job: Job) -> None:
             base = RELATIVE_START
         job.facts["vscsi_version"] = version
         if version == 1:
-            job.facts["dur"] = "unknown: version 1 has no response times; 0 stands for each"
+            job.facts["dur"] = "unknown: version 1 has no response times"
         for batch in records(job, source, layout):
             _add(job, rows, batch, base, codes, file, actor)
             job.read += len(batch)

@@ -1,0 +1,194 @@
+"""Where traces come from: standard input, pipes, archives; lines without end; lines made to be slow."""
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import resource
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from iotrail import importers
+from iotrail.errors import TraceError
+from iotrail.importers import FORMATS
+from iotrail.importers.base import Options
+from iotrail.importers.source import LONGEST_LINE, Source
+
+from .held import hold
+
+CSV = b"t_s,offset,size,op\n1,0,512,r\n2,512,512,w\n"
+
+
+def tar(**files: bytes) -> bytes:
+    """An archive of these files."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        for name, data in files.items():
+            info = tarfile.TarInfo(f"../x/{name}")
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+PACKED = {
+    "gz": gzip.compress(CSV),
+    "bz2": bz2.compress(CSV),
+    "xz": lzma.compress(CSV),
+    "zst": zstandard.compress(CSV),
+    "tar": tar(a=CSV),
+    "tgz": gzip.compress(tar(a=CSV)),
+    "tbz2": bz2.compress(tar(a=CSV)),
+    "gz in tar": tar(a=gzip.compress(CSV)),
+}
+
+
+@pytest.mark.parametrize("kind", PACKED)
+def test_compressed_and_archived(bring, tmp_path, kind):
+    before = set(Path("/tmp").glob("iotrail-*"))
+    got = bring(PACKED[kind], name="disk.anything")
+    assert got.rows("SELECT call, pos FROM file_op ORDER BY ts") == [("pread", 0), ("pwrite", 512)]
+    assert "looks like csv" in got.said
+    # what was unpacked is gone, and nothing was written where the archive's names point
+    assert set(Path("/tmp").glob("iotrail-*")) - before == set()
+    assert not (tmp_path.parent / "x").exists()
+
+
+def test_several_files_of_an_archive_are_one_trail(bring):
+    got = bring(tar(a=CSV, b=CSV), name="two.tar")
+    assert got.one("SELECT count(*) FROM file_op") == 4
+
+
+@pytest.mark.parametrize("kind", ["bz2", "tar", "tbz2"])
+def test_a_broken_one_is_refused_in_words(bring, kind):
+    with pytest.raises(TraceError, match=r"broken or cut off|can't be unpacked|isn't known|is empty"):
+        bring("csv", PACKED[kind][: 530 if kind == "tar" else len(PACKED[kind]) // 2], name="cut")
+
+
+@pytest.mark.parametrize("kind", ["csv", "gz", "tgz"])
+def test_standard_input_and_pipes(tmp_path, kind):
+    data = CSV if kind == "csv" else PACKED[kind]
+    path = {"PYTHONPATH": str(Path(importers.__file__).parents[2])}
+    command = [sys.executable, "-m", "iotrail", "import", "--force"]
+    done = subprocess.run(
+        [*command, "-", "-o", "in.trail"],
+        input=data,
+        cwd=tmp_path,
+        env={**os.environ, **path},
+        capture_output=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"2 operations" in done.stderr
+    read, write = os.pipe()
+    feeder = threading.Thread(target=lambda: (os.write(write, data), os.close(write)))
+    feeder.start()
+    done = subprocess.run(
+        [*command, f"/dev/fd/{read}"],
+        cwd=tmp_path,
+        env={**os.environ, **path},
+        capture_output=True,
+        pass_fds=[read],
+    )
+    feeder.join()
+    os.close(read)
+    assert done.returncode == 0, done.stderr
+    assert b"2 operations" in done.stderr and (tmp_path / "pipe.trail").is_dir()
+
+
+@pytest.mark.parametrize("form", ["blkparse", "csv", "strace", "fio"])
+def test_a_line_that_is_too_long_is_left_out(bring, form):
+    long = b"x" * (LONGEST_LINE + 1)
+    lines = {
+        "blkparse": [b" 8,0 0 1 0.000000001 7 Q R 8 + 8 [a]", long, b" 8,0 0 1 0.000000002 7 C R 8 + 8 [0]"],
+        "csv": [b"t_s,offset,size,op", b"1,0,512,r", long, b"2,0,512,r"],
+        "strace": [b'1.000000 openat(AT_FDCWD, "/a", 0) = 3', b"read(" + long, b"1.000001 close(3) = 0"],
+        "fio": [b"fio version 3 iolog", b"0 /f add", b"1 /f read 0 512", long],
+    }[form]
+    got = bring(form, b"\n".join(lines) + b"\n")
+    number = 1 + next(at for at, line in enumerate(lines) if len(line) > LONGEST_LINE)
+    assert f"trace:{number}: a line of" in got.said, got.said
+    assert got.fact("skipped") == "1"
+    assert got.one("SELECT count(*) FROM file_op") >= 1
+    with pytest.raises(Exception, match="a line of"):
+        bring(form, b"\n".join(lines) + b"\n", name="again", strict=True)
+
+
+def test_long_lines_over_blocks(tmp_path):
+    path = tmp_path / "x"
+    long = b"y" * (2 * LONGEST_LINE)
+    path.write_bytes(b"a\n" + long + b"\nb\n" + long)
+    for size in (1 << 16, LONGEST_LINE, 8 << 20):
+        source = Source.at(path)
+        lines = b"".join(block for _, block in source.lines(size))
+        assert lines in (b"a\n\nb\n\n",), size
+        assert [(line.number, line.size) for line in source.long_lines] == [(2, len(long)), (4, len(long))]
+
+
+# Parts that make regular expressions and parsers go back: each repeated, and behind a beginning that lets a line in.
+PARTS = [b"(", b")", b" ", b"_", b'"', b'\\"', b"<", b"->", b"<a>", b"1", b"1 ", b"1 -> {disktype", b") = ", b", ", b",", b"[", b"]", b"{", b"a=", b"\t"]  # fmt: skip
+BEGINNINGS = {
+    "strace": b'7 1.000000 write(3</a>, "',
+    "blkparse": b"  8,0    0        1     0.000000000  4020  Q   R ",
+    "csv": b"t_s,offset,size,op,",
+    "fio": b"fio version 3 iolog\n",
+    "srt": b"$$TR_IOREC disks = ",
+    "biosnoop": b"TIME(s) COMM PID DISK T SECTOR BYTES LAT(ms)\n0.1 ",
+    "perf-script": b"  fio 1 [000] 1.000001: block:block_rq_issue: ",
+    "dftracer": b'{"name":"read","cat":"POSIX","pid":1,"tid":1,"ph":"X","ts":',
+    "fio-log": b"1, 2, 0, 4096, ",
+}
+
+
+def cpu_time() -> float:
+    """CPU time of this process and of what it waited for."""
+    own, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+
+
+@pytest.mark.parametrize("name", BEGINNINGS)
+def test_a_line_takes_time_in_proportion_to_its_length(tmp_path, name):
+    """Guessing its format and reading it: eight times the length may take no more than some times eight."""
+    path = tmp_path / "trace"
+
+    def spent(length: int) -> float:
+        began = cpu_time()
+        for part in PARTS:
+            path.write_bytes(BEGINNINGS[name] + part * (length // len(part)) + b"\n")
+            head = Source.at(path).head()
+            for format in FORMATS.values():
+                format.looks_like(head)
+            if name != "darshan":
+                hold(name, [path], Options())
+        return cpu_time() - began
+
+    spent(1000)
+    small = spent(20_000)
+    large = spent(160_000)
+    # something linear takes 8 times as long at most, a square 64 times
+    assert large < 24 * max(small, 0.05), (small, large)
+
+
+def test_pieces_of_a_pipe_are_read_to_the_end(tmp_path):
+    """A pipe gives a few bytes at a time, and what was looked at is not lost."""
+    read, write = os.pipe()
+
+    def feed() -> None:
+        for line in CSV.splitlines(keepends=True):
+            os.write(write, line)
+            time.sleep(0.01)
+        os.close(write)
+
+    feeder = threading.Thread(target=feed)
+    feeder.start()
+    source = Source.at(Path(f"/dev/fd/{read}"))
+    assert source.head() == source.head() == CSV
+    assert b"".join(source.blocks()) == CSV
+    feeder.join()
+    os.close(read)
