@@ -1,136 +1,200 @@
-"""How often `iotrail diff` errs: on pairs of runs of the same program, and on pairs with a slowdown planted.
+"""How often `iotrail diff` errs, on a disk's file system and on tmpfs.
 
-Each round records the same program (twin.c) some times, the last with 10 % of pread's mean spent waiting inside of
-it (slower.c). Differences found between the first two are false; between the first and last the slow call must rank
-first. The others are further runs of the first, for `--again`. The same slowdown is also planted in the second recording
-by scaling its `dur` and moving what follows, which tells the statistics from the machine: two runs, one of them slower in
-nothing else. Beside it stands what is commonly done, a Mann-Whitney and a Kolmogorov-Smirnov test of all latencies of
-each call at 5 %.
+Planted: each repeat records the same program (churn.c) three times as A, as B, with 30 µs more in each fsync and with
+20 µs more in each unlink (slower.c), alternating. A against B must differ in nothing, the others in the slow call.
+Beside it stands what is commonly done, a Mann-Whitney test of all latencies of each call at 5 %.
+
+Programs: tar, sqlite3, git, find and python, each recorded ten times: no two of these runs differ, nor three of them
+from three others. "Differ by" is the largest factor between equal runs of the figures that are compared (calls made 100
+times and more): what `PLAUSIBLE` of iotrail/diff/times.py allows for beside what a run shows inside.
 """
 
 import os
+import shlex
+import shutil
 import subprocess
+import tempfile
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import pyarrow as pa
 from rich.table import Table
 from scipy import stats
 
 from iotrail.diff.compare import Comparison, compare_runs
-from iotrail.diff.run import Run
+from iotrail.diff.run import Run, Sides
+from iotrail.diff.times import LEAST_FAST
 from iotrail.trail import Trail
-from measure import compile_c, console, keep, scratch
+from measure import ROOT, compile_c, console, keep
 from recorders import NATIVE
 
 REPEATS = int(os.environ.get("BENCH_ROUNDS", "20"))
-WORK = "100000"
-SLOWDOWN = 0.10
-# Runs of A besides A, for --again.
-AGAIN = 3
+WORK = "2000"
+RUNS = 3
+RECORDINGS = 10
+# Side -> call that is slower, by how many ns.
+SIDES = {"a": ("none", 0), "b": ("none", 0), "fsync": ("fsync", 30_000), "unlink": ("unlink", 20_000)}
+# Each in a folder of its own, with a tree of small files in `tree`.
+PROGRAMS = {
+    "tar": "tar -cf out.tar tree",
+    # a new file: in the same again, pages are taken in the other order each time
+    "sqlite3": "sh -c 'rm -f db.sqlite; exec sqlite3 db.sqlite \"$0\"' 'CREATE TABLE t (a); INSERT INTO t WITH RECURSIVE "
+    "c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 20000) SELECT x FROM c; SELECT count(*) FROM t'",
+    "git": "git -C repository status --porcelain",
+    "find": "find tree -type f -size +0",
+    "python": "python3 -c 'import json, email.mime.text, xml.dom.minidom; print(1)'",
+}
 
 
 def bench() -> None:
-    """Print the table."""
-    with scratch() as folder:
-        twin = compile_c(folder, "twin.c")
-        slower = compile_c(folder, "slower.c", "-shared", "-fPIC")
-        record(folder, twin, slower, "warm", 0)
-        mean = Run(Trail(folder / "warm.trail")).latencies["pread"].mean
-        with_again = f"iotrail diff, {AGAIN} more runs of A"
-        false = {"iotrail diff": 0, with_again: 0, "Mann-Whitney": 0, "Kolmogorov-Smirnov": 0}
-        first = {"waiting": 0, "scaled": 0, "waiting, again": 0, "scaled, again": 0}
-        said: list[str] = []
-        for number in range(REPEATS):
-            names = ["a", "b", *(f"again{i}" for i in range(AGAIN))]
-            for name, wait in (*((name, 0.0) for name in names), ("slow", SLOWDOWN * mean)):
-                record(folder, twin, slower, name, wait)
-            scale(Trail(folder / "b.trail"), folder / "scaled.trail")
-            a = Run(Trail(folder / "a.trail"))
-            same = compare_runs(a, Run(Trail(folder / "b.trail")))
-            if same.found or (same.run_time is not None and same.run_time.significant):
-                false["iotrail diff"] += 1
-                said.append(f"{number + 1}: {same.verdict}")
-            for test, erred in naive(folder).items():
-                false[test] += erred
-            again = [Run(Trail(folder / f"{name}.trail")) for name in names[2:]]
-            same = compare_runs(a, Run(Trail(folder / "b.trail")), again=again)
-            false[with_again] += bool(same.found) or bool(same.run_time and same.run_time.significant)
-            for name, trail in (("waiting", "slow"), ("scaled", "scaled")):
-                other = Run(Trail(folder / f"{trail}.trail"))
-                first[name] += leads(compare_runs(a, other))
-                first[f"{name}, again"] += leads(compare_runs(a, other, again=again))
-            if console.is_terminal:
-                console.print(f"  {number + 1}/{REPEATS}", end="\r", style="dim")
-        table = Table(title=f"iotrail diff, {REPEATS} repeats of {twin.name} {WORK}", title_justify="left")
-        table.add_column("of two runs of the same, differences found by")
-        table.add_column("repeats", justify="right")
-        for test, count in false.items():
-            table.add_row(test, f"{count} of {REPEATS}")
-        table.add_section()
-        for name, how in (("waiting", "waiting inside the call"), ("scaled", "scaled in the recording")):
-            table.add_row(f"10 % on pread ranked first: {how}", f"{first[name]} of {REPEATS}")
-            table.add_row(f"the same, {AGAIN} more runs of A", f"{first[f'{name}, again']} of {REPEATS}")
-        console.print(table)
-        for line in said:
-            console.print(f"  found in repeat {line}", style="dim")
-        keep("diff", repeats=REPEATS, false=false, first=first, said=said)
+    """Print the tables."""
+    disk = os.environ.get("BENCH_TMP") or ("/var/tmp" if file_system("/var/tmp") != "tmpfs" else str(ROOT))
+    table = Table(
+        title=f"iotrail diff, {RUNS} runs a side, {REPEATS} repeats of churn {WORK}", title_justify="left"
+    )
+    for name in (
+        "on",
+        "false",
+        "Mann-Whitney, false",
+        "one run each, false",
+        "+30 µs on fsync found",
+        "+20 µs on unlink found",
+    ):
+        table.add_column(name, justify="left" if name == "on" else "right")
+    programs = Table(title=f"equal runs of programs, {RECORDINGS} recordings each", title_justify="left")
+    for name in (
+        "on",
+        "program",
+        "pairs that differ",
+        "3 against 3 that differ",
+        "means differ by",
+        "fastest by",
+    ):
+        programs.add_column(name, justify="left" if name in ("on", "program") else "right")
+    results = {}
+    for folder in (disk, "/dev/shm"):
+        with tempfile.TemporaryDirectory(prefix="iotrail-bench-", dir=folder) as name:
+            on = file_system(folder)
+            planted = plant(Path(name))
+            table.add_row(
+                on,
+                *(
+                    f"{planted[key]} of {planted['of_' + key]}"
+                    for key in ("same", "naive", "pair", "fsync", "unlink")
+                ),
+            )
+            equal = {
+                program: record_equal(Path(name), program) for program in PROGRAMS if shutil.which(program)
+            }
+            for program, (pairs, sides, of_sides, body, fast) in equal.items():
+                programs.add_row(
+                    on,
+                    program,
+                    f"{pairs} of {RECORDINGS - 1}",
+                    f"{sides} of {of_sides}",
+                    f"{body:.2f}",
+                    f"{fast:.2f}",
+                )
+            results[on] = {"planted": planted, "equal": equal}
+    console.print(table)
+    console.print(programs)
+    keep("diff", repeats=REPEATS, **results)
 
 
-def record(folder: Path, twin: Path, slower: Path, name: str, wait: float) -> None:
-    """Record a run, over one before. The library is preloaded always, so that runs differ in the wait only."""
-    trail = folder / f"{name}.trail"
-    subprocess.run(["rm", "-rf", trail], check=True)
-    environment = os.environ | {"LD_PRELOAD": str(slower), "SLOWER_NS": str(wait)}
-    command = [NATIVE, "record", "-o", trail, "--", twin, folder / "twin.dat", WORK]
-    subprocess.run(command, check=True, env=environment, stderr=subprocess.DEVNULL, cwd=folder)
+def file_system(folder: str) -> str:
+    """The type of the file system below a folder."""
+    done = subprocess.run(["stat", "-f", "-c", "%T", folder], capture_output=True, text=True, check=True)
+    return done.stdout.strip().replace("ext2/ext3", "ext4")
 
 
-def scale(trail: Trail, into: Path) -> None:
-    """Write a trail in which pread takes longer and what its thread does afterwards comes later."""
-    tables: dict[str, pa.Table] = {}
-    for name in ("file_op", "file", "process", "thread"):
-        tables[name] = trail.query(f"SELECT * FROM {name}").to_arrow_table()
-    ops = tables["file_op"].sort_by([("thread", "ascending"), ("ts", "ascending")])
-    dur = ops["dur"].to_numpy()
-    slow = ops["call"].to_numpy(zero_copy_only=False) == "pread"
-    more = np.where(slow, dur * SLOWDOWN, 0).astype(np.int64)
-    # one thread: what came before a call is what delays it
-    ts = ops["ts"].to_numpy() + np.cumsum(more) - more
-    for column, values in (("ts", ts), ("dur", dur + more)):
-        ops = ops.set_column(ops.column_names.index(column), column, pa.array(values))
-    tables["file_op"] = ops
-    for name in ("process", "thread"):
-        ends = np.asarray(tables[name]["end_ts"].to_numpy(), dtype=np.int64) + int(more.sum())
-        place = tables[name].column_names.index("end_ts")
-        tables[name] = tables[name].set_column(place, "end_ts", pa.array(ends))
-    subprocess.run(["rm", "-rf", into], check=True)
-    streams = []
-    for name, table in tables.items():
-        path = into.with_name(f"{name}.arrow")
-        with pa.ipc.new_stream(path, table.schema) as stream:
-            stream.write_table(table)
-        streams.append(f"{name}={path}")
-    subprocess.run([NATIVE, "ingest", "-o", into, *streams], check=True, stdout=subprocess.DEVNULL)
+def plant(folder: Path) -> dict[str, int]:
+    """How often what was planted is found, and what wasn't."""
+    churn = compile_c(folder, "churn.c")
+    slower = compile_c(folder, "slower.c", "-shared", "-fPIC")
+    work = folder / "work"
+    work.mkdir()
+    counts = dict.fromkeys(("same", "naive", "pair", "fsync", "unlink"), 0)
+    for number in range(REPEATS):
+        for turn in range(RUNS):
+            for side, (call, wait) in SIDES.items():
+                environment = {"LD_PRELOAD": str(slower), "SLOWER_CALL": call, "SLOWER_NS": str(wait)}
+                record(folder / f"{side}{turn}.trail", [str(churn), str(work), WORK], folder, environment)
+        runs = {side: [Run(Trail(folder / f"{side}{turn}.trail")) for turn in range(RUNS)] for side in SIDES}
+        same = compare_runs(Sides(tuple(runs["a"]), tuple(runs["b"])))
+        counts["same"] += differs(same)
+        counts["naive"] += mann_whitney(runs["a"][0], runs["b"][0])
+        counts["pair"] += differs(compare_runs(Sides((runs["a"][0],), (runs["b"][0],))))
+        for call in ("fsync", "unlink"):
+            result = compare_runs(Sides(tuple(runs["a"]), tuple(runs[call])))
+            counts[call] += any(
+                (d.metric, d.subject) == ("latency", call) and d.effect > 0 for d in result.found
+            )
+        if console.is_terminal:
+            console.print(f"  {number + 1}/{REPEATS}", end="\r", style="dim")
+    return counts | {f"of_{key}": REPEATS for key in counts}
 
 
-def naive(folder: Path) -> dict[str, bool]:
-    """Whether tests that take calls as independent find a difference in any frequent call of two equal runs."""
-    latencies: list[dict[str, Any]] = []
-    for name in ("a", "b"):
-        rows = Trail(folder / f"{name}.trail").query("SELECT call, dur FROM file_op").fetchnumpy()
+def differs(result: Comparison) -> bool:
+    """Whether anything was found."""
+    return bool(result.found) or bool(result.run_time and result.run_time.significant)
+
+
+def mann_whitney(a: Run, b: Run) -> bool:
+    """Whether a test that takes calls as independent finds a difference in any of them."""
+    latencies = []
+    for run in (a, b):
+        rows = run.arrays("SELECT call, dur FROM file_op WHERE dur IS NOT NULL")
         latencies.append(
-            {call: rows["dur"][rows["call"] == call] for call in ("pread", "read", "pwrite", "fstat")}
+            {call: rows["dur"][rows["call"] == call] for call in ("open", "pwrite", "stat", "unlink")}
         )
-    pairs = [(latencies[0][call], latencies[1][call]) for call in latencies[0]]
-    bar = 0.05 / len(pairs)
-    return {
-        "Mann-Whitney": any(stats.mannwhitneyu(a, b).pvalue < bar for a, b in pairs),
-        "Kolmogorov-Smirnov": any(stats.ks_2samp(a, b, method="asymp").pvalue < bar for a, b in pairs),
-    }
+    bar = 0.05 / len(latencies[0])
+    return any(bool(stats.mannwhitneyu(latencies[0][c], latencies[1][c]).pvalue < bar) for c in latencies[0])
 
 
-def leads(result: Comparison) -> bool:
-    """Whether the slow call is the first difference."""
-    return bool(result.found) and (result.found[0].metric, result.found[0].subject) == ("latency", "pread")
+def record_equal(folder: Path, program: str) -> tuple[int, int, int, float, float]:
+    """Pairs of neighbouring recordings that differ, threes that differ from threes, of how many, and by which factors
+    means and fastest tenths of calls do at the most."""
+    work = folder / program
+    (work / "tree").mkdir(parents=True)
+    for number in range(400):
+        inner = work / "tree" / f"d{number % 20}"
+        inner.mkdir(exist_ok=True)
+        (inner / f"f{number}").write_text("x" * 37 * number)
+    if program == "git":
+        shutil.copytree(work / "tree", work / "repository")
+        for line in ("init -q", "add .", "-c user.name=a -c user.email=a@b commit -q -m a"):
+            subprocess.run(
+                ["git", *line.split()], cwd=work / "repository", check=True, stdout=subprocess.DEVNULL
+            )
+    runs = []
+    # the first fills caches
+    for number in range(-1, RECORDINGS):
+        trail = folder / f"{program}{number}.trail"
+        record(trail, shlex.split(PROGRAMS[program]), work, {})
+        if number >= 0:
+            runs.append(Run(Trail(trail)))
+    pairs = sum(differs(compare_runs(Sides((a,), (b,)))) for a, b in pairwise(runs))
+    sides = [
+        (runs[first : first + 6 : 2], runs[first + 1 : first + 6 : 2]) for first in range(RECORDINGS - 5)
+    ]
+    apart = sum(differs(compare_runs(Sides(tuple(a), tuple(b)))) for a, b in sides)
+    common = set.intersection(
+        *({call for call, fast in run.fast.items() if fast.n >= LEAST_FAST} for run in runs)
+    )
+    bodies = [[max(float(run.latencies[call].body.mean()), 1.0) for run in runs] for call in common]
+    fasts = [[run.fast[call].mean for run in runs] for call in common]
+    return pairs, apart, len(sides), spread(bodies), spread(fasts)
+
+
+def spread(figures: Sequence[Sequence[float]]) -> float:
+    """The largest factor between neighbours."""
+    return max((max(a, b) / min(a, b) for each in figures for a, b in pairwise(each)), default=1.0)
+
+
+def record(trail: Path, command: Sequence[str], cwd: Path, variables: dict[str, str]) -> None:
+    """Record a run, over one before. The slower library is preloaded always, so that runs differ in the wait only."""
+    shutil.rmtree(trail, ignore_errors=True)
+    subprocess.run(
+        [NATIVE, "record", "-o", trail, "--", *command],
+        check=True, env=os.environ | variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=cwd,
+    )  # fmt: skip

@@ -39,8 +39,10 @@ def program(
     fsync_every: int = 100,
     thread: int = 11,
     name: str | None = None,
+    after: int = 0,
 ) -> dict[str, pa.Table]:
-    """The tables of a run. `seed` is of the machine's mood: the work is always the same."""
+    """The tables of a run. `seed` is of the machine's mood: the work is always the same.
+    `after`: how many runs were before it, a minute each."""
     mood, work = np.random.default_rng(seed), np.random.default_rng(1)
     slower = slower or {}
     calls = [*(call for call in CALLS if call not in skip), "fsync"]
@@ -74,24 +76,25 @@ def program(
     begin = np.cumsum(gaps[keep].astype(np.int64) + dur) - dur
     count = len(dur)
     known = flat["length"] >= 0
+    start = START + after * 60 * 10**9
     file_op = {
-        "ts": START + begin, "dur": dur, "node": ["n"] * count, "thread": np.full(count, thread),
+        "ts": start + begin, "dur": dur, "node": ["n"] * count, "thread": np.full(count, thread),
         "crumb": np.zeros(count, dtype=np.int64), "call": flat["call"], "file": flat["file"],
         "pos": pa.array(flat["pos"], mask=~known), "length": pa.array(flat["length"], mask=~known),
         "result": np.where(known, flat["length"], 0), "errno": np.zeros(count, dtype=np.int64),
         "calls": np.ones(count, dtype=np.int64),
     }  # fmt: skip
-    end = int(START + begin[-1] + dur[-1] + 1000)
+    end = int(start + begin[-1] + dur[-1] + 1000)
     return {
         "file_op": pa.table(file_op),
         "file": pa.table({"node": ["n"] * len(paths), "file": list(paths), "path": list(paths.values())}),
         "process": pa.table(
-            {"node": ["n"], "process": [1], "pid": [100], "name": ["app"], "start_ts": [START], "end_ts": [end],
+            {"node": ["n"], "process": [1], "pid": [100], "name": ["app"], "start_ts": [start], "end_ts": [end],
              "ended": ["exit"], "status": [0]}
         ),
         "thread": pa.table(
             {"node": ["n"], "thread": [thread], "pid": [100], "tid": [100], "process": [1],
-             "name": pa.array([name], pa.string()), "start_ts": [START], "end_ts": [end]}
+             "name": pa.array([name], pa.string()), "start_ts": [start], "end_ts": [end]}
         ),
     }  # fmt: skip
 

@@ -112,6 +112,75 @@ def test_order(original: Path, tmp_path: Path) -> None:
     assert (result.matched, result.out_of_order) == (COUNT, 1)
 
 
+Call = tuple[int, str, str, int, int, int, int]
+
+
+def calls(folder: Path, name: str, rows: list[Call], below: str = "", **facts: object) -> Path:
+    """A trail of single calls: thread, call, path, start, end, offset, bytes moved (of 4,096 asked for)."""
+    paths = sorted({row[2] for row in rows})
+    number = {path: 100 + i for i, path in enumerate(paths)}
+    threads = sorted({row[0] for row in rows})
+    own = {thread: thread + (50 if below else 0) for thread in threads}
+    count = len(rows)
+    tables = {
+        "file_op": pa.table({
+            "ts": [row[3] for row in rows], "dur": [row[4] - row[3] for row in rows], "node": ["n"] * count,
+            "thread": [own[row[0]] for row in rows], "crumb": [0] * count, "call": [row[1] for row in rows],
+            "file": [number[row[2]] for row in rows], "pos": [row[5] for row in rows], "length": [4096] * count,
+            "result": [row[6] for row in rows], "errno": [0] * count, "calls": [1] * count,
+        }),
+        "file": pa.table({
+            "node": ["n"] * len(paths), "file": [number[path] for path in paths],
+            "path": [below + path for path in paths],
+        }),
+        "thread": pa.table({
+            "node": ["n"] * len(threads), "thread": [own[thread] for thread in threads],
+            "process": [1] * len(threads), "pid": [1] * len(threads), "tid": threads,
+            "name": [str(thread) for thread in threads], "start_ts": [0] * len(threads),
+        }),
+    }  # fmt: skip
+    said = {"mode": "afap", "engine": "psync", "scale": 1.0, "waited": 0, "cpu": 1, "root": below} | facts
+    if below:
+        tables["recording"] = pa.table({"node": ["n"], "name": ["replay"], "value": [json.dumps(said)]})
+    return drifting_runs.write(tables, folder / f"{name}.trail")
+
+
+@pytest.mark.parametrize(
+    ("cause", "path", "written", "again"),
+    [
+        # the read began after the write had returned; in the replay before it did
+        ("order", "/data", (0, 10), (50, 60)),
+        # they overlapped in the recording
+        ("race", "/data", (0, 25), (50, 60)),
+        # it kept its order
+        ("unknown", "/data", (0, 10), (0, 10)),
+        ("kernel", "/proc/self/maps", (0, 10), (50, 60)),
+    ],
+)
+def test_other_bytes_have_a_cause(
+    tmp_path: Path, cause: str, path: str, written: tuple[int, int], again: tuple[int, int]
+) -> None:
+    a = calls(tmp_path, "a", [(1, "pwrite", path, *written, 0, 4096), (2, "pread", path, 20, 30, 0, 4096)])
+    rows: list[Call] = [(1, "pwrite", path, *again, 0, 4096), (2, "pread", path, 20, 30, 0, 100)]
+    result = judged(a, calls(tmp_path, "b", sorted(rows, key=lambda row: row[3]), "/root", order_broken=3))
+    assert result.moved_by_cause == [{"cause": cause, "operations": 1, "bytes_a": 4096, "bytes_b": 100}]
+    assert (result.bytes_a, result.bytes_b, result.out_of_order) == (8192, 4196, 3)
+
+
+def test_other_bytes_of_a_file_with_calls_that_are_not_replayed(tmp_path: Path) -> None:
+    rows: list[Call] = [(1, "mmap", "/data", 0, 10, 0, 0), (2, "pread", "/data", 20, 30, 0, 4096)]
+    result = judged(calls(tmp_path, "a", rows), calls(tmp_path, "b", [(*rows[1][:6], 0)], "/root"))
+    assert [row["cause"] for row in result.moved_by_cause] == ["not_replayed"]
+    assert result.not_replayed == {"mmap": 1}
+
+
+def test_an_interrupted_replay_tells_what_it_did_not_reach(tmp_path: Path) -> None:
+    rows: list[Call] = [(1, "pread", "/data", 10 * i, 10 * i + 5, 4096 * i, 4096) for i in range(10)]
+    again = calls(tmp_path, "b", rows[:4], "/root", interrupted_at=40)
+    result = judged(calls(tmp_path, "a", rows), again)
+    assert (result.matched, result.not_reached, result.not_replayed, result.run_time_a) == (4, 6, {}, 40)
+
+
 def test_no_replay_of_it(original: Path, tmp_path: Path) -> None:
     done = iotrail("diff", original, original, "--fidelity")
     assert done.returncode == 1 and "is no replay" in done.stderr

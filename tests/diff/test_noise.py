@@ -49,21 +49,15 @@ def test_a_constant_difference_is_certain_and_one_slice_tells_nothing() -> None:
     assert noise.mean(np.array([3.0])).p is None
 
 
-def test_a_burst_is_counted_as_events() -> None:
-    a, b = np.zeros(128), np.zeros(128)
-    a[0], b[0] = 100, 1000
-    assert (noise.count(a, b).p or 0) < 1e-9
-    b[0] = 110
-    assert (noise.count(a, b).p or 0) > 0.1
-
-
-def test_rates_that_wander_are_no_difference_in_number() -> None:
+def test_what_does_not_exceed_a_bound_is_not_shown() -> None:
     random = np.random.default_rng(3)
-
-    def rate() -> np.ndarray:
-        return random.poisson(100 * np.exp(drifting(random, 128, 0.7) * 0.2)).astype(float)
-
-    assert np.mean([(noise.count(rate(), rate()).p or 0) < 0.01 for _ in range(500)]) < 0.04
+    series = drifting(random, 128, 0.5) * 0.1 + 3.0
+    assert (noise.mean(series).p or 0) < 1e-6 and noise.mean(series, beyond=3.5).p == 1.0
+    assert (noise.mean(series, beyond=2.0).p or 0) < 1e-3
+    assert (
+        noise.mean(np.full(16, 3.0), beyond=4.0).p == 1.0
+        and noise.mean(np.full(16, 3.0), beyond=2.0).p == 0.0
+    )
 
 
 def test_shares_weigh_slices_by_what_they_hold() -> None:

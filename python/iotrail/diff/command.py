@@ -9,26 +9,26 @@ import typer
 
 from iotrail import page
 from iotrail.diff import gate, show
-from iotrail.diff.compare import compare_runs
+from iotrail.diff.compare import ADVICE, compare_runs
 from iotrail.diff.fidelity import fidelity as fidelity_of
 from iotrail.diff.fidelity import show as show_fidelity
 from iotrail.diff.page import render
-from iotrail.diff.run import Run
+from iotrail.diff.run import Run, Sides
 from iotrail.errors import UsageError
+from iotrail.options import one_each
 from iotrail.trail import Trail
 
 
 def run(
-    a: Path,
-    b: Path,
+    a: Sequence[Path],
+    b: Sequence[Path],
     *,
     json: bool,
     html: Path | None,
     fail_on: Sequence[str],
     min_effect: str,
-    fdr: str,
+    fdr: str | None,
     renamed: Sequence[str],
-    again: Sequence[Path],
     fidelity: bool,
     limit: int | None,
     force: bool,
@@ -37,9 +37,8 @@ def run(
     smallest = gate.percent(min_effect, "--min-effect")
     gates = [gate.parse(text, smallest) for text in fail_on]
     directories = [_directories(text) for text in renamed]
-    first, second = Trail(a), Trail(b)
     if fidelity:
-        replayed = fidelity_of(first, second)
+        replayed = fidelity_of(*map(Trail, one_each(a, b, "--fidelity")))
         if json:
             print(json_text.dumps(replayed.as_dict(), indent=1, ensure_ascii=False))
         else:
@@ -47,17 +46,11 @@ def run(
         return
     if html is not None:
         page.check(html, "diff", force=force)
-    before, after = Run(first), Run(second)
-    result = compare_runs(
-        before,
-        after,
-        smallest,
-        gate.percent(fdr, "--fdr"),
-        tuple(directories),
-        [Run(Trail(path)) for path in again],
-    )
+    share = gate.percent(fdr, "--fdr") if fdr is not None else None
+    sides = Sides(*(tuple(Run(Trail(path)) for path in side) for side in (a, b)))
+    result = compare_runs(sides, smallest, share, tuple(directories))
     if html is not None:
-        page.write(html, render(result, before, after))
+        page.write(html, render(result, sides))
     if json:
         print(json_text.dumps(result.as_dict(), indent=1, ensure_ascii=False))
     else:
@@ -66,7 +59,14 @@ def run(
     for each, difference in refused:
         print(gate.line(each, difference), file=sys.stderr)
     if refused:
-        raise typer.Exit(1)
+        raise typer.Exit(gate.REFUSED)
+    open_gates = [(each, reason) for each in gates if (reason := each.undecided(result))]
+    for each, reason in open_gates:
+        print(f"--fail-on {each.text}: can't tell: {reason}", file=sys.stderr)
+    if open_gates:
+        if not result.nothing:
+            print(f"  hint: {ADVICE}", file=sys.stderr)
+        raise typer.Exit(gate.UNDECIDED)
 
 
 def _directories(text: str) -> tuple[str, str]:

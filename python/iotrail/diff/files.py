@@ -2,75 +2,84 @@
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-# What differs from run to run in names of temporary files: numbers, random letters after a dot or dash.
-_RANDOM = re.compile(r"[0-9a-f]{8,}|\d+|(?<=[.\-_])[A-Za-z0-9]{6}(?=$|[./])")
+# What differs from run to run in names of temporary files: numbers, hashes (git parts their first two digits from the
+# rest), random letters after a dot or dash.
+_RANDOM = re.compile(r"(?<=/)[0-9a-f]{2}/[0-9a-f]{8,}|[0-9a-f]{8,}|\d+|(?<=[.\-_])[A-Za-z0-9]{6}(?=$|[./])")
 # Places that belong to the machine, not to the program's data: they don't count for the common directory.
 _SYSTEM = ("/proc/", "/sys/", "/dev/", "/etc/", "/usr/", "/lib", "/bin/", "/sbin/", "/run/", "/var/lib/")
 
 
 @dataclass(frozen=True)
-class File:
-    """A file of one trail only."""
+class FileRow:
+    """A file, or the files whose names differ in numbers and random parts only, in every run."""
 
     name: str
-    ops: int
-    bytes: int
+    # Operations and bytes of each run, A's first; 0 where it has no such file.
+    ops: list[int]
+    bytes: list[int]
+    # How many of the runs are A's.
+    of_a: int
 
+    @property
+    def mean_a(self) -> float:
+        """Operations of A's runs."""
+        return sum(self.ops[: self.of_a]) / self.of_a
 
-@dataclass(frozen=True)
-class Pair:
-    """A file of both."""
+    @property
+    def mean_b(self) -> float:
+        """Operations of B's runs."""
+        return sum(self.ops[self.of_a :]) / (len(self.ops) - self.of_a)
 
-    # As shown: relative to the common directory.
-    name: str
-    a: str
-    b: str
-    ops_a: int
-    ops_b: int
-    bytes_a: int
-    bytes_b: int
+    @property
+    def mean_bytes(self) -> tuple[float, float]:
+        """Bytes of A's runs and of B's."""
+        return sum(self.bytes[: self.of_a]) / self.of_a, sum(self.bytes[self.of_a :]) / (
+            len(self.bytes) - self.of_a
+        )
 
 
 @dataclass
 class Files:
-    """Files of two trails, matched."""
+    """The files of both sides, matched."""
 
+    # What is taken for the same directory; empty if files have the same paths.
     root_a: str
     root_b: str
-    both: list[Pair] = field(default_factory=list)
-    only_a: list[File] = field(default_factory=list)
-    only_b: list[File] = field(default_factory=list)
+    rows: list[FileRow] = field(default_factory=list)
 
     @property
-    def changed(self) -> list[Pair]:
+    def both(self) -> list[FileRow]:
+        """Files that a run of A and a run of B have."""
+        return [r for r in self.rows if any(r.ops[: r.of_a]) and any(r.ops[r.of_a :])]
+
+    @property
+    def only_a(self) -> list[FileRow]:
+        """Files of every run of A and of none of B."""
+        return [r for r in self.rows if all(r.ops[: r.of_a]) and not any(r.ops[r.of_a :])]
+
+    @property
+    def only_b(self) -> list[FileRow]:
+        """Files of every run of B and of none of A."""
+        return [r for r in self.rows if all(r.ops[r.of_a :]) and not any(r.ops[: r.of_a])]
+
+    @property
+    def changed(self) -> list[FileRow]:
         """Files of both with other numbers of operations or bytes."""
-        return [p for p in self.both if (p.ops_a, p.bytes_a) != (p.ops_b, p.bytes_b)]
+        return [r for r in self.both if len(set(r.ops)) > 1 or len(set(r.bytes)) > 1]
 
 
-def match_files(
-    a: Mapping[str, Mapping[str, Any]],
-    b: Mapping[str, Mapping[str, Any]],
-    renamed: Iterable[tuple[str, str]] = (),
-) -> Files:
-    """Match by path, by `renamed` directories, then relative to each side's common directory, then by the form of
-    temporary names, each file once."""
+# Of a file: operations and bytes.
+Used = Mapping[str, tuple[int, int]]
+
+
+def match_files(a: Sequence[Used], b: Sequence[Used], renamed: Iterable[tuple[str, str]] = ()) -> Files:
+    """Match the files of runs by path (`renamed` directories of A by their names in B), then relative to the longest
+    directory that the rest of a run's data files share, then by the form of temporary names: those are counted together.
+    """
     renamed = [(first.rstrip("/"), second.rstrip("/")) for first, second in renamed]
-    # what has no path (a pipe, a socket) has a number of the system for a name
-    left, right = ({path: None for path in sorted(side) if path.startswith("/")} for side in (a, b))
-    pairs: dict[str, str] = {}
-
-    def match(key_a: Any, key_b: Any) -> None:
-        waiting: dict[str, list[str]] = {}
-        for path in sorted(right):
-            waiting.setdefault(key_b(path), []).append(path)
-        for path in sorted(left):
-            if same := waiting.get(key_a(path)):
-                pairs[path] = same.pop(0)
-                del left[path], right[pairs[path]]
 
     def moved(path: str) -> str:
         for first, second in renamed:
@@ -78,26 +87,50 @@ def match_files(
                 return second + path[len(first) :]
         return path
 
-    match(moved, lambda path: path)
-    root_a, root_b = common_directory(left), common_directory(right)
+    # what has no path (a pipe, a socket) has a number of the system for a name
+    runs = [{path: used for path, used in run.items() if path.startswith("/")} for run in (*a, *b)]
+    names = [
+        {path: moved(path) if number < len(a) else path for path in run} for number, run in enumerate(runs)
+    ]
+    same = set.intersection(*(set(each.values()) for each in names))
+    roots = [common_directory(path for path, name in each.items() if name not in same) for each in names]
+    if len(set(roots)) > 1:
+        below = [
+            {
+                path: name if name in same or not path.startswith(root) else path[len(root) :]
+                for path, name in each.items()
+            }
+            for each, root in zip(names, roots, strict=True)
+        ]
+        if set.intersection(
+            *(
+                {_form(each[path]) for path in each if names[n][path] not in same}
+                for n, each in enumerate(below)
+            )
+        ):
+            names = below
+            same = set.intersection(*(set(each.values()) for each in names))
+        else:
+            roots = [""]
+    if len(set(roots)) == 1:
+        roots = [""] * len(runs)
+    rows: dict[str, tuple[list[int], list[int]]] = {}
+    for number, (run, named) in enumerate(zip(runs, names, strict=True)):
+        for path, (ops, bytes) in run.items():
+            name = named[path] if named[path] in same else _form(named[path])
+            row = rows.setdefault(name, ([0] * len(runs), [0] * len(runs)))
+            row[0][number] += ops
+            row[1][number] += bytes
+    return Files(
+        roots[0],
+        roots[len(a)],
+        [FileRow(name, ops, bytes, len(a)) for name, (ops, bytes) in sorted(rows.items())],
+    )
 
-    def below(root: str) -> Any:
-        return lambda path: path[len(root) :] if root and path.startswith(root) else path
 
-    before = len(pairs)
-    match(below(root_a), below(root_b))
-    match(lambda p: _RANDOM.sub("#", below(root_a)(p)), lambda p: _RANDOM.sub("#", below(root_b)(p)))
-    if len(pairs) == before:
-        root_a = root_b = ""
-    files = Files(root_a, root_b)
-    for path, other in sorted(pairs.items()):
-        name = path if path == other else below(root_a)(path)
-        files.both.append(
-            Pair(name, path, other, a[path]["n"], b[other]["n"], a[path]["bytes"], b[other]["bytes"])
-        )
-    files.only_a = [File(path, a[path]["n"], a[path]["bytes"]) for path in left if a[path]["n"]]
-    files.only_b = [File(path, b[path]["n"], b[path]["bytes"]) for path in right if b[path]["n"]]
-    return files
+def _form(name: str) -> str:
+    """A name without what differs from run to run."""
+    return _RANDOM.sub("#", name)
 
 
 def common_directory(paths: Iterable[str]) -> str:

@@ -15,9 +15,9 @@ from rich.text import Text
 
 from iotrail import page, pruned
 from iotrail.diff import flow, flow_compare, gate
-from iotrail.diff.compare import signed
+from iotrail.diff.difference import change_of, signed
 from iotrail.diff.flow_compare import FlowComparison, FlowDifference, Kind
-from iotrail.diff.show import MOST_ROWS, change, effect
+from iotrail.diff.show import MOST_ROWS, change
 from iotrail.requests import find
 from iotrail.requests.find import Chosen
 from iotrail.trail import Trail
@@ -207,7 +207,7 @@ def sentence(difference: FlowDifference) -> str:
             in_all = f", {in_all}" if difference.added_ns or not difference.awaited else ""
             return f"{difference.subject}: {difference.part}: {what}{took}{in_all}, {sure(difference)}"
         case _:
-            came = "new" if not difference.a else "gone" if not difference.b else effect(difference)
+            came = "new" if not difference.a else "gone" if not difference.b else change_of(difference)
             return (
                 f"{difference.subject}: path {difference.part}: {came}, "
                 f"{difference.a:.1%} → {difference.b:.1%} of {requests}, {sure(difference)}"

@@ -21,7 +21,7 @@ import numpy as np
 from scipy import stats
 
 from iotrail.diff import noise
-from iotrail.diff.compare import Difference
+from iotrail.diff.difference import Difference
 from iotrail.diff.flow import SLICES, Flow, Part, Step
 from iotrail.diff.noise import Estimate, Series
 
@@ -295,7 +295,8 @@ def _described(shape: int, flow: Flow, a: Flow) -> str:
 
 def _rate(a: Series, whole_a: Series, b: Series, whole_b: Series) -> Estimate:
     """The difference of how many there are a request. What is in too few slices to show a rate over time is judged
-    as independent events, as in `noise.count`, given how many requests each run has."""
+    as independent events, given how many requests each run has (the conditional binomial test of two Poisson counts;
+    Przyborowski and Wilenski, Biometrika 31, 1940)."""
     if min(noise.occupied(a), noise.occupied(b)) >= noise.LEAST_OCCUPIED and len(a) > 1:
         return noise.share(a, whole_a, b, whole_b)
     first, second = float(a.sum()), float(b.sum())

@@ -5,9 +5,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from iotrail.diff.compare import Comparison, Difference, describe
+from iotrail.diff.compare import Comparison
+from iotrail.diff.difference import Difference, describe
 from iotrail.errors import UsageError
 
+# Status of the command: a gate refuses; none does, but one can't be judged.
+REFUSED, UNDECIDED = 1, 3
 METRICS = {
     "any": "any difference beyond noise",
     "slower": "B's run time is longer",
@@ -30,6 +33,8 @@ REQUEST_METRICS = {
 }
 _Found = TypeVar("_Found", bound=Difference)
 _OF_METRIC = {"calls": "count"}
+# Compared exactly: without a threshold any difference that is reported refuses.
+_COUNTS = ("calls", "bytes", "errors", "files")
 _WORSE = {"slower": 1, "latency": 1, "step": 1, "throughput": -1}
 
 
@@ -40,13 +45,20 @@ class Gate:
     text: str
     metric: str
     call: str | None
-    # Smallest relative change (of shares: in points) that fails.
-    threshold: float
+    # Smallest relative change (of shares: in points) that fails; None: any that is reported.
+    threshold: float | None
 
     def refuses(self, result: Comparison) -> Difference | None:
         """The first difference beyond noise that fails, None if all may pass."""
         run_time = [result.run_time] if result.run_time is not None and result.run_time.significant else []
         return self.first(run_time + result.found)
+
+    def undecided(self, result: Comparison) -> str | None:
+        """Why nothing refused says nothing: the runs can't tell of a difference that would refuse."""
+        if result.nothing:
+            return result.verdict
+        open_one = self.first(result.undecided(self.call))
+        return None if open_one is None else f"{open_one.metric}: {describe(open_one)}"
 
     def first(self, found: Iterable[_Found]) -> _Found | None:
         """The first of these that fails, None if all may pass."""
@@ -59,8 +71,11 @@ class Gate:
             of_metric = True
         else:
             of_metric = difference.metric == _OF_METRIC.get(self.metric, self.metric)
+        if self.threshold is None and self.metric not in _WORSE:
+            return of_metric and self.call in (None, difference.subject)
+        threshold = self.threshold or 0.0
         change = difference.effect * _WORSE[self.metric] if self.metric in _WORSE else abs(difference.effect)
-        return of_metric and self.call in (None, difference.subject) and change >= self.threshold
+        return of_metric and self.call in (None, difference.subject) and change >= threshold
 
 
 def parse(text: str, default: float, metrics: Mapping[str, str] = METRICS) -> Gate:
@@ -72,7 +87,10 @@ def parse(text: str, default: float, metrics: Mapping[str, str] = METRICS) -> Ga
             f"--fail-on {text}: no metric {metric!r}",
             "\n".join(f"{known}: {meaning}" for known, meaning in metrics.items()),
         )
-    return Gate(text, metric, call or None, percent(number, f"--fail-on {text}") if separator else default)
+    threshold = default if separator == "" and metric not in (*_COUNTS, "any") else None
+    if separator:
+        threshold = percent(number, f"--fail-on {text}")
+    return Gate(text, metric, call or None, threshold)
 
 
 def percent(text: str, option: str) -> float:

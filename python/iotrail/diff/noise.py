@@ -48,8 +48,8 @@ class Estimate:
         return Estimate(self.value * factor, low, high, self.p)
 
 
-def mean(differences: ArrayLike) -> Estimate:
-    """The mean of a series of differences, in order of time."""
+def mean(differences: ArrayLike, beyond: float = 0.0) -> Estimate:
+    """The mean of a series of differences, in order of time. `p` is of one that exceeds `beyond` in size."""
     series = np.asarray(differences, dtype=float)
     count = len(series)
     value = float(series.mean()) if count else 0.0
@@ -58,9 +58,10 @@ def mean(differences: ArrayLike) -> Estimate:
     error = math.sqrt(wander(series) / count)
     # what rounding of the transform leaves of a constant series
     if error <= 1e-12 * abs(value):
-        return Estimate(value, value, value, 0.0 if value else 1.0)
+        return Estimate(value, value, value, 0.0 if abs(value) > beyond else 1.0)
     spread = float(stats.t.ppf((1 + CONFIDENCE) / 2, waves(count))) * error
-    p = 2 * float(stats.t.sf(abs(value) / error, waves(count)))
+    over = abs(value) - beyond
+    p = 2 * float(stats.t.sf(over / error, waves(count))) if over > 0 else 1.0
     return Estimate(value, value - spread, value + spread, p)
 
 
@@ -73,25 +74,6 @@ def wander(series: Series) -> float:
     """How much a series of two or more varies slowly: its long-run variance."""
     transformed = fft.dct(series, type=2, norm="ortho")
     return float((transformed[1 : waves(len(series)) + 1] ** 2).mean())
-
-
-def count(a: Series, b: Series) -> Estimate:
-    """The difference of two totals, given what falls into each slice of time.
-
-    Calls made in a burst (a program's start) have no rate over time: they are judged as counts of independent
-    events (the conditional binomial test of two Poisson counts; Przyborowski and Wilenski, Biometrika 31, 1940).
-    """
-    first, second = float(a.sum()), float(b.sum())
-    if min(occupied(a), occupied(b)) >= LEAST_OCCUPIED:
-        return mean(b - a).scaled(len(a))
-    both = stats.binomtest(round(second), round(first + second))
-    interval = both.proportion_ci(CONFIDENCE)
-    return Estimate(
-        second - first,
-        (2 * float(interval.low) - 1) * (first + second),
-        (2 * float(interval.high) - 1) * (first + second),
-        float(both.pvalue),
-    )
 
 
 def share(part_a: Series, whole_a: Series, part_b: Series, whole_b: Series) -> Estimate:

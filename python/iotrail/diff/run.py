@@ -1,6 +1,6 @@
 """A run as `iotrail diff` sees it: what the modules say, sliced so that two runs lie on each other."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -14,7 +14,9 @@ from iotrail.trail import Trail
 # Slices of equal time; tests use SLICES of them, times are read from all.
 TIME_SLICES = 1024
 SLICES = 128
-# A file's rate over time is asked for only where the numbers of calls differ, and for so many files at the most.
+# Calls on files that are waiting calls on pipes, sockets and terminals.
+_MOVING = frozenset({"read", "readv", "write", "writev", "splice", "sendfile", "ioctl", "fcntl", "close"})
+# Files whose numbers of operations differ: so many are compared one by one, those that differ most.
 MOST_FILES = 200
 
 
@@ -46,6 +48,28 @@ class Counts:
     n: Series
     bytes: Series
     errors: Series
+
+
+@dataclass(frozen=True)
+class Fast:
+    """The fastest tenth of a call's calls."""
+
+    kind: str
+    # Calls, and those that are averaged.
+    n: int
+    fast_n: float
+    # Mean time, ns.
+    mean: float
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What a call did, counted."""
+
+    kind: str
+    n: int
+    bytes: int
+    errors: int
 
 
 class Run:
@@ -139,50 +163,69 @@ class Run:
         return np.asarray(done, dtype=float)
 
     @cached_property
-    def access(self) -> dict[str, dict[str, dict[str, Series]]]:
-        """Kind (read, write) -> `size` or `pattern` -> class -> operations in each slice of time."""
-        rows = self.arrays("""
-            SELECT kind, size, slice, n, placed, consecutive, strided, jump
-            FROM access_slice ORDER BY kind, size, slice""")
-        found: dict[str, dict[str, dict[str, Series]]] = {}
-        for kind, first, after in _groups(rows["kind"]):
-            sizes = {}
-            for size, start, stop in _groups(rows["size"][first:after]):
-                part = slice(first + start, first + stop)
-                sizes[str(size)] = coarse(_spread(rows["slice"][part].astype(int), rows["n"][part]))
-            where = rows["slice"][first:after].astype(int)
-            found[kind] = {
-                "size": sizes,
-                "pattern": {
-                    name: coarse(_spread(where, rows[name][first:after]))
-                    for name in ("consecutive", "strided", "jump")
-                },
-            }
+    def access(self) -> dict[str, dict[str, dict[str, float]]]:
+        """Kind (read, write) -> `size` or `pattern` -> class -> operations."""
+        rows = self.trail.rows_of("""
+            SELECT
+                kind, size, SUM(n)::DOUBLE AS n, SUM(consecutive)::DOUBLE AS consecutive,
+                SUM(strided)::DOUBLE AS strided, SUM(jump)::DOUBLE AS jump
+            FROM access_slice GROUP BY kind, size ORDER BY kind, size""")
+        found: dict[str, dict[str, dict[str, float]]] = {}
+        for row in rows:
+            of_kind = found.setdefault(row["kind"], {"size": {}, "pattern": {}})
+            of_kind["size"][str(row["size"])] = row["n"]
+            for name in ("consecutive", "strided", "jump"):
+                of_kind["pattern"][name] = of_kind["pattern"].get(name, 0.0) + row[name]
         return found
 
     @cached_property
-    def files(self) -> dict[str, dict[str, Any]]:
-        """By path."""
-        return files_of(self.trail)
+    def fast(self) -> dict[str, Fast]:
+        """By call: its fastest tenth."""
+        rows = self.trail.rows_of("SELECT call, kind, n, fast_n, fast_ns FROM call_fast ORDER BY call")
+        return {row["call"]: Fast(row["kind"], row["n"], row["fast_n"], row["fast_ns"]) for row in rows}
 
-    def file_counts(self, files: list[int]) -> dict[int, tuple[Series, Series]]:
-        """Operations and bytes of files in each slice of time."""
-        if not files:
-            return {}
-        rows = self.arrays(
-            """
-            SELECT file, slice, SUM(n)::DOUBLE AS n, SUM(bytes)::DOUBLE AS bytes
-            FROM run_slice WHERE list_contains($files, file) GROUP BY ALL ORDER BY file, slice""",
-            {"files": files},
-        )
-        found = {}
-        for file, first, after in _groups(rows["file"]):
-            where = rows["slice"][first:after].astype(int)
-            found[int(file)] = (
-                coarse(_spread(where, rows["n"][first:after])),
-                coarse(_spread(where, rows["bytes"][first:after])),
+    @cached_property
+    def tally(self) -> dict[tuple[str, bool], Tally]:
+        """By call (of waiting calls with what they wait for), and whether timing decides the number."""
+        rows = self.trail.rows_of("""
+            SELECT
+                call, MAX(kind) AS kind, waits_for, timed, CAST(SUM(n) AS BIGINT) AS n,
+                CAST(SUM(bytes) AS BIGINT) AS bytes, CAST(SUM(errors) AS BIGINT) AS errors
+            FROM tally GROUP BY call, waits_for, timed""")
+        found: dict[tuple[str, bool], Tally] = {}
+        for row in rows:
+            # read is a call on files too
+            subject = f"{row['call']} ({row['waits_for']})" if row["call"] in _MOVING else row["call"]
+            key = (subject if row["waits_for"] else row["call"], bool(row["timed"]))
+            before = found.get(key, Tally(row["kind"], 0, 0, 0))
+            found[key] = Tally(
+                row["kind"], before.n + row["n"], before.bytes + row["bytes"], before.errors + row["errors"]
             )
         return found
+
+    @cached_property
+    def lost(self) -> int:
+        """Records that the recorder had to drop."""
+        rows = self.trail.rows_of(
+            "SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) AS n FROM unseen_summary "
+            "WHERE kind IN ('dropped', 'interrupted', 'no_memory', 'kernel_dropped')"
+        )
+        return int(rows[0]["n"])
+
+    @cached_property
+    def programs(self) -> frozenset[str]:
+        """Names of the executables that acted on files or waited; empty if the trail has no processes."""
+        rows = self.trail.rows_of("""
+            SELECT DISTINCT t.process_name AS name FROM thread_life AS t WHERE t.process_name IS NOT NULL""")
+        return frozenset(row["name"] for row in rows)
+
+    @cached_property
+    def files(self) -> dict[str, tuple[int, int]]:
+        """By path: operations that timing doesn't decide, and the bytes they moved."""
+        rows = self.trail.rows_of("""
+            SELECT path, CAST(SUM(n) AS BIGINT) AS n, CAST(SUM(bytes) AS BIGINT) AS bytes
+            FROM tally WHERE path IS NOT NULL AND NOT timed GROUP BY path""")
+        return {row["path"]: (row["n"], row["bytes"]) for row in rows}
 
     def busiest(self, call: str) -> str | None:
         """The file on which a call took most time."""
@@ -193,14 +236,44 @@ class Run:
         return str(rows[0]["path"]) if rows else None
 
 
-def files_of(trail: Trail) -> dict[str, dict[str, Any]]:
-    """A trail's files by path: machine, id, operations, bytes."""
-    rows = trail.rows_of("""
-        SELECT
-            path, MAX(node) AS node, MAX(file) AS file, CAST(SUM(n) AS BIGINT) AS n,
-            CAST(SUM(bytes_read + bytes_written) AS BIGINT) AS bytes
-        FROM file_summary WHERE file IS NOT NULL GROUP BY path""")
-    return {row["path"]: row for row in rows}
+@dataclass(frozen=True)
+class Sides:
+    """The runs of both sides."""
+
+    a: tuple[Run, ...]
+    b: tuple[Run, ...]
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """A's, then B's."""
+        return self.a + self.b
+
+    @property
+    def several(self) -> bool:
+        """Whether a side has more than one run, so that they show how much runs differ."""
+        return len(self.runs) > 2
+
+    def overview(self, runs: Sequence[Run]) -> dict[str, Any]:
+        """Module `overview` of one side: the geometric mean of times and rates, as they are compared, the mean of other
+        numbers. Null if a run has none."""
+        found: dict[str, Any] = {}
+        for name, first in runs[0].overview.items():
+            values = [run.overview[name] for run in runs]
+            if len(runs) == 1 or name in ("start_ts", "end_ts"):
+                found[name] = first
+            else:
+                found[name] = (
+                    None
+                    if None in values
+                    else _mean(values, name in ("bytes_per_s", "iops") or name.endswith("_ns"))
+                )
+        return found
+
+
+def _mean(values: Sequence[float], geometric: bool) -> float:
+    if geometric and min(values) > 0:
+        return float(np.exp(np.mean(np.log(values))))
+    return float(np.mean(values))
 
 
 def coarse(fine: Series) -> Series:

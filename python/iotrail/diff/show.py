@@ -2,12 +2,15 @@
 
 import math
 import os
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from iotrail.diff.compare import Comparison, Difference, signed
+from iotrail.diff.compare import ADVICE, Comparison
+from iotrail.diff.difference import UNKNOWN, Difference, change_of, signed
+from iotrail.diff.files import FileRow
 from iotrail.units import duration, human, size
 
 # Rows a table holds unless --limit says otherwise.
@@ -20,12 +23,27 @@ OVERVIEW = (
     ("written", "bytes_written", "bytes"),
     ("operations a second", "iops", "1/s"),
     ("bytes a second", "bytes_per_s", "bytes/s"),
-    ("threads computing", "compute_ns", "ns"),
+    ("threads on a CPU", "compute_ns", "ns"),
+    ("threads waiting for a CPU", "queued_ns", "ns"),
+    ("threads in page faults", "fault_ns", "ns"),
     ("threads in I/O", "io_ns", "ns"),
     ("threads waiting", "sync_ns", "ns"),
+    ("threads idle", "idle_ns", "ns"),
+    ("threads, not known", "unknown_ns", "ns"),
     ("files", "files", ""),
     ("failed operations", "errors", "ops"),
 )
+
+
+# Of one run each, and of several.
+HEADINGS = {
+    False: "Differ, by the time it adds (whether counts vary from run to run isn't known)",
+    True: "Beyond what runs of one side differ by, by the time it adds",
+}
+OPEN_HEADINGS = {
+    False: "Large, but one run each can't tell whether runs just differ by that",
+    True: "Large, but not beyond what runs of one side differ by",
+}
 
 
 def show(result: Comparison, limit: int | None = None) -> None:
@@ -33,24 +51,49 @@ def show(result: Comparison, limit: int | None = None) -> None:
     console = Console(highlight=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console = Console(highlight=False, width=130)
-    console.print(Text(f"A  {result.a}\nB  {result.b}"))
-    if result.run_time is not None:
+    console.print(Text(f"A  {names(result.a)}\nB  {names(result.b)}"))
+    if result.files is not None:
         most = MOST_ROWS if limit is None else limit
         console.print()
         console.print(_overview(result))
         _found(console, result, most)
         _unproven(console, result)
         _files(console, result, most)
+    for note in result.notes:
+        console.print(Text(f"\nnote: {note}", style="yellow"))
     console.print(Text(f"\n{result.verdict}", style="bold"))
+    if result.files is not None and not result.several:
+        console.print(Text(f"  {ADVICE}", style="dim"))
+
+
+def names(trails: Sequence[str]) -> str:
+    """The trails of a side."""
+    return "  ".join(trails)
+
+
+def judged(difference: Difference) -> str:
+    """What a reported difference rests on: the share of noise among those as sure as it, or that it is exact."""
+    if difference.q is not None:
+        return f"{difference.q:.0e}" if difference.q else "0"
+    return "one run" if difference.metric == "latency" else "exact"
 
 
 def _overview(result: Comparison) -> Table:
     table = _table("", "A", "B", "change")
+    for row in overview_rows(result):
+        table.add_row(*row)
+    return table
+
+
+def overview_rows(result: Comparison) -> list[tuple[str, str, str, str]]:
+    """Figures of both runs: name, A, B, change. Those that both lack are left out; null is not known."""
+    rows = []
     for name, column, unit in OVERVIEW:
         a, b = result.overview_a[column], result.overview_b[column]
         if a or b:
-            table.add_row(name, figure(a or 0, unit), figure(b or 0, unit), change(a or 0, b or 0))
-    return table
+            shown = ["not known" if value is None else figure(value, unit) for value in (a, b)]
+            rows.append((name, shown[0], shown[1], "?" if a is None or b is None else change(a, b)))
+    return rows
 
 
 def change(a: float, b: float) -> str:
@@ -61,7 +104,7 @@ def change(a: float, b: float) -> str:
 def _found(console: Console, result: Comparison, most: int) -> None:
     if not result.found:
         return
-    console.print(Text("\nBeyond noise, by the time it adds", style="bold underline"))
+    console.print(Text("\n" + HEADINGS[result.several], style="bold underline"))
     table = _table("what", "A", "B", "change", "95 % interval", "adds", "q", first=True)
     for difference in result.found[:most]:
         style = "red" if (difference.added_ns or 0) > 0 else "green" if difference.added_ns else ""
@@ -69,10 +112,10 @@ def _found(console: Console, result: Comparison, most: int) -> None:
             Text(difference.name, style="bold"),
             figure(difference.a, difference.unit),
             figure(difference.b, difference.unit),
-            effect(difference),
+            change_of(difference),
             interval(difference),
             Text("" if difference.added_ns is None else signed(difference.added_ns), style=style),
-            f"{difference.q:.0e}" if difference.q else "exact",
+            judged(difference),
         )
         if difference.note:
             table.add_row(Text(f"  {difference.note}", style="dim"))
@@ -84,16 +127,26 @@ def _found(console: Console, result: Comparison, most: int) -> None:
 def _unproven(console: Console, result: Comparison) -> None:
     if not result.unproven:
         return
-    console.print(Text("\nLarge, but not shown to be more than noise", style="underline"))
+    console.print(Text("\n" + OPEN_HEADINGS[result.several], style="underline"))
     for difference in result.unproven[:5]:
         note = f"; {difference.note}" if difference.note else ""
-        judged = "too few to judge" if difference.p is None else f"p {difference.p:.2g}"
         console.print(
             Text(
-                f"  {difference.name}: {effect(difference)}, {signed(difference.added_ns or 0)}, {judged}{note}",
+                f"  {difference.name}: {change_of(difference)}, {signed(difference.added_ns or 0)}, {doubt(difference)}{note}",
                 style="dim",
             )
         )
+
+
+def doubt(difference: Difference) -> str:
+    """Why a large difference isn't reported."""
+    if difference.answer == UNKNOWN:
+        return (
+            "one run each can't tell"
+            if len(difference.runs_a) + len(difference.runs_b) == 2
+            else "runs vary too much"
+        )
+    return "too few to judge" if difference.p is None else f"p {difference.p:.2g}"
 
 
 def _files(console: Console, result: Comparison, most: int) -> None:
@@ -104,21 +157,30 @@ def _files(console: Console, result: Comparison, most: int) -> None:
     if files.root_a != files.root_b:
         console.print(Text(f"  {files.root_a} of A is taken for {files.root_b} of B", style="dim"))
     for title, alone in (("only in A", files.only_a), ("only in B", files.only_b)):
-        alone = sorted(alone, key=lambda f: -f.ops)
-        for file in alone[: min(most, 5)]:
-            console.print(Text(f"  {title}: {file.name}  {file.ops:,} operations, {size(file.bytes)}"))
+        alone = sorted(alone, key=lambda row: -(row.mean_a + row.mean_b))
+        for row in alone[: min(most, 5)]:
+            console.print(
+                Text(
+                    f"  {title}: {row.name}  {row.mean_a + row.mean_b:,.0f} operations, {size(sum(row.mean_bytes))}"
+                )
+            )
         if len(alone) > 5:
             console.print(Text(f"  … {len(alone):,} {title}", style="dim"))
-    changed = sorted(files.changed, key=lambda p: -abs(p.ops_b - p.ops_a))
-    for pair in changed[: min(most, 5)]:
+    changed = by_change(files.changed)
+    for row in changed[: min(most, 5)]:
         console.print(
             Text(
-                f"  changed: {pair.name}  {pair.ops_a:,} → {pair.ops_b:,} operations, "
-                f"{size(pair.bytes_a)} → {size(pair.bytes_b)}"
+                f"  changed: {row.name}  {row.mean_a:,.0f} → {row.mean_b:,.0f} operations, "
+                f"{size(row.mean_bytes[0])} → {size(row.mean_bytes[1])}"
             )
         )
     if len(changed) > 5:
         console.print(Text(f"  … {len(changed):,} changed", style="dim"))
+
+
+def by_change(rows: Sequence[FileRow]) -> list[FileRow]:
+    """Files whose numbers of operations differ most first."""
+    return sorted(rows, key=lambda row: -abs(row.mean_b - row.mean_a))
 
 
 def figure(value: float, unit: str) -> str:
@@ -126,13 +188,6 @@ def figure(value: float, unit: str) -> str:
     if unit in ("ops", ""):
         return f"{value:,.0f}"
     return duration(value) if unit == "ns" else human(value, unit)
-
-
-def effect(difference: Difference) -> str:
-    """The change in words."""
-    if difference.unit == "share":
-        return f"{difference.effect * 100:+.1f} points"
-    return "new" if math.isinf(difference.effect) else f"{difference.effect:+.1%}"
 
 
 def interval(difference: Difference) -> str:
