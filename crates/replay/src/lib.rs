@@ -1,12 +1,14 @@
 //! Operations at their time: replays the I/O of a trail on other storage.
 //!
 //! [`plan()`] makes what is to be done from a trail, [`Place`] is where: a directory under which all recorded
-//! paths lie, or one file or device. [`prepare`] makes what has to be there before, [`run`] does the
+//! paths lie, or a file or device for each recorded one. [`prepare`] makes what has to be there before, [`run`] does the
 //! operations and posts each as a record of its own, in the recording session of the process.
 //!
 //! Nothing outside the place is touched: recorded paths are rewritten, `..` and symbolic links of the trail
 //! never followed out of it (a plan's paths are absolute and plain, and links are not replayed).
 
+mod names;
+mod order;
 mod plan;
 mod prepare;
 mod run;
@@ -15,10 +17,11 @@ mod uring;
 
 use std::path::PathBuf;
 
-pub use plan::{Handle, NONE, Need, Op, Origin, Plan, Thread, plan};
+pub use order::{OpRef, Wait};
+pub use plan::{Device, Handle, NONE, Need, Op, Origin, Plan, Thread, plan};
 pub use prepare::{MARKER, prepare};
-pub use run::{Engine, Mode, Options, Outcome, run};
-pub use target::Place;
+pub use run::{Engine, Mode, Options, Outcome, run, stop};
+pub use target::{Allowed, Mapping, Place, Target};
 
 /// What can go wrong before a replay begins.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +43,9 @@ pub enum Error {
         /// What to do.
         hint: Option<String>,
     },
+    /// Somebody interrupted the preparation.
+    #[error("interrupted while the files to replay on were made: nothing was replayed")]
+    Interrupted,
     /// The system refused.
     #[error("cannot {what} {path}: {source}", path = path.display())]
     Io {
@@ -69,7 +75,7 @@ impl Error {
             Self::Trail(error) => error.hint(),
             Self::Empty { .. } => Some("iotrail report shows what it holds".into()),
             Self::Place { hint, .. } => hint.clone(),
-            Self::Io { .. } => None,
+            Self::Io { .. } | Self::Interrupted => None,
         }
     }
 }

@@ -2,10 +2,8 @@
 //! has to exist before the first one.
 //!
 //! A trail names descriptors and paths; a plan names *handles* (a descriptor from its open to its close, in
-//! whichever process) and paths. Operations of one thread keep their order by themselves. Between threads a
-//! plan keeps what names and descriptors need: an operation waits for the open of its descriptor, a close for
-//! the last use of it, a use of a name for the operation that made the name. It waits only for operations
-//! that had returned when it began, so a plan has no cycle.
+//! whichever process) and paths. Operations of one thread keep their order by themselves. What an operation
+//! waits for in other threads says [`crate::order`]; a descriptor's open and its last use besides.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -15,6 +13,8 @@ use iotrail_format::schema::{FILE, PROCESS, THREAD};
 use iotrail_trail::{FileOp, Order, TrailReader};
 
 use crate::Error;
+use crate::names::Namespace;
+use crate::order::{Effect, OpRef, Order as Causes, Wait};
 
 /// No handle, no path.
 pub const NONE: u32 = u32::MAX;
@@ -46,8 +46,9 @@ pub struct Op {
     pub errno: i32,
     /// Its flags.
     pub flags: i32,
-    /// What it waits for: a part of [`Plan::after`].
-    pub after: (u32, u32),
+    /// What it waits for, a part of [`Plan::after`]: its start, the start of those that only decide what data it
+    /// finds, its end.
+    pub after: (u32, u32, u32),
 }
 
 /// A descriptor, from where it comes to its close.
@@ -94,7 +95,7 @@ pub struct Thread {
     pub ops: Vec<Op>,
     /// The operation (thread, index) that its first one follows: the last that its process, or the one that
     /// started it, had done by then.
-    pub follows: Option<(u32, u32)>,
+    pub follows: Option<OpRef>,
 }
 
 /// What is to be done.
@@ -106,53 +107,39 @@ pub struct Plan {
     pub paths: Vec<String>,
     /// Descriptors.
     pub handles: Vec<Handle>,
-    /// Operations (thread, index) that others wait for.
-    pub after: Vec<(u32, u32)>,
+    /// Operations that others wait for.
+    pub after: Vec<Wait>,
     /// Paths that have to exist.
     pub needs: BTreeMap<u32, Need>,
     /// From the first operation's start to the last one's return.
     pub length: i64,
-    /// Whether all operations are reads, writes and flushes of one file: a trace of a block device.
-    pub is_block: bool,
+    /// Files or devices, if all operations are reads, writes and flushes of those and nothing else: a block trace.
+    pub devices: Vec<Device>,
+    /// Whether requests of one thread overlap: those of a block trace, which has no descriptors.
+    pub overlaps: bool,
     /// The end of the furthest read or write.
     pub reach: i64,
     /// Bytes that all files together grow by at most.
     pub grows: u64,
 }
 
-/// A path while the plan is made.
-struct Name {
-    /// The directory it lies in; [`NONE`] for what lies in the root.
-    parent: u32,
-    /// Whether it is known by now if it existed before.
-    settled: bool,
-    /// Whether some call found directories all the way to it.
-    reached: bool,
-    /// The path whose content this one has had since a rename.
-    content_of: Option<u32>,
-    /// How far the trail itself has written it.
-    written: i64,
-    /// The last operation that made or removed it, and when that had returned.
-    changed: Option<(u32, u32, i64)>,
-    /// The last use of each thread since.
-    used: Vec<(u32, u32, i64)>,
-}
-
-impl Name {
-    /// Notes the last use of a thread.
-    fn note_use(&mut self, me: (u32, u32, i64)) {
-        match self.used.iter_mut().find(|user| user.0 == me.0) {
-            Some(user) => *user = me,
-            None => self.used.push(me),
-        }
-    }
+/// A file or device of a block trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// Number of its path in the plan.
+    pub path: u32,
+    /// Machine.
+    pub node: String,
 }
 
 struct Maker<'a> {
     plan: Plan,
-    names: Vec<Name>,
-    path_of: HashMap<i64, u32>,
-    by_name: HashMap<String, u32>,
+    names: Namespace,
+    order: Causes,
+    /// (file, machine if it matters) to path.
+    path_of: HashMap<(i64, u32), u32>,
+    nodes: HashMap<String, u32>,
+    device_node: HashMap<u32, u32>,
     files: &'a HashMap<i64, String>,
     calls: HashMap<&'static str, Call>,
     threads: HashMap<i64, u32>,
@@ -160,12 +147,23 @@ struct Maker<'a> {
     parent_of: HashMap<i64, i64>,
     /// (process, descriptor) to handle.
     open: HashMap<(i64, i64), u32>,
-    /// Who made a handle, and the last use of each thread.
-    opened_by: Vec<Option<(u32, u32)>>,
-    used_by: Vec<Vec<(u32, u32)>>,
-    /// The operation of each process that returned last: (end, thread, index).
-    last_of: HashMap<i64, (i64, u32, u32)>,
+    /// Of each handle: its file, its position's number (duplicates share it), who made it, the last use of each thread.
+    opened: Vec<Opened>,
+    positions: u32,
+    /// Process of each thread of the plan.
+    processes: Vec<i64>,
+    /// The operation of each process that returned last: (end, operation).
+    last_of: HashMap<i64, (i64, OpRef)>,
+    returned: Vec<(OpRef, i64)>,
     zero: i64,
+}
+
+/// A handle while the plan is made.
+struct Opened {
+    file: u32,
+    position: u32,
+    by: Option<OpRef>,
+    used_by: Vec<OpRef>,
 }
 
 /// Makes the plan of a trail.
@@ -194,36 +192,32 @@ pub fn plan(trail: &Path) -> Result<Plan, Error> {
     }
     let mut maker = Maker {
         plan: Plan::default(),
-        names: Vec::new(),
+        names: Namespace::default(),
+        order: Causes::default(),
         path_of: HashMap::new(),
-        by_name: HashMap::new(),
+        nodes: HashMap::new(),
+        device_node: HashMap::new(),
         files: &files,
         calls: Call::ALL.iter().map(|call| (call.name(), *call)).collect(),
         threads: HashMap::new(),
         process_of,
         parent_of,
         open: HashMap::new(),
-        opened_by: Vec::new(),
-        used_by: Vec::new(),
+        opened: Vec::new(),
+        positions: 0,
+        processes: Vec::new(),
         last_of: HashMap::new(),
+        returned: Vec::new(),
         zero: i64::MIN,
     };
     let mut rows = reader.file_ops(Order::Time)?;
     while let Some(row) = rows.next()? {
         maker.add(&row);
     }
-    maker.settle_directories();
-    let mut plan = maker.plan;
+    let plan = maker.finish();
     if plan.threads.is_empty() {
         return Err(Error::Empty { path: trail.to_owned() });
     }
-    let data = |op: &Op| {
-        matches!(op.call.kind(), CallKind::Read | CallKind::Write | CallKind::Flush) && op.pos != -1
-            || op.call.kind() == CallKind::Flush
-    };
-    let mut ops = plan.threads.iter().flat_map(|thread| &thread.ops);
-    let first = plan.threads[0].ops[0].path;
-    plan.is_block = ops.all(|op| data(op) && op.path == first);
     Ok(plan)
 }
 
@@ -233,13 +227,23 @@ impl Maker<'_> {
         if self.zero == i64::MIN {
             self.zero = row.ts;
         }
+        let how = how(call, row.fd.is_some());
+        if how == How::Not || row.file.is_none() {
+            return;
+        }
+        // Requests to a device name no descriptor; nor do those of one thread wait for each other.
+        let is_request = how == How::Descriptor && row.fd.is_none();
         let start = row.ts - self.zero;
-        let end = start + row.dur.unwrap_or(0);
+        // A trace without latencies tells the order of what returned only.
+        let returned = is_request || row.result.is_some();
+        let end = row.dur.or(returned.then_some(0)).map(|dur| start + dur);
         let process = self.process_of.get(&row.thread.0).copied().unwrap_or(row.thread.0);
-        let succeeded = row.errno == 0 && row.dur.is_some() && row.result.is_some_and(|result| result >= 0);
-        let path = row.file.map_or(NONE, |file| self.path(file.0));
-        let path2 = row.file2.map_or(NONE, |file| self.path(file.0));
-
+        let path = row.file.map_or(NONE, |file| self.path(file.0, is_request.then_some(row.node)));
+        let path2 = row.file2.map_or(NONE, |file| self.path(file.0, None));
+        if path == NONE {
+            return;
+        }
+        self.advance(start);
         let mut op = Op {
             call,
             start,
@@ -253,130 +257,145 @@ impl Maker<'_> {
             result: row.result.unwrap_or(0),
             errno: i32::try_from(row.errno).unwrap_or(0),
             flags: row.flags.unwrap_or(0) as i32,
-            after: (0, 0),
+            after: (0, 0, 0),
         };
-        let how = how(call, row.fd.is_some());
-        if how == How::Not || path == NONE {
-            return;
-        }
-        if op.errno != libc::ENOTDIR {
-            self.reach(path);
-        }
+        let mut effects = Vec::new();
         if how == How::Descriptor {
-            let descriptor = row.fd.unwrap_or(-1);
-            op.handle = self.handle(process, descriptor, path, op.pos);
+            op.handle = self.handle(process, row.fd.unwrap_or(-1), path, op.pos, &mut effects);
         }
 
         let next = self.plan.threads.len() as u32;
         let thread = *self.threads.entry(row.thread.0).or_insert(next);
         if thread == next {
             self.plan.threads.push(Thread { id: row.thread.0, ..Thread::default() });
+            self.processes.push(process);
             let parent = self.parent_of.get(&process);
             let before = [Some(&process), parent].into_iter().flatten().find_map(|id| self.last_of.get(id));
-            self.plan.threads[thread as usize].follows =
-                before.filter(|last| last.0 <= start).map(|last| (last.1, last.2));
+            self.plan.threads[thread as usize].follows = before.map(|last| last.1);
         }
         let index = self.plan.threads[thread as usize].ops.len() as u32;
-        let me = (thread, index);
-        let mut after = Vec::new();
+        let me = OpRef { thread, index };
+        let succeeded = row.errno == 0 && row.result.is_some_and(|result| result >= 0);
+        let is_done = succeeded || is_request && row.errno == 0;
 
+        let mut uses = Vec::new();
         if op.handle != NONE {
-            self.use_handle(op.handle, me, call, &mut after);
+            self.use_handle(op.handle, me, call, &mut uses);
         }
-        if how == How::Name {
-            self.use_name(op.path, me, start, end, changes(call, op.flags) && succeeded, &mut after);
-            if op.path2 != NONE {
-                self.use_name(op.path2, me, start, end, succeeded, &mut after);
-            }
-        }
-        if succeeded {
-            self.learn(&op);
-            if makes_descriptor(call) && row.result.is_some_and(|fd| fd >= 0) {
-                let kept = !(libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC);
-                let made = self.new_handle(Handle {
-                    path: op.path,
-                    origin: Origin::Opened,
-                    flags: op.flags & kept,
-                    pos: 0,
-                });
-                self.opened_by[made as usize] = Some(me);
-                self.open.insert((process, op.result), made);
-                op.made = made;
-            }
-            if matches!(call, Call::Close | Call::Fclose | Call::Closedir)
-                && let Some(fd) = row.fd
-            {
-                self.open.remove(&(process, fd));
-            }
-        }
-        after.sort_unstable();
-        after.dedup();
-        op.after = (self.plan.after.len() as u32, (self.plan.after.len() + after.len()) as u32);
-        self.plan.after.extend(after);
-        self.plan.threads[thread as usize].ops.push(op);
-        self.plan.length = self.plan.length.max(end);
-        let last = self.last_of.entry(process).or_insert((end, thread, index));
-        if last.0 <= end {
-            *last = (end, thread, index);
-        }
-    }
-
-    /// What lies on the way to a name that was looked for is a directory, though only its attributes were read.
-    fn settle_directories(&mut self) {
-        for name in self.names.iter().filter(|name| name.reached) {
-            if let Some(need @ Need::File(0)) = self.plan.needs.get_mut(&name.parent) {
-                *need = Need::Directory;
-            }
-        }
-    }
-
-    /// The path of a file; [`NONE`] for what has no path: pipes, sockets, deleted and unknown files.
-    fn path(&mut self, file: i64) -> u32 {
-        if let Some(path) = self.path_of.get(&file) {
-            return *path;
-        }
-        let files = self.files;
-        let path = match files.get(&file) {
-            Some(path) if path.starts_with('/') => self.intern(path),
-            _ => NONE,
+        let file = match how {
+            How::Name => self.use_names(&op, succeeded, &mut effects),
+            _ => Some(self.opened[op.handle as usize].file),
         };
-        self.path_of.insert(file, path);
-        path
+        if let (true, Some(file)) = (is_done, file) {
+            self.use_content(&op, file, row.result.is_none(), &mut effects);
+        }
+        if succeeded && makes_descriptor(call) {
+            let kept = !(libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC);
+            let (origin, flags) = (Origin::Opened, op.flags & kept);
+            let made = self.new_handle(Handle { path: op.path, origin, flags, pos: 0 }, file.unwrap_or(0));
+            self.opened[made as usize].by = Some(me);
+            if call == Call::Dup && op.handle != NONE {
+                self.opened[made as usize].position = self.opened[op.handle as usize].position;
+            }
+            op.made = made;
+        }
+        if succeeded
+            && matches!(call, Call::Close | Call::Fclose | Call::Closedir)
+            && let Some(fd) = row.fd
+        {
+            self.open.remove(&(process, fd));
+        }
+
+        let waits = self.order.add(me, start, end, effects, !is_request);
+        let begin = self.plan.after.len() as u32;
+        uses.extend(waits.names);
+        uses.sort_unstable();
+        uses.dedup();
+        self.plan.after.extend(uses);
+        let middle = self.plan.after.len() as u32;
+        self.plan.after.extend(waits.data);
+        op.after = (begin, middle, self.plan.after.len() as u32);
+        self.plan.overlaps |= is_request;
+        self.plan.length = self.plan.length.max(end.unwrap_or(start));
+        self.plan.threads[thread as usize].ops.push(op);
     }
 
-    /// A path and the directories it lies in.
-    fn intern(&mut self, path: &str) -> u32 {
-        if let Some(known) = self.by_name.get(path) {
+    /// Makes visible what returned until `time`: descriptors that were opened, and who was last in its process.
+    fn advance(&mut self, time: i64) {
+        let mut returned = std::mem::take(&mut self.returned);
+        self.order.advance(time, &mut returned);
+        for (op, end) in returned.drain(..) {
+            let process = self.processes[op.thread as usize];
+            self.last_of.insert(process, (end, op));
+            let done = &self.plan.threads[op.thread as usize].ops[op.index as usize];
+            if done.made != NONE {
+                self.open.insert((process, done.result), done.made);
+            }
+        }
+        self.returned = returned;
+    }
+
+    fn finish(mut self) -> Plan {
+        self.plan.needs = self.names.needs();
+        self.plan.paths = std::mem::take(&mut self.names.paths);
+        let mut plan = self.plan;
+        let is_data = |op: &Op| match op.call.kind() {
+            CallKind::Read | CallKind::Write => op.pos != -1,
+            CallKind::Flush => true,
+            CallKind::Meta | CallKind::Map | CallKind::Wait => false,
+        };
+        let mut ops = plan.threads.iter().flat_map(|thread| &thread.ops);
+        if ops.all(is_data) {
+            let mut seen = vec![false; plan.paths.len()];
+            let names: HashMap<u32, &String> =
+                self.nodes.iter().map(|(name, number)| (*number, name)).collect();
+            for op in plan.threads.iter().flat_map(|thread| &thread.ops) {
+                if !std::mem::replace(&mut seen[op.path as usize], true) {
+                    let node = self.device_node.get(&op.path).and_then(|node| names.get(node));
+                    let node = node.map_or_else(String::new, |node| (*node).clone());
+                    plan.devices.push(Device { path: op.path, node });
+                }
+            }
+        }
+        plan.overlaps &= !plan.devices.is_empty();
+        plan
+    }
+
+    /// The number of a file's path; of a device's, which is another on each machine.
+    fn path(&mut self, file: i64, node: Option<&str>) -> u32 {
+        let machine = match node {
+            None => NONE,
+            Some(node) => match self.nodes.get(node) {
+                Some(number) => *number,
+                None => {
+                    self.nodes.insert(node.to_owned(), self.nodes.len() as u32);
+                    self.nodes.len() as u32 - 1
+                }
+            },
+        };
+        if let Some(known) = self.path_of.get(&(file, machine)) {
             return *known;
         }
-        let parent = match path.rsplit_once('/') {
-            Some((parent, _)) if !parent.is_empty() => self.intern(parent),
-            _ => NONE,
-        };
-        let new = self.plan.paths.len() as u32;
-        self.plan.paths.push(path.to_owned());
-        self.by_name.insert(path.to_owned(), new);
-        self.names.push(Name {
-            parent,
-            settled: false,
-            reached: false,
-            content_of: None,
-            written: 0,
-            changed: None,
-            used: Vec::new(),
-        });
-        new
+        let Some(path) = self.files.get(&file) else { return NONE };
+        // Files of all machines but the first are devices of their own; under a root they would be one file.
+        let number =
+            if machine == NONE || machine == 0 { self.names.name(path) } else { self.names.device(path) };
+        if machine != NONE {
+            self.device_node.insert(number, machine);
+        }
+        self.path_of.insert((file, machine), number);
+        number
     }
 
-    fn new_handle(&mut self, handle: Handle) -> u32 {
+    fn new_handle(&mut self, handle: Handle, file: u32) -> u32 {
         self.plan.handles.push(handle);
-        self.opened_by.push(None);
-        self.used_by.push(Vec::new());
+        self.opened.push(Opened { file, position: self.positions, by: None, used_by: Vec::new() });
+        self.positions += 1;
         self.plan.handles.len() as u32 - 1
     }
 
     /// The handle of a descriptor of the file with this path.
-    fn handle(&mut self, process: i64, fd: i64, path: u32, pos: i64) -> u32 {
+    fn handle(&mut self, process: i64, fd: i64, path: u32, pos: i64, effects: &mut Vec<Effect>) -> u32 {
         // Traces of block devices name a file and no descriptor.
         let key = if fd < 0 { (process, -2 - i64::from(path)) } else { (process, fd) };
         // A close that was not seen (exec, close_range) leaves an entry of another file.
@@ -389,146 +408,226 @@ impl Maker<'_> {
             let Some(id) = ancestor else { break };
             if let Some(handle) = self.open.get(&(id, fd)).copied().filter(fits) {
                 let parents = self.plan.handles[handle as usize];
-                let made =
-                    self.new_handle(Handle { origin: Origin::Inherited(handle), pos: pos.max(0), ..parents });
-                self.opened_by[made as usize] = self.opened_by[handle as usize];
+                let file = self.opened[handle as usize].file;
+                let origin = Origin::Inherited(handle);
+                let made = self.new_handle(Handle { origin, pos: pos.max(0), ..parents }, file);
+                self.opened[made as usize].by = self.opened[handle as usize].by;
+                self.opened[made as usize].position = self.opened[handle as usize].position;
                 self.open.insert(key, made);
                 return made;
             }
             ancestor = self.parent_of.get(&id).copied();
         }
-        let name = &mut self.names[path as usize];
-        if !name.settled {
-            name.settled = true;
-            self.plan.needs.entry(path).or_insert(Need::File(0));
+        // Its open was not seen: it is opened when it is first used, if it can't be at the start.
+        let file = self.names.found(path, Need::File(0));
+        if fd >= 0 {
+            self.look_up(path, effects);
         }
         let flags = libc::O_RDWR;
-        let made = self.new_handle(Handle { path, origin: Origin::Before, flags, pos: pos.max(0) });
+        let made = self.new_handle(Handle { path, origin: Origin::Before, flags, pos: pos.max(0) }, file);
         self.open.insert(key, made);
         made
     }
 
-    fn use_handle(&mut self, handle: u32, me: (u32, u32), call: Call, after: &mut Vec<(u32, u32)>) {
-        let users = &mut self.used_by[handle as usize];
-        let known = users.iter_mut().find(|user| user.0 == me.0);
-        match known {
-            Some(user) => user.1 = me.1,
+    /// Waits for the open of a descriptor at a thread's first use of it, and for all uses before its close.
+    fn use_handle(&mut self, handle: u32, me: OpRef, call: Call, uses: &mut Vec<Wait>) {
+        let wait = |op: OpRef| Wait { thread: op.thread, index: op.index, alone: false };
+        let opened = &mut self.opened[handle as usize];
+        match opened.used_by.iter_mut().find(|user| user.thread == me.thread) {
+            Some(user) => *user = me,
             None => {
-                users.push(me);
-                after.extend(self.opened_by[handle as usize].filter(|opener| opener.0 != me.0));
+                opened.used_by.push(me);
+                uses.extend(opened.by.filter(|opener| opener.thread != me.thread).map(wait));
                 // Its first use duplicates the parent's, which is not to be closed before.
                 if let Origin::Inherited(parents) = self.plan.handles[handle as usize].origin {
-                    self.used_by[parents as usize].push(me);
+                    self.opened[parents as usize].used_by.push(me);
                 }
             }
         }
         if matches!(call, Call::Close | Call::Fclose | Call::Closedir) {
-            after.extend(self.used_by[handle as usize].iter().filter(|user| user.0 != me.0));
+            let users = self.opened[handle as usize].used_by.iter();
+            uses.extend(users.filter(|user| user.thread != me.thread).map(|user| wait(*user)));
         }
     }
 
-    fn use_name(
-        &mut self,
-        path: u32,
-        me: (u32, u32),
-        start: i64,
-        end: i64,
-        changes: bool,
-        after: &mut Vec<(u32, u32)>,
-    ) {
-        let earlier = |(thread, index, ended): &(u32, u32, i64)| {
-            (*thread != me.0 && *ended <= start).then_some((*thread, *index))
-        };
-        // All directories on the way have to be there; the one it lies in is not empty meanwhile.
-        let mut parent = self.names[path as usize].parent;
-        if parent != NONE {
-            self.names[parent as usize].note_use((me.0, me.1, end));
-        }
-        while parent != NONE {
-            let directory = &self.names[parent as usize];
-            after.extend(directory.changed.as_ref().and_then(earlier));
-            parent = directory.parent;
-        }
-        let name = &mut self.names[path as usize];
-        after.extend(name.changed.as_ref().and_then(earlier));
-        if changes {
-            after.extend(name.used.iter().filter_map(earlier));
-            name.used.clear();
-            name.changed = Some((me.0, me.1, end));
-        } else {
-            name.note_use((me.0, me.1, end));
-        }
+    fn look_up(&self, name: u32, effects: &mut Vec<Effect>) {
+        effects.extend(self.names.directories(name).map(|name| Effect::LookUp { name }));
+        effects.push(Effect::LookUp { name });
     }
 
-    /// Notes that a call found directories all the way to a path.
-    fn reach(&mut self, path: u32) {
-        let mut path = path;
-        while path != NONE && !self.names[path as usize].reached {
-            self.names[path as usize].reached = true;
-            path = self.names[path as usize].parent;
-        }
+    fn change(&self, name: u32, effects: &mut Vec<Effect>) {
+        effects.extend(self.names.directories(name).map(|name| Effect::LookUp { name }));
+        effects.push(Effect::Change { name });
     }
 
-    /// What a successful operation says about what was there before.
-    fn learn(&mut self, op: &Op) {
-        let path = op.path;
-        let settled = std::mem::replace(&mut self.names[path as usize].settled, true);
-        let mut need = |need: Need| {
-            if !settled {
-                self.plan.needs.insert(path, need);
+    /// What a call does to the names it was given, and the file it acts on.
+    fn use_names(&mut self, op: &Op, succeeded: bool, effects: &mut Vec<Effect>) -> Option<u32> {
+        use Call::*;
+        let (path, other) = (op.path, op.path2);
+        let creates = matches!(op.call, Open | Fopen) && op.flags & libc::O_CREAT != 0 || op.call == Creat;
+        if !succeeded {
+            self.look_up(path, effects);
+            if other != NONE {
+                self.look_up(other, effects);
             }
-        };
-        let lists = op.call == Call::Opendir || op.call == Call::Open && op.flags & libc::O_DIRECTORY != 0;
-        match op.call {
-            Call::Readlink => need(Need::Link(op.result as usize)),
-            Call::Open | Call::Fopen if op.flags & libc::O_CREAT != 0 && op.flags & libc::O_EXCL == 0 => {
-                // It may have been there or not: what is read from it tells.
-                self.names[path as usize].settled = settled;
+            self.learn_from_failure(op, creates);
+            return None;
+        }
+        let lists = op.call == Opendir || op.call == Open && op.flags & libc::O_DIRECTORY != 0;
+        let file = match op.call {
+            Open | Fopen if op.flags & libc::O_TMPFILE == libc::O_TMPFILE => {
+                self.look_up(path, effects);
+                self.names.found(path, Need::Directory);
+                return Some(self.names.nameless());
             }
-            Call::Open | Call::Fopen if op.flags & libc::O_CREAT != 0 => {}
-            _ if lists => need(Need::Directory),
-            Call::Creat | Call::Mkstemp | Call::Mkdir | Call::Symlink | Call::Mknod => {}
-            Call::Rmdir => need(Need::Directory),
-            _ => need(Need::File(0)),
-        }
-        // Later operations know better than the first what a path is.
-        match self.plan.needs.get_mut(&path) {
-            Some(need @ Need::File(0)) if lists => *need = Need::Directory,
-            Some(need @ Need::Link(_)) if op.call != Call::Readlink => *need = Need::File(0),
-            _ => {}
-        }
-        match op.call {
-            Call::Creat => self.names[path as usize].written = 0,
-            Call::Unlink => self.names[path as usize].content_of = None,
-            Call::Rename | Call::Link if op.path2 != NONE => {
-                let (written, content_of) = {
-                    let from = &self.names[path as usize];
-                    (from.written, from.content_of.unwrap_or(path))
-                };
-                let into = &mut self.names[op.path2 as usize];
-                (into.settled, into.written, into.content_of) = (true, written, Some(content_of));
-            }
-            Call::Symlink if op.path2 != NONE => self.names[op.path2 as usize].settled = true,
-            _ => {}
-        }
-        if op.pos >= 0 && op.result > 0 {
-            let end = op.pos.saturating_add(op.result);
-            self.plan.reach = self.plan.reach.max(end);
-            let name = &mut self.names[path as usize];
-            let content = name.content_of.unwrap_or(path);
-            match op.call.kind() {
-                CallKind::Write if end > name.written => {
-                    self.plan.grows += (end - name.written.max(op.pos)) as u64;
-                    name.written = end;
+            Open | Fopen | Creat if creates && op.flags & libc::O_EXCL == 0 => {
+                let empties = op.call == Creat || op.flags & libc::O_TRUNC != 0;
+                let (file, may_make) = self.names.opened_or_made(path, empties);
+                if may_make {
+                    self.change(path, effects);
+                } else {
+                    self.look_up(path, effects);
                 }
-                CallKind::Read if end > name.written => {
-                    let size = self.plan.needs.entry(content).or_insert(Need::File(0));
-                    if let Need::File(size) = size {
-                        *size = (*size).max(end as u64);
+                file
+            }
+            Open | Fopen if creates => self.make(path, Need::File(0), effects),
+            Mkstemp | Mknod | Symlink => self.make(path, Need::File(0), effects),
+            Mkdir => self.make(path, Need::Directory, effects),
+            Unlink | Rmdir => {
+                self.change(path, effects);
+                let kind = if op.call == Rmdir { Need::Directory } else { Need::File(0) };
+                self.names.removed(path, kind);
+                return None;
+            }
+            Rename | Link => {
+                if op.call == Rename {
+                    self.change(path, effects);
+                } else {
+                    self.look_up(path, effects);
+                }
+                if other != NONE {
+                    self.change(other, effects);
+                    if op.call == Rename {
+                        self.names.renamed(path, other)
+                    } else {
+                        self.names.linked(path, other)
+                    }
+                } else if op.call == Rename {
+                    self.names.removed(path, Need::File(0));
+                }
+                return None;
+            }
+            _ => {
+                self.look_up(path, effects);
+                let looks_at_link =
+                    op.call == Readlink || op.call == Stat && op.flags & libc::AT_SYMLINK_NOFOLLOW != 0;
+                match self.names.file(path).filter(|_| looks_at_link && op.call == Stat) {
+                    Some(file) => file,
+                    None => {
+                        let kind = match op.call {
+                            Readlink => Need::Link(op.result.max(0) as usize),
+                            _ if lists => Need::Directory,
+                            _ => Need::File(0),
+                        };
+                        self.names.found(path, kind)
                     }
                 }
-                _ => {}
             }
+        };
+        Some(file)
+    }
+
+    fn make(&mut self, path: u32, kind: Need, effects: &mut Vec<Effect>) -> u32 {
+        self.change(path, effects);
+        self.names.made(path, kind)
+    }
+
+    /// What an error says about what was there.
+    fn learn_from_failure(&mut self, op: &Op, creates: bool) {
+        let makes = creates || matches!(op.call, Call::Mkdir | Call::Mkstemp | Call::Symlink | Call::Mknod);
+        match op.errno {
+            libc::ENOENT if makes => {
+                let directory = self.names.directories(op.path).next();
+                if let Some(directory) = directory {
+                    self.names.missing(directory, false);
+                }
+            }
+            libc::ENOENT => {
+                let removes = matches!(op.call, Call::Unlink | Call::Rmdir | Call::Rename);
+                self.names.missing(op.path, removes);
+            }
+            libc::EEXIST => {
+                let path = if op.path2 == NONE { op.path } else { op.path2 };
+                let kind = if op.call == Call::Mkdir { Need::Directory } else { Need::File(0) };
+                self.names.found(path, kind);
+            }
+            libc::EISDIR => {
+                self.names.found(op.path, Need::Directory);
+            }
+            // Not a link.
+            libc::EINVAL if op.call == Call::Readlink => {
+                self.names.found(op.path, Need::File(0));
+            }
+            _ => {}
+        }
+    }
+
+    /// What a successful call does to the content of a file. `is_blind` if it isn't known how many bytes it moved.
+    fn use_content(&mut self, op: &Op, file: u32, is_blind: bool, effects: &mut Vec<Effect>) {
+        use Call::*;
+        let moved = if is_blind { op.length } else { op.result }.max(0);
+        let end = op.pos.saturating_add(moved);
+        let opened = (op.handle != NONE).then(|| self.opened[op.handle as usize].position);
+        let kind = op.call.kind();
+        if let Some(opened) = opened
+            && matches!(
+                op.call,
+                Read | Readv | Fread | Write | Writev | Fwrite | Fflush | Lseek | Fseek | Readdir
+            )
+        {
+            effects.push(Effect::Move { opened });
+        }
+        match (op.call, kind) {
+            (Open | Fopen, _) if op.flags & libc::O_TRUNC != 0 => {
+                effects.push(Effect::Resize { file });
+                self.names.resized(file, 0);
+            }
+            (Creat, _) => {
+                effects.push(Effect::Resize { file });
+                self.names.resized(file, 0);
+            }
+            (Truncate, _) => {
+                effects.push(Effect::Resize { file });
+                self.names.resized(file, op.length.max(0));
+            }
+            // It reserves blocks, and makes the file longer unless told not to.
+            (Fallocate, _) if op.pos >= 0 && op.length > 0 => {
+                let end = op.pos.saturating_add(op.length);
+                if op.flags & libc::FALLOC_FL_KEEP_SIZE == 0 {
+                    let growth = self.names.written(file, op.pos, end, false);
+                    let (from, extends) = (growth.from, growth.extends);
+                    effects.push(Effect::Write { file, from, to: end, extends, appends: false });
+                }
+            }
+            (_, CallKind::Read) if op.pos >= 0 => {
+                if moved > 0 {
+                    self.names.read(file, op.pos, end);
+                    self.plan.reach = self.plan.reach.max(end);
+                }
+                let met_end = moved < op.length;
+                effects.push(Effect::Read { file, from: op.pos, to: end, met_end });
+            }
+            (_, CallKind::Write) if op.pos >= 0 && moved > 0 => {
+                let appends =
+                    op.handle != NONE && self.plan.handles[op.handle as usize].flags & libc::O_APPEND != 0;
+                let growth = self.names.written(file, op.pos, end, appends);
+                self.plan.grows += growth.by;
+                self.plan.reach = self.plan.reach.max(end);
+                let (from, extends) = (growth.from, growth.extends);
+                effects.push(Effect::Write { file, from, to: end, extends, appends });
+            }
+            (_, CallKind::Flush) => effects.push(Effect::Flush { file }),
+            _ => {}
         }
     }
 }
@@ -558,14 +657,4 @@ fn how(call: Call, has_descriptor: bool) -> How {
 
 fn makes_descriptor(call: Call) -> bool {
     matches!(call, Call::Open | Call::Creat | Call::Fopen | Call::Mkstemp | Call::Opendir | Call::Dup)
-}
-
-/// Whether a call makes or removes the name it acts on.
-fn changes(call: Call, flags: i32) -> bool {
-    use Call::*;
-    match call {
-        Open | Fopen => flags & libc::O_CREAT != 0,
-        Creat | Mkstemp | Rename | Unlink | Link | Symlink | Mkdir | Rmdir | Truncate => true,
-        _ => false,
-    }
 }

@@ -1,14 +1,12 @@
 //! What has to be there before a replay: files of the sizes the trace reads, and directories.
 
-use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
-
-use iotrail_format::call::Call;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 use crate::Error;
-use crate::plan::{NONE, Need, Plan};
+use crate::plan::{Need, Plan};
 use crate::target::Place;
 
 /// Stands in a directory that a replay may empty.
@@ -31,24 +29,19 @@ pub(crate) fn noise(bytes: usize) -> Vec<u8> {
 }
 
 /// Makes the files and directories that the plan needs, under a root that it empties first if an earlier
-/// replay made it. `sparse` gives files their size without blocks. `progress` is told bytes done and in all.
+/// replay made it. `sparse` gives files their size without blocks. `progress` is given bytes done and in all, and
+/// says whether to go on.
 ///
 /// # Errors
-/// [`Error::Place`] if there is not enough room, [`Error::Io`] if the system refuses.
+/// [`Error::Place`] if there is not enough room: nothing is changed then. [`Error::Interrupted`] if `progress` says so,
+/// [`Error::Io`] if the system refuses.
 pub fn prepare(
     plan: &Plan,
     place: &Place,
     sparse: bool,
-    progress: &mut dyn FnMut(u64, u64),
+    progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<(), Error> {
     let Place::Root(root) = place else { return Ok(()) };
-    if root.join(MARKER).exists() {
-        fs::remove_dir_all(root).map_err(Error::io("empty", root))?;
-    }
-    fs::create_dir_all(root).map_err(Error::io("make", root))?;
-    let marker = root.join(MARKER);
-    File::create(&marker).map_err(Error::io("make", &marker))?;
-
     let total: u64 = plan
         .needs
         .values()
@@ -58,7 +51,7 @@ pub fn prepare(
         })
         .sum();
     let wanted = plan.grows + if sparse { 0 } else { total };
-    let free = free_space(root)?;
+    let free = free_space(root)? + if root.join(MARKER).exists() { blocks_below(root) } else { 0 };
     if wanted > free {
         return Err(Error::place(
             format!(
@@ -66,43 +59,48 @@ pub fn prepare(
                 root.display(),
                 plan.grows
             ),
-            "name a directory on a larger file system, or --sparse to make files without blocks",
+            "name a directory on a larger file system, or use --sparse, which makes files without blocks",
         ));
     }
-
-    let (directories, made_by_trace) = directories(plan);
-    for path in &directories {
-        let path = place.path_of(path);
-        fs::create_dir_all(&path).map_err(Error::io("make", &path))?;
+    if root.join(MARKER).exists() {
+        fs::remove_dir_all(root).map_err(Error::io("empty", root))?;
     }
+    fs::create_dir_all(root).map_err(Error::io("make", root))?;
+    let marker = root.join(MARKER);
+    File::create(&marker).map_err(Error::io("make", &marker))?;
+
     let noise = noise((1 << 20) + (64 << 10));
     let mut done = 0;
-    for (path, need) in &plan.needs {
-        let recorded = &plan.paths[*path as usize];
-        let inside = Path::new(recorded).ancestors().skip(1);
-        let later = inside.filter_map(Path::to_str).any(|parent| made_by_trace.contains(parent));
-        let path = place.path_of(recorded);
-        if later || directories.contains(recorded.as_str()) {
-            continue;
-        }
+    // Directories first; a path comes after those it lies in, by length.
+    let mut needs: Vec<(&str, u32, &Need)> =
+        plan.needs.iter().map(|(path, need)| (plan.paths[*path as usize].as_str(), *path, need)).collect();
+    needs.sort_unstable_by_key(|(path, _, need)| (**need != Need::Directory, path.len(), *path));
+    for (recorded, number, need) in needs {
+        let path = place.path_of(number, recorded);
         match need {
+            Need::Directory => fs::create_dir_all(&path).map_err(Error::io("make", &path))?,
             Need::File(size) => {
-                make_file(&path, *size, sparse, &noise)?;
+                make_file(&path, *size, sparse, &noise, &mut |bytes| progress(done + bytes, total))?;
                 done += size;
-                progress(done, total);
             }
             // It leads nowhere: the trail keeps the length of its text only.
             Need::Link(length) => {
                 let text = "x".repeat((*length).clamp(1, 4095));
                 std::os::unix::fs::symlink(text, &path).map_err(Error::io("make", &path))?;
             }
-            Need::Directory => {}
         }
     }
     Ok(())
 }
 
-fn make_file(path: &PathBuf, size: u64, sparse: bool, noise: &[u8]) -> Result<(), Error> {
+/// Makes a file of so many bytes; `progress` says after each part whether to go on.
+fn make_file(
+    path: &Path,
+    size: u64,
+    sparse: bool,
+    noise: &[u8],
+    progress: &mut dyn FnMut(u64) -> bool,
+) -> Result<(), Error> {
     let mut file = File::create(path).map_err(Error::io("make", path))?;
     if sparse {
         return file.set_len(size).map_err(Error::io("set the size of", path));
@@ -114,48 +112,27 @@ fn make_file(path: &PathBuf, size: u64, sparse: bool, noise: &[u8]) -> Result<()
         file.write_all(part).map_err(Error::io("write", path))?;
         left -= part.len() as u64;
         shift = (shift + 4093) % (64 << 10);
+        if !progress(size - left) {
+            return Err(Error::Interrupted);
+        }
     }
     // The replay is to measure its own writes, not these.
     file.sync_data().map_err(Error::io("write", path))
 }
 
-/// The directories to make, and those that the trace makes itself.
-fn directories(plan: &Plan) -> (BTreeSet<&str>, BTreeSet<&str>) {
-    let mut made_by_trace = BTreeSet::new();
-    let mut present = BTreeSet::new();
-    for op in plan.threads.iter().flat_map(|thread| &thread.ops) {
-        let works = op.errno == 0 && op.result >= 0;
-        if !works || op.path == NONE {
-            continue;
-        }
-        let path = plan.paths[op.path as usize].as_str();
-        if op.call == Call::Mkdir {
-            made_by_trace.insert(path);
-        }
-        present.insert(path);
-        if op.path2 != NONE {
-            present.insert(plan.paths[op.path2 as usize].as_str());
-        }
-    }
-    let mut directories: BTreeSet<&str> = plan
-        .needs
-        .iter()
-        .filter(|(_, need)| **need == Need::Directory)
-        .map(|(path, _)| plan.paths[*path as usize].as_str())
-        .collect();
-    let needed = plan.needs.keys().map(|path| plan.paths[*path as usize].as_str());
-    for path in present.into_iter().chain(needed) {
-        directories.extend(Path::new(path).ancestors().skip(1).filter_map(Path::to_str));
-    }
-    // What the trace makes, and what lies in it, can't be there before.
-    directories.retain(|path| {
-        !Path::new(path).ancestors().filter_map(Path::to_str).any(|part| made_by_trace.contains(part))
-    });
-    (directories, made_by_trace)
+/// Bytes that the files below a directory occupy.
+fn blocks_below(path: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt as _;
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| Some((entry.path(), entry.metadata().ok()?)))
+        .map(|(path, found)| if found.is_dir() { blocks_below(&path) } else { found.blocks() * 512 })
+        .sum()
 }
 
+/// Free bytes of the file system that holds a path, or will.
 fn free_space(path: &Path) -> Result<u64, Error> {
-    use std::os::unix::ffi::OsStrExt as _;
+    let path = path.ancestors().find(|path| path.exists()).unwrap_or(path);
     let name = std::ffi::CString::new(path.as_os_str().as_bytes())
         .map_err(|error| Error::io("look at", path)(error.into()))?;
     // SAFETY: a NUL-terminated path and a struct of the right type, which is plain memory.

@@ -2,12 +2,15 @@
 //!
 //! Each recorded thread has a thread here, so that its operations follow each other as they did. A trace of a
 //! block device may have several (`depth`): its requests overlapped, and whoever is free takes the next.
+//!
+//! Before it begins, an operation waits for those of other threads that its plan names. As fast as possible it does so
+//! only for what it needs to succeed (names, descriptors), and it is counted which found other data than they should.
 
 use std::collections::HashSet;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 
 use iotrail_format::call::{Call, CallKind};
 use iotrail_format::hist;
@@ -17,6 +20,7 @@ use iotrail_sdk::post::{self, Draft};
 use iotrail_sdk::{attach, clock};
 
 use crate::Error;
+use crate::order::Wait;
 use crate::plan::{Handle, NONE, Op, Origin, Plan, Thread};
 use crate::prepare::noise;
 use crate::target::Place;
@@ -50,8 +54,8 @@ impl Engine {
     pub fn check(self, plan: &Plan) -> Result<(), Error> {
         match self {
             Self::Psync => Ok(()),
-            Self::IoUring if !plan.is_block => Err(Error::place(
-                "io_uring replays traces of one file or device, and the trail is of several files",
+            Self::IoUring if plan.devices.is_empty() => Err(Error::place(
+                "--engine io_uring replays block traces only, and the trail holds other calls on files",
                 "--engine psync replays it",
             )),
             Self::IoUring => uring::available(),
@@ -79,10 +83,16 @@ pub struct Options {
 /// How it went.
 #[derive(Clone, Debug, Default, serde::Serialize)]
 pub struct Outcome {
-    /// Operations done.
+    /// Operations done, of how many.
     pub ops: u64,
+    /// Operations of the plan.
+    pub planned: u64,
     /// Operations that had to wait for one of another thread.
     pub waited: u64,
+    /// Operations that began before one was done whose data they should have found: in mode afap.
+    pub order_broken: u64,
+    /// Where in the trace it was interrupted, ns since its start: when the first operation began that was not done.
+    pub interrupted_at: Option<i64>,
     /// From the first operation's start to the last one's return, ns.
     pub took: i64,
     /// The same in the trace, ns, times the scale.
@@ -115,44 +125,97 @@ const STACK: usize = 256 << 10;
 /// Alignment of buffers.
 pub(crate) const PAGE: usize = 4096;
 
+/// Set by whoever wants the replay to end: no operation begins any more.
+static STOPPED: AtomicBool = AtomicBool::new(false);
+
+/// Lets each thread end after the operation it is doing. To be called once, from a thread that handles signals.
+pub fn stop() {
+    STOPPED.store(true, SeqCst);
+}
+
+pub(crate) fn is_stopped() -> bool {
+    STOPPED.load(Relaxed)
+}
+
+/// How long a sleeper doesn't look whether the replay was stopped, ns.
+pub(crate) const NAP: i64 = 50_000_000;
+
 /// A thread's progress, which others wait for.
-#[derive(Default)]
-struct Progress {
+pub(crate) struct Progress {
+    /// All operations before this index are done.
     done: AtomicU32,
-    waiting: AtomicU32,
+    /// Of each operation, if they may be done in another order.
+    each: Vec<AtomicU64>,
+    /// The first operation that somebody waits for.
+    wanted: AtomicU32,
+    /// Changes whenever waiters are woken.
+    turn: AtomicU32,
 }
 
 impl Progress {
-    fn advance(&self, to: u32) {
-        self.done.store(to, SeqCst);
-        if self.waiting.load(SeqCst) != 0 {
-            futex(&self.done, libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, i32::MAX as u32);
+    fn of(thread: &Thread, overlaps: bool) -> Self {
+        let words = if overlaps { thread.ops.len().div_ceil(64) } else { 0 };
+        Self {
+            done: AtomicU32::new(0),
+            each: (0..words).map(|_| AtomicU64::new(0)).collect(),
+            wanted: AtomicU32::new(u32::MAX),
+            turn: AtomicU32::new(0),
         }
     }
 
-    /// Waits until more than `index` operations are done. Whether that took time.
-    fn wait(&self, index: u32) -> bool {
-        let mut done = self.done.load(Acquire);
-        if done > index {
+    fn is_marked(&self, index: u32) -> bool {
+        let word = self.each.get(index as usize / 64);
+        word.is_some_and(|word| word.load(SeqCst) >> (index % 64) & 1 == 1)
+    }
+
+    /// Notes that an operation is done.
+    pub(crate) fn advance(&self, index: u32) {
+        if self.each.is_empty() {
+            self.done.store(index + 1, SeqCst);
+        } else {
+            self.each[index as usize / 64].fetch_or(1 << (index % 64), SeqCst);
+            loop {
+                let done = self.done.load(SeqCst);
+                if !self.is_marked(done) {
+                    break;
+                }
+                let _ = self.done.compare_exchange(done, done + 1, SeqCst, SeqCst);
+            }
+        }
+        let wanted = self.wanted.load(SeqCst);
+        if wanted <= index || wanted < self.done.load(SeqCst) {
+            // Whoever asked before the swap sees another turn, whoever asks after it is not forgotten.
+            self.wanted.swap(u32::MAX, SeqCst);
+            self.turn.fetch_add(1, SeqCst);
+            futex(&self.turn, libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, i32::MAX as u32, None);
+        }
+    }
+
+    pub(crate) fn has(&self, index: u32, alone: bool) -> bool {
+        self.done.load(SeqCst) > index || alone && self.is_marked(index)
+    }
+
+    /// Waits until an operation is done, with all before it unless it is meant `alone`. Whether that took time.
+    fn wait(&self, index: u32, alone: bool) -> bool {
+        if self.has(index, alone) {
             return false;
         }
-        self.waiting.fetch_add(1, SeqCst);
+        let nap = libc::timespec { tv_sec: 0, tv_nsec: NAP };
         loop {
-            done = self.done.load(SeqCst);
-            if done > index {
-                break;
+            let turn = self.turn.load(SeqCst);
+            self.wanted.fetch_min(index, SeqCst);
+            if self.has(index, alone) || is_stopped() {
+                return true;
             }
-            futex(&self.done, libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, done);
+            futex(&self.turn, libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, turn, Some(&nap));
         }
-        self.waiting.fetch_sub(1, SeqCst);
-        true
     }
 }
 
-fn futex(word: &AtomicU32, what: i32, value: u32) {
-    let forever: *const libc::timespec = std::ptr::null();
+fn futex(word: &AtomicU32, what: i32, value: u32, at_most: Option<&libc::timespec>) {
+    let at_most = at_most.map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: futex(2) on an aligned word that outlives the call.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), what, value, forever) };
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), what, value, at_most) };
 }
 
 pub(crate) fn now() -> i64 {
@@ -162,16 +225,22 @@ pub(crate) fn now() -> i64 {
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
+/// Waits for a moment, or until the replay is stopped.
 pub(crate) fn until(due: i64) {
     let early = due - SPIN;
-    if early > now() {
-        let time = libc::timespec { tv_sec: early / 1_000_000_000, tv_nsec: early % 1_000_000_000 };
-        // SAFETY: a valid timespec; an interruption only makes the spinning longer.
+    loop {
+        let now = now();
+        if now >= early || is_stopped() {
+            break;
+        }
+        let wake = early.min(now + NAP);
+        let time = libc::timespec { tv_sec: wake / 1_000_000_000, tv_nsec: wake % 1_000_000_000 };
+        // SAFETY: a valid timespec; an interruption only makes the loop go round.
         unsafe {
             libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &raw const time, null_mut())
         };
     }
-    while now() < due {
+    while now() < due && !is_stopped() {
         std::hint::spin_loop();
     }
 }
@@ -220,11 +289,11 @@ pub(crate) struct Shared<'a> {
     pub(crate) options: Options,
     paths: Vec<CString>,
     files: Vec<i64>,
-    /// Size to fold offsets at; 0 no folding.
-    size: i64,
+    /// Of each path, the size to fold offsets at; 0 no folding.
+    sizes: Vec<i64>,
     direct: i32,
     descriptors: Vec<AtomicI32>,
-    progress: Vec<Progress>,
+    pub(crate) progress: Vec<Progress>,
     pub(crate) source: Buffer,
     pub(crate) zero: i64,
 }
@@ -234,6 +303,8 @@ pub(crate) struct Shared<'a> {
 pub(crate) struct Found {
     pub(crate) ops: u64,
     waited: u64,
+    pub(crate) order_broken: u64,
+    pub(crate) interrupted_at: Option<i64>,
     late: Vec<u64>,
     late_max: i64,
     over_ms: u64,
@@ -269,8 +340,8 @@ pub fn run(plan: &Plan, place: &Place, options: Options, session: &[u8]) -> Resu
     if !attach::init(session) {
         return Err(Error::place("the replay can't record itself: its session is closed or full", None));
     }
-    let absolute = |recorded: &String| {
-        let path = place.path_of(recorded);
+    let absolute = |number: u32, recorded: &str| {
+        let path = place.path_of(number, recorded);
         std::path::absolute(&path).map_err(Error::io("find", path))
     };
     let mut paths = Vec::new();
@@ -278,7 +349,7 @@ pub fn run(plan: &Plan, place: &Place, options: Options, session: &[u8]) -> Resu
     let ops = plan.threads.iter().flat_map(|thread| &thread.ops);
     let named: HashSet<u32> = ops.clone().flat_map(|op| [op.path, op.path2]).collect();
     for (recorded, number) in plan.paths.iter().zip(0..) {
-        let path = absolute(recorded)?;
+        let path = absolute(number, recorded)?;
         let bytes = path.as_os_str().as_bytes();
         let file = FileId::of_path(bytes);
         if named.contains(&number) {
@@ -298,24 +369,29 @@ pub fn run(plan: &Plan, place: &Place, options: Options, session: &[u8]) -> Resu
         unsafe { std::ptr::copy_nonoverlapping(noise.as_ptr(), source.start, source.length) };
     }
     let room = longest(CallKind::Read);
-    let size = match place {
-        Place::Target { size, .. } => *size as i64,
-        Place::Root(_) => 0,
+    let sizes = (0..plan.paths.len() as u32).map(|path| place.size_of(path)).collect();
+    // Under a root several files may be read and written by hundreds of threads: each waits for itself.
+    let depth = if plan.overlaps && (plan.devices.len() == 1 || matches!(place, Place::Targets(_))) {
+        options.depth.max(1)
+    } else {
+        1
     };
-    let depth = if plan.is_block { options.depth.max(1) } else { 1 };
     let workers = if options.engine == Engine::Psync { depth } else { 1 };
-    let shared = Shared {
+    let mut shared = Shared {
         plan,
         options,
         paths,
         files,
-        size,
+        sizes,
         direct: if options.direct { libc::O_DIRECT } else { 0 },
         descriptors: plan.handles.iter().map(|_| AtomicI32::new(-1)).collect(),
-        progress: plan.threads.iter().map(|_| Progress::default()).collect(),
+        progress: plan.threads.iter().map(|thread| Progress::of(thread, depth > 1)).collect(),
         source,
-        zero: now() + 20_000_000 + 50_000 * (plan.threads.len() * workers) as i64,
+        zero: 0,
     };
+    shared.open_what_was_open(place)?;
+    shared.zero = now() + 20_000_000 + 50_000 * (plan.threads.len() * workers) as i64;
+    let shared = shared;
     let cursors: Vec<AtomicUsize> = plan.threads.iter().map(|_| AtomicUsize::new(0)).collect();
     let found = std::thread::scope(|scope| -> Result<Vec<Found>, Error> {
         let mut running = Vec::new();
@@ -329,7 +405,7 @@ pub fn run(plan: &Plan, place: &Place, options: Options, session: &[u8]) -> Resu
                 })?;
                 let work = move || match options.engine {
                     Engine::Psync => shared.replay(number, thread, cursor, &buffer),
-                    Engine::IoUring => uring::replay(shared, thread, depth, &buffer, uring::stride(room)),
+                    Engine::IoUring => uring::replay(shared, number, depth, &buffer, uring::stride(room)),
                 };
                 let builder = std::thread::Builder::new().stack_size(STACK);
                 let started = builder.spawn_scoped(scope, work);
@@ -344,13 +420,18 @@ pub fn run(plan: &Plan, place: &Place, options: Options, session: &[u8]) -> Resu
 
 impl Shared<'_> {
     fn sum_up(&self, found: Vec<Found>) -> Outcome {
-        let mut outcome =
-            Outcome { recorded: (self.plan.length as f64 * self.options.scale) as i64, ..Outcome::default() };
+        let mut outcome = Outcome {
+            planned: self.plan.threads.iter().map(|thread| thread.ops.len() as u64).sum(),
+            recorded: (self.plan.length as f64 * self.options.scale) as i64,
+            ..Outcome::default()
+        };
         let mut late: Vec<u64> = Vec::new();
         let (mut late_max, mut over_ms) = (0, 0);
         for one in found {
             outcome.ops += one.ops;
             outcome.waited += one.waited;
+            outcome.order_broken += one.order_broken;
+            outcome.interrupted_at = outcome.interrupted_at.into_iter().chain(one.interrupted_at).min();
             outcome.took = outcome.took.max(one.end - self.zero);
             outcome.cpu += one.cpu;
             outcome.stopped = outcome.stopped.or(one.stopped);
@@ -388,9 +469,17 @@ impl Shared<'_> {
         loop {
             let index = cursor.fetch_add(1, Relaxed);
             let Some(op) = thread.ops.get(index) else { break };
+            let (names, data) = self.waits(op);
             let mut waited = false;
-            for (other, until) in &self.plan.after[op.after.0 as usize..op.after.1 as usize] {
-                waited |= self.progress[*other as usize].wait(*until);
+            for wait in names {
+                waited |= self.progress[wait.thread as usize].wait(wait.index, wait.alone);
+            }
+            if self.options.mode == Mode::Afap {
+                found.order_broken += u64::from(!self.are_done(data));
+            } else {
+                for wait in data {
+                    waited |= self.progress[wait.thread as usize].wait(wait.index, wait.alone);
+                }
             }
             let due = match (self.options.mode, last) {
                 (Mode::Timed, _) => Some(self.zero + (op.start as f64 * scale) as i64),
@@ -399,16 +488,16 @@ impl Shared<'_> {
                     Some(ended + (think as f64 * scale) as i64)
                 }
                 (Mode::Think, None) => Some(match thread.follows {
-                    Some((other, index)) => {
-                        waited |= self.progress[other as usize].wait(index);
-                        let before = &self.plan.threads[other as usize].ops[index as usize];
+                    Some(last) => {
+                        waited |= self.progress[last.thread as usize].wait(last.index, false);
+                        let before = &self.plan.threads[last.thread as usize].ops[last.index as usize];
                         now() + ((op.start - before.start - before.dur).max(0) as f64 * scale) as i64
                     }
                     None => self.zero + (op.start as f64 * scale) as i64,
                 }),
                 (Mode::Afap, None) => {
-                    if let Some((other, index)) = thread.follows {
-                        waited |= self.progress[other as usize].wait(index);
+                    if let Some(last) = thread.follows {
+                        waited |= self.progress[last.thread as usize].wait(last.index, false);
                     }
                     Some(self.zero)
                 }
@@ -421,14 +510,51 @@ impl Shared<'_> {
                     found.late(now() - due);
                 }
             }
+            if is_stopped() {
+                found.interrupted_at = Some(op.start);
+                break;
+            }
             self.perform(op, buffer);
             found.done();
             last = Some((found.end, op));
-            self.progress[number].advance(index as u32 + 1);
+            self.progress[number].advance(index as u32);
         }
         attach::thread_ends();
         found.cpu = thread_cpu();
         found
+    }
+
+    /// What an operation waits for to succeed, and to find the data it should.
+    pub(crate) fn waits(&self, op: &Op) -> (&[Wait], &[Wait]) {
+        let (begin, middle, end) = op.after;
+        let after = &self.plan.after;
+        (&after[begin as usize..middle as usize], &after[middle as usize..end as usize])
+    }
+
+    pub(crate) fn are_done(&self, waits: &[Wait]) -> bool {
+        waits.iter().all(|wait| self.progress[wait.thread as usize].has(wait.index, wait.alone))
+    }
+
+    pub(crate) fn thread(&self, number: usize) -> &Thread {
+        &self.plan.threads[number]
+    }
+
+    /// Opens what was open before the recording saw it, as long as it has the name it had then. Under a root its open
+    /// may be one that was not seen, of a file the trail makes: it is opened at its first use then.
+    fn open_what_was_open(&self, place: &Place) -> Result<(), Error> {
+        for (handle, descriptor) in self.plan.handles.iter().zip(&self.descriptors) {
+            if handle.origin != Origin::Before {
+                continue;
+            }
+            let fd = self.open_quietly(*handle);
+            if let (true, Place::Targets(_)) = (fd < 0, place) {
+                let error = std::io::Error::last_os_error();
+                let path = self.paths[handle.path as usize].to_string_lossy().into_owned();
+                return Err(Error::io("open", path)(error));
+            }
+            descriptor.store(fd, Release);
+        }
+        Ok(())
     }
 
     /// The descriptor of a handle; opens what was open before the recording, or came from a parent.
@@ -468,7 +594,9 @@ impl Shared<'_> {
             if fd < 0 {
                 fd = libc::open(path, flags & !libc::O_ACCMODE | libc::O_RDONLY);
             }
-            libc::lseek(fd, handle.pos, libc::SEEK_SET);
+            if fd >= 0 {
+                libc::lseek(fd, handle.pos, libc::SEEK_SET);
+            }
             fd
         }
     }
@@ -513,10 +641,11 @@ impl Shared<'_> {
     /// The offset of an operation, on a target that may be smaller than the traced device.
     pub(crate) fn place(&self, op: &Op) -> i64 {
         let length = op.length.max(0);
-        if self.size == 0 || op.pos < 0 || op.pos + length <= self.size {
+        let size = self.sizes[op.path as usize];
+        if size == 0 || op.pos < 0 || op.pos + length <= size {
             return op.pos;
         }
-        let room = (self.size - length).max(0) / 512 * 512;
+        let room = (size - length).max(0) / 512 * 512;
         if room == 0 { 0 } else { op.pos % room / 512 * 512 }
     }
 

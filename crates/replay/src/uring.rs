@@ -7,8 +7,8 @@ use iotrail_format::segment::TextKind;
 use iotrail_sdk::{attach, clock, post};
 
 use crate::Error;
-use crate::plan::{Op, Thread};
-use crate::run::{Buffer, Found, Mode, PAGE, Shared, now, thread_cpu};
+use crate::plan::Op;
+use crate::run::{Buffer, Found, Mode, NAP, PAGE, Shared, is_stopped, now, thread_cpu};
 
 /// Shorter waits for the next request's time are spun: a timeout ends some tens of microseconds late.
 const SPIN: i64 = 50_000;
@@ -27,8 +27,11 @@ pub(crate) fn available() -> Result<(), Error> {
     })
 }
 
-/// A request under way: its operation, where it lies, and the counter at its start.
-type Flight<'a> = Option<(&'a Op, i64, u64)>;
+/// How long a request waits for another thread's before it looks again, ns.
+const LOOK_AGAIN: i64 = 20_000;
+
+/// A request under way: its operation and its index, where it lies, and the counter at its start.
+type Flight<'a> = Option<(&'a Op, u32, i64, u64)>;
 
 /// Bytes from one request's buffer to the next, of reads up to this long.
 pub(crate) fn stride(longest: usize) -> usize {
@@ -38,11 +41,12 @@ pub(crate) fn stride(longest: usize) -> usize {
 /// Replays one thread of a block trace, at most `depth` requests at a time, each with its `stride` of the buffer.
 pub(crate) fn replay(
     shared: &Shared<'_>,
-    thread: &Thread,
+    number: usize,
     depth: usize,
     buffer: &Buffer,
     stride: usize,
 ) -> Found {
+    let thread = shared.thread(number);
     attach::thread_began(clock::ticks());
     post::text(TextKind::ThreadName, 0, thread.id.to_string().as_bytes());
     let mut found = Found::default();
@@ -57,18 +61,36 @@ pub(crate) fn replay(
     let timed = shared.options.mode == Mode::Timed;
     let mut flights: Vec<Flight<'_>> = vec![None; depth];
     let mut free: Vec<usize> = (0..depth).rev().collect();
-    let mut ops = thread.ops.iter().peekable();
+    let mut ops = thread.ops.iter().zip(0u32..).peekable();
     let due_of = |op: &Op| shared.zero + (op.start as f64 * shared.options.scale) as i64;
 
+    let mut is_counted = false;
     while ops.peek().is_some() || free.len() < depth {
+        if is_stopped()
+            && let Some((op, _)) = ops.peek()
+        {
+            found.interrupted_at = Some(op.start);
+            ops = [].iter().zip(0u32..).peekable();
+            continue;
+        }
         let mut wait = true;
         let mut timeout = None;
-        while let (Some(op), Some(slot)) = (ops.peek().copied(), free.last().copied()) {
+        while let (Some((op, index)), Some(slot)) = (ops.peek().copied(), free.last().copied()) {
             let due = if timed { due_of(op) } else { shared.zero };
             let late = now() - due;
             if late < 0 {
-                timeout = Some(-late);
+                timeout = Some((-late).min(NAP));
                 break;
+            }
+            let (_, data) = shared.waits(op);
+            if !shared.are_done(data) {
+                if timed {
+                    // Of this ring's own it hears; of another thread's it has to ask.
+                    wait = free.len() < depth && data.iter().all(|wait| wait.thread as usize == number);
+                    timeout = (!wait).then_some(LOOK_AGAIN);
+                    break;
+                }
+                found.order_broken += u64::from(!std::mem::replace(&mut is_counted, true));
             }
             if timed {
                 found.late(late);
@@ -82,8 +104,9 @@ pub(crate) fn replay(
                 break;
             }
             ops.next();
+            is_counted = false;
             free.pop();
-            flights[slot] = Some((op, pos, clock::ticks()));
+            flights[slot] = Some((op, index, pos, clock::ticks()));
             wait = free.is_empty() || ops.peek().is_none();
         }
         let submitted = match timeout {
@@ -107,13 +130,14 @@ pub(crate) fn replay(
         }
         for done in ring.completion().take(BATCH) {
             let slot = done.user_data() as usize;
-            let Some((op, pos, start)) = flights[slot].take() else { continue };
+            let Some((op, index, pos, start)) = flights[slot].take() else { continue };
             let (result, errno) = match done.result() {
                 failed @ ..0 => (-1, -failed),
                 moved => (i64::from(moved), 0),
             };
             post::completed(&shared.draft(op, shared.descriptor(op.handle), pos), start, result, errno as u8);
             found.done();
+            shared.progress[number].advance(index);
             free.push(slot);
         }
     }
