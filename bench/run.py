@@ -1,7 +1,7 @@
 """`make bench`: run the benchmarks and print their tables.
 
     run.py [NAME…]     all, or some of: call, post, load, trail, report, page, cluster, notices, replay, diff,
-                       import, requests, requests_query
+                       import, requests, requests_query, diagnosis
 
 Figures of a busy machine mislead: the load average is printed first.
 """
@@ -24,6 +24,7 @@ NAMES = {
     "notices": "notices",
     "replay": "replay",
     "diff": "diff",
+    "diagnosis": "diagnosis",
     "import": "importers",
     "requests": "requests_store",
     "requests_query": "requests_query",

@@ -120,7 +120,7 @@ def session_bytes(trail: Path) -> int:
     """Memory that the segments of a running recording take on tmpfs."""
     try:
         folder = Path(json.loads((trail / "session.json").read_text())["session_dir"])
-        return sum(path.stat().st_blocks * 512 for path in folder.iterdir())
+        return sum(path.stat().st_blocks * 512 for path in folder.parent.rglob("*") if path.is_file())
     except OSError:
         return 0
 

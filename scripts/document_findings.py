@@ -19,7 +19,7 @@ OPENING = """\
 
 <!-- Written by scripts/document_findings.py from sql/finding/*.sql: change those, then run it. -->
 
-A finding is a named I/O problem that `iotrail report` looks for. Each is an SQL module; `iotrail sql X.trail
+A finding is a named I/O problem that `iotrail summary` and `iotrail report` look for. Each is an SQL module; `iotrail sql X.trail
 'SELECT * FROM finding_small_reads'` asks one alone, `--param min_ops=100` changes a threshold. A finding
 says how bad it is (by the share of the *working time* it accounts for: what threads had less what they waited
 for something that is not a file, see module `effort`), what it was found from, and what to do.
@@ -27,6 +27,14 @@ for something that is not a file, see module `effort`), what it was found from, 
 A row is about one program (all its processes) unless said otherwise. Reported is what costs 1 % of the working
 time (`min_share`) or more; from 5 % on it is medium (`medium_share`), from 20 % on high (`high_share`).
 Several findings may describe the same calls from different sides, so their costs don't add up.
+
+`iotrail summary` and the report show *cards*: findings over the same calls are one, led by the one that names the cause
+best, with where it is, what to do (for PostgreSQL, MariaDB, SQLite, Redis, RocksDB, Java, Python, Node.js, shells, nginx and
+MPI programs in their own settings), and the time of the run that mending it saves. The gain is an estimate by the rules of
+module `cause`; severity follows from it: high saves 20 % of the run and 0.4 s or more, medium 5 % and 0.1 s. Lost data and
+exhausted descriptors come first, whatever they cost. `iotrail sql X.trail 'FROM diagnosis'` gives the cards,
+`diagnosis_finding` what stands behind each. `make bench NAME=diagnosis` holds them to programs with known causes
+([examples/diagnosis](../examples/diagnosis/README.md)).
 
 Thresholds come from [Drishti](https://github.com/hpc-io/drishti-io) where it has one (its trigger's code is
 named), else from the source the module names.

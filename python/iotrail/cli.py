@@ -9,7 +9,7 @@ import typer
 
 from iotrail import native
 from iotrail.errors import UsageError
-from iotrail.options import Format, TrailPath
+from iotrail.options import DiffCommand, Format, TrailPath, one_each, split_sides
 from iotrail.requests.verbs import (
     ClientOption,
     ComponentOption,
@@ -286,10 +286,16 @@ def serve(
     )
 
 
-@app.command(rich_help_panel="Ask")
+@app.command(rich_help_panel="Ask", cls=DiffCommand)
 def diff(
-    a: Annotated[Path, typer.Argument(metavar="A.trail", help="The run before.", show_default=False)],
-    b: Annotated[Path, typer.Argument(metavar="B.trail", help="The run after.", show_default=False)],
+    trails: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="A1.trail A2.trail A3.trail -- B1.trail B2.trail B3.trail",
+            help="Runs before and runs after; or one of each: A.trail B.trail.",
+            show_default=False,
+        ),
+    ],
     json: Annotated[bool, typer.Option("--json", help="Print all comparisons as JSON.")] = False,
     html: Annotated[
         Path | None,
@@ -302,26 +308,24 @@ def diff(
         typer.Option(
             "--fail-on",
             metavar="METRIC:5%",
-            help="End with 1 if such a difference is beyond noise; may be repeated.",
+            help="End with 1 if there is such a difference, with 3 if the runs can't tell; may be repeated.",
         ),
     ] = None,
     min_effect: Annotated[
         str, typer.Option("--min-effect", metavar="5%", help="Smallest relative change that counts.")
     ] = "5%",
     fdr: Annotated[
-        str, typer.Option("--fdr", metavar="0.1%", help="Share of reported differences that may be noise.")
-    ] = "0.1%",
+        str | None,
+        typer.Option(
+            "--fdr",
+            metavar="1%",
+            help="Share of reported differences that may be noise (default: 1%; of one run each 0.1%).",
+            show_default=False,
+        ),
+    ] = None,
     map: Annotated[
         list[str] | None,
         typer.Option("--map", metavar="FROM=TO", help="Directory FROM of A is TO in B; may be repeated."),
-    ] = None,
-    again: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--again",
-            metavar="A2.trail",
-            help="Another run of A: what those differ by is noise; may be repeated.",
-        ),
     ] = None,
     fidelity: Annotated[bool, typer.Option("--fidelity", help="B replays A: say how faithfully.")] = False,
     requests: Annotated[
@@ -353,25 +357,27 @@ def diff(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the page even if it is none.")] = False,
 ) -> None:
-    """Say what differs between two runs, and which differences are more than noise.
+    """Say what differs between runs of two versions, and which differences are more than noise.
 
-    Ranked by the time a difference adds, so that the first line says why B is slower. Examples:
+    Ranked by the time a difference adds, so that the first line says why B is slower. Runs of one program differ among
+    themselves: record at least three of each version, alternating, and name A's before and B's after `--`. One run
+    each shows what differs in number; of times it can tell only large differences. Examples:
 
+      iotrail diff A1.trail A2.trail A3.trail -- B1.trail B2.trail B3.trail
+      iotrail diff before?.trail -- after?.trail --fail-on slower:5% --fail-on calls.fsync
       iotrail diff before.trail after.trail
-      iotrail diff before.trail after.trail --fail-on slower:5% --fail-on calls.fsync
-      iotrail diff before.trail after.trail --again before2.trail --again before3.trail
       iotrail diff app.trail replay.trail --map /srv/app=/mnt/test
       iotrail diff before.trail after.trail --requests --client alice
       iotrail diff day.trail day.trail --requests --to 14:00 --against-from 14:00
     """
+    a, b = split_sides(trails)
     if requests:
-        if map or again or fidelity:
-            raise UsageError("--requests compares requests: it takes no --map, --again or --fidelity")
+        if map or fidelity:
+            raise UsageError("--requests compares requests: it takes no --map or --fidelity")
         from iotrail.diff import flow_command
 
         flow_command.run(
-            a,
-            b,
+            *one_each(a, b, "--requests"),
             client=client,
             op=op,
             component=component,
@@ -382,7 +388,7 @@ def diff(
             html=html,
             fail_on=fail_on or [],
             min_effect=min_effect,
-            fdr=fdr,
+            fdr=fdr or "0.1%",
             limit=limit,
             force=force,
         )
@@ -402,7 +408,6 @@ def diff(
         min_effect=min_effect,
         fdr=fdr,
         renamed=map or [],
-        again=again or [],
         fidelity=fidelity,
         limit=limit,
         force=force,
@@ -429,6 +434,56 @@ def export(
     from iotrail.trail import Trail
 
     print(exporters.export(Trail(trail), format, output, page=page, force=force))
+
+
+@app.command(rich_help_panel="Record and keep")
+def anonymize(
+    trail: TrailPath,
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="Y.trail", help="The trail to make.", show_default=False),
+    ],
+    key_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--key-file",
+            metavar="F",
+            help="Key of the hashes: equal names of trails made with one key stay equal. A random one if not given.",
+            show_default=False,
+        ),
+    ] = None,
+    keep_extensions: Annotated[
+        bool, typer.Option("--keep-extensions", help="Keep the extensions of file names, such as .sqlite.")
+    ] = False,
+    shift_times: Annotated[
+        bool, typer.Option("--shift-times", help="Move all times so that the trail begins in 2000.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the trail if it exists.")] = False,
+) -> None:
+    """Copy a trail with all names replaced by keyed hashes: of files, programs, machines, clients, disks.
+
+    iotrail anonymize X.trail -o Y.trail
+    iotrail anonymize X.trail -o Y.trail --keep-extensions --shift-times
+    """
+    from iotrail import anonymize as anonymizing
+    from iotrail.trail import Trail
+
+    key = None
+    if key_file is not None:
+        try:
+            key = key_file.read_bytes()
+        except OSError as error:
+            raise UsageError(
+                f"{key_file}: can't be read: {error.strerror}", "name a file with a secret"
+            ) from None
+        if len(key) < 16:
+            raise UsageError(
+                f"{key_file}: {len(key)} bytes; expected 16 or more", "head -c 32 /dev/urandom makes a key"
+            )
+    anonymizing.anonymize(
+        Trail(trail), output, key=key, keep_extensions=keep_extensions, shift=shift_times, force=force
+    )
+    print(output)
 
 
 @app.command("import", rich_help_panel="Record and keep")

@@ -47,6 +47,7 @@ FINDING_COLUMNS = (
     Column("finding", "VARCHAR", "", "Name of the finding."),
     Column("severity", "VARCHAR", "", "high, medium or low."),
     Column("title", "VARCHAR", "", "One sentence with the numbers."),
+    Column("program", "VARCHAR", "", "Name of the program it is about; null all."),
     Column("process", "BIGINT", "", "Process it is about; null several."),
     Column("thread", "BIGINT", "", "Thread it is about; null several."),
     Column("file", "BIGINT", "", "File it is about; null several."),

@@ -1,19 +1,25 @@
-"""Run the verbs of the native binary, `iotrail-native`. Imports next to nothing, so that recording starts fast."""
+"""Run the verbs of the native binary, `iotrail-native`.
+
+Most verbs are exec()ed: what this module imports before delays each of them, and counts as CPU of a recording. So
+imports of what only some verbs need stand where it is needed.
+"""
+
+from __future__ import annotations
 
 import os
-import signal
-import subprocess
 import sys
-import tempfile
-from pathlib import Path
-from typing import BinaryIO, NoReturn
 
 from iotrail.errors import IotrailError, NativeError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import BinaryIO, NoReturn
 
 # Verb of the binary -> its line in `iotrail --help`.
 VERBS = {
     "record": "Run a program and record its I/O as a trail (--summary prints where the time went).",
-    "replay": "Do what a trail recorded on other storage, and record that.",
+    "replay": "Replay the I/O of a trail on other storage, and record that.",
     "agent": "Sample this machine and its storage systems, and send what they say to a collector.",
     "collect": "Collect records of many machines into one trail, and show them live.",
     "trail": "Look at trails, check, compact, merge and prune them.",
@@ -25,14 +31,20 @@ VERBS = {
 # Options of `record` that take the next word as their value.
 _WITH_VALUE = ("-o", "--output", "--memory", "--node", "--kernel-via", "--announce", "--prune", "--python")
 
-_PACKAGED = Path(__file__).parent / "_native" / "iotrail-native"
+_NATIVE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_native")
 
 
 def binary() -> Path:
     """The binary: that of `IOTRAIL_NATIVE` if set, else the one in the package."""
+    from pathlib import Path
+
+    return Path(_find_binary())
+
+
+def _find_binary() -> str:
     override = os.environ.get("IOTRAIL_NATIVE")
-    path = Path(override) if override else _PACKAGED
-    if not path.is_file():
+    path = override or os.path.join(_NATIVE, "iotrail-native")
+    if not os.path.isfile(path):
         raise NativeError(
             f"{path}: no iotrail-native there" + (", but IOTRAIL_NATIVE says so" if override else ""),
             "unset IOTRAIL_NATIVE, or let it name the binary"
@@ -46,24 +58,34 @@ def binary() -> Path:
 
 def sdk_folder() -> Path:
     """Where `libiotrail.so` and `iotrail.h` lie."""
-    folder = Path(__file__).parent / "_native"
+    from pathlib import Path
+
+    folder = Path(_NATIVE)
     if not (folder / "libiotrail.so").is_file():
         raise NativeError(f"{folder}: no libiotrail.so there", "in a checkout `make` builds it")
     return folder
 
 
 def package_version() -> str | None:
-    """The version of this package; None when it runs without being installed."""
-    from importlib import metadata
+    """The version of this package; None when it runs without being installed.
 
-    try:
-        return metadata.version("iotrail")
-    except metadata.PackageNotFoundError:
-        return None
+    Its installer leaves a folder of that name (PEP 376); importlib.metadata, which reads it, takes 10 ms to import.
+    """
+    for folder in sys.path:
+        try:
+            names = os.listdir(folder or ".")
+        except OSError:
+            continue
+        for name in names:
+            if name.startswith("iotrail-") and name.endswith(".dist-info"):
+                return name.removeprefix("iotrail-").removesuffix(".dist-info")
+    return None
 
 
-def native_version(path: Path) -> str:
+def native_version(path: Path | str) -> str:
     """The version the binary reports."""
+    import subprocess
+
     try:
         done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError) as error:
@@ -71,7 +93,7 @@ def native_version(path: Path) -> str:
     return done.stdout.split()[-1] if done.stdout.split() else "unknown"
 
 
-def check_version(path: Path) -> None:
+def check_version(path: Path | str) -> None:
     """Say on stderr if the binary is of another version than this package."""
     ours = package_version()
     theirs = native_version(path)
@@ -93,14 +115,20 @@ def said(errors: BinaryIO) -> tuple[str, str | None]:
 def run(arguments: list[str]) -> NoReturn:
     """Run a native verb and end the process: exec the binary, or print after `record --summary` and `replay`."""
     if arguments[:2] == ["trail", "prune"]:
+        import signal
+
         # a recorder that ends doesn't wait for it: it leaves nothing behind then
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         from iotrail.requests import prune_verb
 
         prune_verb.app(arguments[2:], prog_name="iotrail trail prune")
         sys.exit(0)
-    path = binary()
-    check_version(path)
+    path = _find_binary()
+    if os.environ.get("IOTRAIL_NATIVE"):
+        check_version(path)
+    elif version := package_version():
+        # the binary of the package compares it with its own: asking it would be a process more
+        os.environ["IOTRAIL_PACKAGE_VERSION"] = version
     if has_option(arguments, "--prune"):
         # the recorder runs `trail prune` as a child
         arguments = [arguments[0], "--python", sys.executable, *arguments[1:]]
@@ -115,7 +143,7 @@ def run(arguments: list[str]) -> NoReturn:
         raise NativeError(f"{path}: {error.strerror}") from error
 
 
-def _record_and_summarise(path: Path, arguments: list[str]) -> NoReturn:
+def _record_and_summarise(path: str, arguments: list[str]) -> NoReturn:
     """Record, then print the summary of the trail that the recorder says it wrote."""
     status, trail = _announced(path, arguments)
     if trail:
@@ -125,7 +153,7 @@ def _record_and_summarise(path: Path, arguments: list[str]) -> NoReturn:
     sys.exit(status)
 
 
-def _replay_and_judge(path: Path, arguments: list[str]) -> NoReturn:
+def _replay_and_judge(path: str, arguments: list[str]) -> NoReturn:
     """Replay, then print how faithful that was."""
     status, said = _announced(path, arguments)
     if said:
@@ -135,20 +163,25 @@ def _replay_and_judge(path: Path, arguments: list[str]) -> NoReturn:
     sys.exit(status)
 
 
-def _announced(path: Path, arguments: list[str]) -> tuple[int, str]:
+def _announced(path: str, arguments: list[str]) -> tuple[int, str]:
     """Run a verb; its exit status and what it announced when it was done, nothing if it wasn't."""
+    import tempfile
+
     with tempfile.NamedTemporaryFile(prefix="iotrail-announce-") as announced:
         verb, *rest = arguments
         status = _wait_for(path, ["iotrail", verb, "--announce", announced.name, *rest])
-        return status, os.fsdecode(Path(announced.name).read_bytes()).rstrip("\n")
+        return status, os.fsdecode(announced.read()).rstrip("\n")
 
 
-def _wait_for(path: Path, argv: list[str]) -> int:
+def _wait_for(path: str, argv: list[str]) -> int:
     """Run the binary and return its exit status.
 
     Signals are the recorder's business: Ctrl-C reaches it by the terminal, SIGTERM is passed on. A
     handler, unlike SIG_IGN, isn't inherited through exec.
     """
+    import signal
+    import subprocess
+
     child: subprocess.Popen[bytes] | None = None
 
     def pass_on(number: int, _: object) -> None:

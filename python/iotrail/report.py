@@ -23,9 +23,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from iotrail.diagnosis import collect_cards
 from iotrail.errors import IotrailError, UsageError
 from iotrail.trail import Trail
 from iotrail.units import shell_line
+from iotrail.waits import waited_object
 
 DATA_VERSION = 1
 # About as many time buckets as a wide screen has pixels to tell them apart by.
@@ -36,6 +38,8 @@ MOST_CELLS = 1_500_000
 MOST_HEAT_CELLS = 400_000
 # The largest queue depth needs all starts and ends in order: a second of CPU time a million operations.
 MOST_SORTED = 3_000_000
+# What was waited for, by thread, object and call.
+MOST_WAITS = 500
 # Rows an offset axis is cut into.
 HEAT_ROWS = 96
 
@@ -162,6 +166,8 @@ class _Collector:
         self.origin = self.start - self.start % self.width
         self.buckets = (self.start + self.duration - self.origin) // self.width + 1
         self.folded = 0
+        # Whether any duration is known: an imported trace may have none.
+        self.timed: bool = self.one("SELECT COUNT(*) = 0 OR COUNT(dur) > 0 AS timed FROM file_op")["timed"]
 
     def collect(self) -> dict[str, Any]:
         trail = self.trail
@@ -181,6 +187,7 @@ class _Collector:
                 "bucket": self.width,
                 "buckets": self.buckets,
             },
+            "timed": self.timed,
             "recording": self.recording(),
             "unseen": trail.rows_of("""
                 SELECT u.kind, p.i AS process, f.i AS file, u.amount, u.detail
@@ -188,13 +195,14 @@ class _Collector:
                 LEFT JOIN _report_process AS p ON p.node = u.node AND p.process = u.process
                 LEFT JOIN _report_file AS f ON f.node = u.node AND f.file = u.file
                 ORDER BY u.kind, u.amount DESC, u.detail"""),
-            "findings": self.findings(),
+            "diagnosis": self.diagnosis(),
             "calls": self.columns("SELECT call AS name, kind, meaning FROM _report_call ORDER BY i"),
             "files": self.files(),
             "processes": self.processes(),
             "threads": self.threads(),
             "cells": self.cells(),
             "split": self.split(),
+            "waits": self.waits(),
             "depth": self.depth(),
             "heat": self.heat(),
             "folded": {"files": self.folded},
@@ -300,20 +308,43 @@ class _Collector:
         del cells["b"]
         return {"first": self.first("_report_bin", "COUNT(DISTINCT (t, f, c))"), **cells, **bins}
 
-    def split(self) -> dict[str, list[int]]:
-        """What each thread did with its time, by time bucket."""
+    def split(self) -> dict[str, Any]:
+        """What each thread did with its time, by time bucket. Without `cpu` its times on CPUs are unknown, not 0."""
         self.run(f"""
             CREATE OR REPLACE TEMP TABLE _report_split AS
-            SELECT {self.bucket_of("s.ts")} AS b, t.i AS t, s.compute_ns, s.io_ns, s.sync_ns
+            SELECT {self.bucket_of("s.ts")} AS b, t.i AS t, s.compute_ns, s.queued_ns, s.fault_ns, s.io_ns,
+                s.sync_ns, s.idle_ns, s.unknown_ns
             FROM time_split_over_time AS s
             JOIN _report_thread AS t ON t.thread = s.thread""")
         columns = self.columns("""
-            SELECT t AS thread, compute_ns AS compute, io_ns AS io, sync_ns AS sync FROM _report_split ORDER BY b, t""")
-        return {"first": self.first("_report_split"), **columns}
+            SELECT
+                t AS thread, COALESCE(compute_ns, 0) AS compute, COALESCE(queued_ns, 0) AS queued,
+                COALESCE(fault_ns, 0) AS fault, io_ns AS io, sync_ns AS sync, idle_ns AS idle, unknown_ns AS unknown
+            FROM _report_split ORDER BY b, t""")
+        known = self.one("SELECT COUNT(compute_ns) > 0 AS cpu FROM _report_split")
+        return {"first": self.first("_report_split"), **known, **columns}
+
+    def waits(self) -> dict[str, list[Any]]:
+        """What threads waited for longest, over the whole run."""
+        rows = self.trail.rows_of(f"""
+            SELECT t.i AS i, w.*
+            FROM waited_for AS w
+            JOIN _report_thread AS t ON t.node = w.node AND t.thread = w.thread
+            ORDER BY w.time_ns DESC, t.i, w.call LIMIT {MOST_WAITS}""")
+        return {
+            "thread": [row["i"] for row in rows],
+            "what": [waited_object(row) for row in rows],
+            "call": [row["call"] for row in rows],
+            "count": [row["n"] for row in rows],
+            "time": [row["time_ns"] for row in rows],
+            "max": [row["max_ns"] for row in rows],
+        }
 
     def depth(self) -> dict[str, Any]:
         """The most operations under way at once in each time bucket; the mean follows from `split`."""
         if self.trail.rows["file_op"] > MOST_SORTED:
+            return {"most": None}
+        if not self.timed:
             return {"most": None}
         return self.columns(f"""
             SELECT COALESCE(q.most, 0) AS most
@@ -356,21 +387,41 @@ class _Collector:
             shown.append({"file": row, "width": width, **columns})
         return {"files": shown, "omitted": files["n"] - len(shown)}
 
-    def findings(self) -> list[dict[str, Any]]:
-        """What the finding modules say; the page sorts them."""
-        found = []
-        for name in self.trail.modules:
-            if name.startswith("finding_"):
-                found += self.trail.rows_of(f"""
-                    SELECT
-                        w.finding, w.severity, w.title,
-                        (SELECT MIN(i) FROM _report_process AS p WHERE p.process = w.process) AS process,
-                        (SELECT MIN(i) FROM _report_thread AS t WHERE t.thread = w.thread) AS thread,
-                        (SELECT MIN(i) FROM _report_file AS f WHERE f.file = w.file) AS file,
-                        w.ops, w.bytes, w.cost_ns AS cost,
-                        w.start_ts - {self.start} AS start, w.end_ts - {self.start} AS stop, w.evidence, w.advice
-                    FROM {name} AS w""")
-        return found
+    def diagnosis(self) -> list[dict[str, Any]]:
+        """The cards in their order, with the findings behind each."""
+        places = {
+            table: {
+                row["id"]: row["i"]
+                for row in self.trail.rows_of(
+                    f"SELECT {table} AS id, MIN(i) AS i FROM _report_{table} GROUP BY {table}"
+                )
+            }
+            for table in ("process", "thread", "file")
+        }
+        return [
+            {
+                **{
+                    name: card[name]
+                    for name in ("cause", "severity", "title", "location", "kind", "ops", "bytes")
+                },
+                **{table: places[table].get(card[table]) for table in places},
+                "cost": card["cost_ns"],
+                "gain": card["gain_ns"],
+                "share": card["gain_share"],
+                "start": None if card["start_ts"] is None else card["start_ts"] - self.start,
+                "stop": None if card["end_ts"] is None else card["end_ts"] - self.start,
+                "evidence": card["evidence"],
+                "advice": card["advice"],
+                "details": [
+                    {
+                        "cost": detail["cost_ns"],
+                        **{name: detail[name] for name in ("finding", "severity", "title", "evidence")},
+                    }
+                    for detail in card["details"]
+                ],
+            }
+            for card in collect_cards(self.trail)
+        ]
 
     def files(self) -> dict[str, list[Any]]:
         return self.columns("""

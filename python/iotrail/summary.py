@@ -14,44 +14,63 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from iotrail.diagnosis import collect_cards, describe_gain
 from iotrail.trail import Trail
 from iotrail.units import counted, decimal, duration, shell_line, size
+from iotrail.waits import waited_object
 
-# Rows of the tables of files and processes, findings and threads the page holds; --json holds all.
+# Rows of the tables of files and processes the page holds, and cards of the diagnosis; --json holds all.
 MOST_ROWS = 10
+MOST_CARDS = 5
 
 STATES = (
-    ("compute", "compute_ns", "green"),
-    ("I/O", "io_ns", "red"),
-    ("waiting", "sync_ns", "yellow"),
+    ("on a CPU", "compute_ns", "green", "░"),
+    ("I/O", "io_ns", "red", "█"),
+    ("waiting", "sync_ns", "yellow", "▒"),
+    ("page faults", "fault_ns", "magenta", "▓"),
+    ("for a CPU", "queued_ns", "cyan", "▚"),
+    ("idle", "idle_ns", "blue", "·"),
+    ("not known", "unknown_ns", "dim", "?"),
 )
+# States that a trail may have nothing of: their column is left out then.
+RARE = ("fault_ns", "queued_ns", "idle_ns", "unknown_ns")
 SEVERITY = {"high": "bold red", "medium": "yellow", "low": "cyan"}
 
 
 def collect(trail: Trail) -> dict[str, Any]:
     """Everything the page shows. Times are ns, sizes bytes, as in the modules."""
-    findings: list[dict[str, Any]] = []
-    for name in trail.modules:
-        if name.startswith("finding_"):
-            findings += trail.rows_of(f"SELECT * FROM {name}")
-    order = list(SEVERITY)
-    findings.sort(key=lambda f: (order.index(f["severity"]), -(f["cost_ns"] or 0)))
     return {
         "trail": str(trail.path),
         "snapshot": trail.snapshot,
         "recording": {r["name"]: r["value"] for r in trail.rows_of("SELECT name, value FROM recording")},
         "overview": trail.rows_of("SELECT * FROM overview")[0],
+        # An imported trace may know no duration at all.
+        "timed": trail.rows_of(
+            "SELECT COUNT(*) = 0 OR COUNT(dur) > 0 OR MAX(w.waits) > 0 AS timed FROM file_op, (SELECT COUNT(dur) AS waits FROM sync_op) AS w"
+        )[0]["timed"],
         "programs": trail.rows_of("""
             SELECT process_name, COUNT(*) AS processes, CAST(SUM(threads) AS BIGINT) AS threads,
                 CAST(SUM(thread_ns) AS BIGINT) AS thread_ns, CAST(SUM(compute_ns) AS BIGINT) AS compute_ns,
                 CAST(SUM(io_ns) AS BIGINT) AS io_ns, CAST(SUM(sync_ns) AS BIGINT) AS sync_ns,
+                CAST(SUM(fault_ns) AS BIGINT) AS fault_ns, CAST(SUM(queued_ns) AS BIGINT) AS queued_ns,
+                CAST(SUM(idle_ns) AS BIGINT) AS idle_ns, CAST(SUM(unknown_ns) AS BIGINT) AS unknown_ns,
                 CAST(SUM(n) AS BIGINT) AS n, CAST(SUM(bytes_read) AS BIGINT) AS bytes_read,
                 CAST(SUM(bytes_written) AS BIGINT) AS bytes_written
             FROM process_summary GROUP BY process_name ORDER BY io_ns DESC, n DESC, process_name"""),
-        "calls": trail.rows_of("SELECT * FROM call_summary ORDER BY kind = 'wait', time_ns DESC, call"),
-        "files": trail.rows_of("SELECT * FROM file_summary ORDER BY time_ns DESC, path LIMIT 100"),
+        "calls": trail.rows_of(
+            "SELECT * FROM call_summary ORDER BY kind = 'wait', time_ns DESC NULLS LAST, n DESC, call"
+        ),
+        "waits": trail.rows_of("""
+            SELECT process_name, waits_for, call, object, object_name, peer,
+                COUNT(DISTINCT thread) AS threads, CAST(SUM(n) AS BIGINT) AS n,
+                CAST(SUM(time_ns) AS BIGINT) AS time_ns, MAX(max_ns) AS max_ns
+            FROM waited_for GROUP BY process_name, waits_for, call, object, object_name, peer
+            ORDER BY time_ns DESC, process_name, call, object LIMIT 100"""),
+        "files": trail.rows_of(
+            "SELECT * FROM file_summary ORDER BY time_ns DESC NULLS LAST, n DESC, path LIMIT 100"
+        ),
         "unseen": trail.rows_of("SELECT * FROM unseen_summary ORDER BY amount DESC, kind"),
-        "findings": findings,
+        "diagnosis": collect_cards(trail),
     }
 
 
@@ -75,12 +94,16 @@ def _page(data: dict[str, Any], width: int) -> list[RenderableType]:
     if not overview["ops"] and not overview["waits"]:
         parts.append(Text("\nNo call was recorded.", style="bold"))
     else:
-        if overview["thread_ns"]:
+        if not data["timed"]:
+            text = "How long operations took is not known: the trace has no response times."
+            parts.append(_section("Time", Text(text, style="yellow")))
+        elif overview["thread_ns"]:
             parts.append(_section("Where the threads' time went", _split(data, width)))
-        if data["findings"]:
-            count = len(data["findings"])
-            parts.append(_section(f"Findings ({count})", _findings(data["findings"])))
+        if data["diagnosis"]:
+            parts.append(_section("Diagnosis", _diagnosis(data["diagnosis"])))
         parts.append(_section("Calls", _calls(data["calls"], width)))
+        if data["waits"]:
+            parts.append(_section("Waited for, idle threads too", _waits(data["waits"], width)))
         if data["files"]:
             parts.append(_section("Files by time", _files(data["files"], overview["files"], width)))
     if data["unseen"]:
@@ -135,15 +158,19 @@ def _split(data: dict[str, Any], width: int) -> RenderableType:
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
     table.add_column("program", overflow="ellipsis", no_wrap=True, max_width=24)
     table.add_column("threads", justify="right")
-    for name, _, style in STATES:
+    # A state with less than half a percent of the time would read 0 %.
+    states = [s for s in STATES if s[1] not in RARE or (o[s[1]] or 0) >= 0.005 * o["thread_ns"]]
+    for name, _, style, _ in states:
         table.add_column(Text(name, style=style), justify="right", no_wrap=True)
     table.add_column("")
-    bar = max(10, min(40, width - 68))
+    bar = max(10, min(40, width - 32 - 14 * len(states)))
     for name, threads, row in rows:
-        shares = [row[column] / row["thread_ns"] for _, column, _ in STATES]
+        shares = [(row[column] or 0) / row["thread_ns"] for _, column, _, _ in STATES]
         cells = [
-            f"{duration(row[column])} {share * 100:3.0f}%"
-            for (_, column, _), share in zip(STATES, shares, strict=True)
+            "not known"
+            if row[column] is None
+            else f"{duration(row[column])} {row[column] / row['thread_ns'] * 100:3.0f}%"
+            for _, column, _, _ in states
         ]
         table.add_row(name, f"{threads:,}", *cells, _bar(shares, bar))
     return table
@@ -154,24 +181,28 @@ def _bar(shares: list[float], width: int) -> Text:
     bar = Text()
     ends = [round(sum(shares[: i + 1]) * width) for i in range(len(shares))]
     start = 0
-    for end, character, (_, _, style) in zip(ends, "░█▒", STATES, strict=True):
+    for end, (_, _, style, character) in zip(ends, STATES, strict=True):
         bar.append(character * (end - start), style=style)
         start = end
     return bar
 
 
-def _findings(findings: list[dict[str, Any]]) -> RenderableType:
+def _diagnosis(cards: list[dict[str, Any]]) -> RenderableType:
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    for finding in findings[:MOST_ROWS]:
-        style = SEVERITY[finding["severity"]]
-        table.add_row(Text(finding["severity"], style=style), Text(finding["title"], style="bold"))
-        table.add_row("", Text(finding["advice"], style="dim"))
-    if len(findings) > MOST_ROWS:
+    for card in cards[:MOST_CARDS]:
+        style = SEVERITY[card["severity"]]
+        table.add_row(Text(card["severity"], style=style), Text(card["title"], style="bold"))
+        gain = describe_gain(card)
         table.add_row(
-            "", Text(f"and {len(findings) - MOST_ROWS} more: iotrail report shows all", style="dim")
+            "", Text(card["evidence"] + (f" Mending it {gain}." if gain.startswith("saves") else ""))
         )
+        if card["location"]:
+            table.add_row("", Text(f"Where: {card['location']}"))
+        table.add_row("", Text(f"Do: {card['advice']}", style="dim"))
+    if len(cards) > MOST_CARDS:
+        table.add_row("", Text(f"and {len(cards) - MOST_CARDS} more: iotrail report shows all", style="dim"))
     return table
 
 
@@ -191,9 +222,28 @@ def _calls(calls: list[dict[str, Any]], width: int) -> RenderableType:
             *kind,
             count,
             Text(f"{call['errors']:,}" if call["errors"] else "–", style="" if call["errors"] else "dim"),
-            duration(call["time_ns"]),
+            _time(call["time_ns"]),
             *(_time(call[column]) for column in ("p50_ns", "p99_ns", "max_ns")),
             size(call["bytes"]) if call["bytes"] else Text("–", style="dim"),
+        )
+    return table
+
+
+def _waits(waits: list[dict[str, Any]], width: int) -> RenderableType:
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    for name in ("program", "waited for", "call"):
+        table.add_column(name, no_wrap=True, overflow="ellipsis", max_width=max(16, width - 84))
+    for name in ("time", "count", "threads", "longest"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for wait in waits[:MOST_ROWS]:
+        table.add_row(
+            wait["process_name"],
+            waited_object(wait),
+            wait["call"],
+            duration(wait["time_ns"]),
+            f"{wait['n']:,}",
+            f"{wait['threads']:,}",
+            duration(wait["max_ns"]),
         )
     return table
 
@@ -209,7 +259,7 @@ def _files(files: list[dict[str, Any]], all_files: int, width: int) -> Renderabl
         more = [_time(file["flush_ns"] or None), Text(f"{file['processes']:,}")] if wide else []
         table.add_row(
             _short(file["path"], room),
-            duration(file["time_ns"]),
+            _time(file["time_ns"]),
             f"{file['n']:,}" if wide else decimal(file["n"]),
             size(file["bytes_read"]) if file["bytes_read"] else Text("–", style="dim"),
             size(file["bytes_written"]) if file["bytes_written"] else Text("–", style="dim"),

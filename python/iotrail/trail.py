@@ -8,10 +8,14 @@ changes nothing under a reader. Views are made when a query first names them, in
 with the comments of the schema and the modules. Rows are never handled in Python.
 """
 
+import atexit
 import difflib
+import functools
+import itertools
 import json
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -495,12 +499,34 @@ def _tables(path: Path, stored: Mapping[str, Any]) -> tuple[dict[str, Table], di
     return tables, files
 
 
+_connections = itertools.count()
+
+
+@functools.cache
+def _spill_folder(pid: int) -> Path | None:
+    """A folder of this process (`pid`, so that a fork has its own) that nobody else can guess or write to; None if
+    none can be made. It is removed when the process ends."""
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="iotrail-duckdb-"))
+    except OSError:
+        return None
+
+    def remove() -> None:
+        if os.getpid() == pid:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
+    return folder
+
+
 def _open_duckdb() -> duckdb.DuckDBPyConnection:
-    """An in-memory database that spills to the system's temporary folder, not to the working directory,
+    """An in-memory database that spills to a private temporary folder, not to the working directory,
     and never fetches an extension from the network."""
+    folder = _spill_folder(os.getpid())
     return duckdb.connect(
         config={
-            "temp_directory": str(Path(tempfile.gettempdir()) / f"iotrail-duckdb-{os.getuid()}"),
+            # DuckDB makes it when it spills; without one it says that memory is spent
+            "temp_directory": str(folder / str(next(_connections))) if folder else "",
             "autoinstall_known_extensions": "false",
             "dynamic_or_filter_threshold": str(_FEW),
             # a trail's files never change under their names

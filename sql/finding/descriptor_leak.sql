@@ -4,7 +4,7 @@
 --
 -- @param leak_descriptors BIGINT 256: descriptors left open by one process; a quarter of the usual soft
 --     limit of 1024 (getrlimit(2), RLIMIT_NOFILE)
--- @requires activity, effort
+-- @requires activity, effort, file_op, thread
 WITH bulk AS (
     SELECT DISTINCT node, process FROM activity WHERE call = 'close_range'
 ),
@@ -29,7 +29,18 @@ per_file AS (
     HAVING sum(CASE WHEN a.call IN ('close', 'fclose', 'closedir') THEN -a.ops ELSE a.ops - a.failed END) > 0
 ),
 
-found AS (
+-- A number that is given out twice was free in between: dup2 over it closes it too, without a call of close.
+numbers AS (
+    SELECT
+        t.process,
+        count(DISTINCT CASE WHEN o.call IN ('fopen', 'opendir') THEN o.fd ELSE o.result END) AS given
+    FROM file_op AS o
+    INNER JOIN thread AS t ON t.node = o.node AND t.thread = o.thread
+    WHERE o.call IN ('open', 'creat', 'fopen', 'mkstemp', 'opendir', 'dup') AND o.errno = 0
+    GROUP BY t.process
+),
+
+summed AS (
     SELECT
         process,
         process_name,
@@ -42,6 +53,14 @@ found AS (
         max(end_ts) AS end_ts
     FROM per_file
     GROUP BY process, process_name
+),
+
+found AS (
+    SELECT
+        s.process, s.process_name, s.files, s.top_path, s.top_left, s.ops, s.start_ts, s.end_ts,
+        least(s.left_open, n.given) AS left_open
+    FROM summed AS s
+    INNER JOIN numbers AS n ON n.process = s.process
 )
 
 SELECT
@@ -50,6 +69,7 @@ SELECT
     concat(
         f.process_name, ': ', printf('%,d', f.left_open), ' descriptors opened and never closed.'
     ) AS title,
+    f.process_name AS program,
     f.process AS process,
     CAST(NULL AS BIGINT) AS thread,
     CAST(NULL AS BIGINT) AS file,

@@ -67,6 +67,7 @@ SELECT
     concat(
         f.process_name, ': ', printf('%,d', f.ops), ' opens of ', f.place, ' fail with ', f.reason, '.'
     ) AS title,
+    f.process_name AS program,
     f.process AS process,
     CAST(NULL AS BIGINT) AS thread,
     f.file AS file,

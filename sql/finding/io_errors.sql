@@ -61,6 +61,7 @@ SELECT
         f.process_name, ': ', printf('%,d', f.ops), ' times ', f.call, ' on ', f.place, ' fails with ',
         f.reason, '.'
     ) AS title,
+    f.process_name AS program,
     f.process AS process,
     CAST(NULL AS BIGINT) AS thread,
     f.file AS file,

@@ -86,6 +86,7 @@ SELECT
         printf('%,.1f', CAST(f.p50_ns / 1e3 AS DECIMAL(18, 1))), ' µs; the tail is ',
         printf('%,d', CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT)), ' % of the working time.'
     ) AS title,
+    f.process_name AS program,
     f.process AS process,
     CAST(NULL AS BIGINT) AS thread,
     CAST(NULL AS BIGINT) AS file,

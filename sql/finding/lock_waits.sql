@@ -1,8 +1,9 @@
--- Waiting for locks: threads or processes stand in line for a mutex, a read-write lock or a file lock.
+-- Waiting for locks: threads stand in line for a mutex or a read-write lock. File locks are `finding_file_lock`.
 -- Often it is held during I/O, so that the latency of one request becomes that of all behind it.
 --
 -- Weighed against the working time plus the waiting itself. Only waits are recorded: a lock that was free
--- has no row. Conditions, barriers and queues don't count, since idle workers wait there.
+-- has no row. Conditions, barriers and queues don't count, since idle workers wait there. Where threads wait as
+-- long for a CPU as for locks, the machine is short of CPUs: a holder without one makes the others wait.
 --
 -- @param min_share DOUBLE 0.01: a smaller share of the working time is no finding
 -- @param medium_share DOUBLE 0.05: share of the working time from which a finding is medium
@@ -20,7 +21,7 @@ WITH waited AS (
         min(s.ts) AS start_ts,
         max(s.ts + coalesce(s.dur, 0)) AS end_ts
     FROM sync_op AS s
-    WHERE s.kind IN ('lock', 'file_lock')
+    WHERE s.kind = 'lock'
     GROUP BY s.node, s.thread, s.call, s.object
 ),
 
@@ -73,6 +74,7 @@ SELECT
         printf('%,d', CAST(round(1e2 * f.cost_ns / NULLIF((e.work_ns + f.cost_ns), 0)) AS BIGINT)),
         ' % of working and waiting together.'
     ) AS title,
+    f.process_name AS program,
     f.process AS process,
     CAST(NULL AS BIGINT) AS thread,
     CAST(NULL AS BIGINT) AS file,
@@ -90,11 +92,10 @@ SELECT
     ) AS evidence,
     concat(
         'Don’t hold the lock during I/O: prepare outside, let one thread write for all (group ',
-        'commit), split the lock (per file, per shard), read under a shared lock or a snapshot. File ',
-        'locks: SQLite with PRAGMA journal_mode=WAL (readers don’t block the writer) and ',
-        'busy_timeout; PostgreSQL: pg_stat_activity.wait_event names the lock.'
+        'commit), split the lock (per file, per shard), read under a shared lock or a snapshot.'
     ) AS advice
 FROM found AS f
 CROSS JOIN params AS p
 CROSS JOIN effort AS e
 WHERE f.cost_ns >= p.min_share * (e.work_ns + f.cost_ns)
+    AND coalesce(e.queued_ns, 0) < f.cost_ns

@@ -1,17 +1,33 @@
 -- I/O of mapped files that no call shows: a page fault reads from storage without a call, and dirty pages
--- are written by the kernel. The time is in what looks like computing.
+-- are written by the kernel.
 --
 -- Reported if processes had many major faults (each read from storage), or, where the trail doesn't know
--- faults, if far more was mapped than the calls moved.
+-- faults, if far more was mapped than the calls moved. The cost is what is left of the processes' lives when their
+-- calls, waits and CPU time in the program are taken off: what the kernel took for the faults, and waiting for a CPU.
+-- It is null where the recording doesn't know the CPU time, or where a process has several threads.
 --
+-- @param medium_share DOUBLE 0.05: share of the working time from which a finding is medium
+-- @param high_share DOUBLE 0.2: share of the working time from which a finding is high
 -- @param mapped_bytes BIGINT 67108864 bytes: fewer bytes of mapped files are no finding
 -- @param fault_times BIGINT 1000: fewer major page faults are no finding
--- @requires unseen, process, activity, effort
+-- @requires unseen, process, time_split, file, activity, effort
 WITH mapped AS (
-    SELECT process, CAST(sum(amount) AS BIGINT) AS bytes
-    FROM unseen
-    WHERE kind = 'mapped_file'
-    GROUP BY process
+    SELECT
+        u.node,
+        u.process,
+        CAST(sum(u.amount) AS BIGINT) AS bytes,
+        max_by(u.file, concat(lpad(CAST(u.amount AS VARCHAR), 20, '0'), coalesce(f.path, ''))) AS file,
+        max_by(f.path, concat(lpad(CAST(u.amount AS VARCHAR), 20, '0'), coalesce(f.path, ''))) AS path
+    FROM unseen AS u
+    LEFT JOIN (SELECT node, file, max(path) AS path FROM file GROUP BY node, file) AS f ON f.node = u.node AND f.file = u.file
+    WHERE u.kind = 'mapped_file'
+    GROUP BY u.node, u.process
+),
+
+lived AS (
+    SELECT node, process, count(*) AS threads, CAST(sum(life_ns - io_ns - sync_ns) AS BIGINT) AS rest_ns
+    FROM time_split
+    GROUP BY node, process
 ),
 
 seen AS (
@@ -24,36 +40,53 @@ found AS (
         CASE WHEN min(p.process) = max(p.process) THEN min(p.process) END AS process,
         CAST(sum(p.major_faults) AS BIGINT) AS faults,
         CAST(sum(coalesce(m.bytes, 0)) AS BIGINT) AS bytes,
+        max_by(m.file, lpad(CAST(coalesce(m.bytes, 0) AS VARCHAR), 20, '0')) AS file,
+        max_by(m.path, lpad(CAST(coalesce(m.bytes, 0) AS VARCHAR), 20, '0')) AS path,
+        CAST(sum(CASE WHEN l.threads = 1 THEN greatest(0, l.rest_ns - p.user_ns) END) AS BIGINT) AS cost_ns,
         min(p.start_ts) AS start_ts,
         max(coalesce(p.end_ts, p.start_ts)) AS end_ts,
         max(s.bytes) AS seen_bytes
     FROM process AS p
-    LEFT JOIN mapped AS m ON m.process = p.process
+    LEFT JOIN mapped AS m ON m.node = p.node AND m.process = p.process
+    LEFT JOIN lived AS l ON l.node = p.node AND l.process = p.process
     CROSS JOIN seen AS s
     GROUP BY coalesce(p.name, 'unknown process')
 )
 
 SELECT
     'mapped_files' AS finding,
-    CASE WHEN f.faults >= 10 * p.fault_times THEN 'medium' ELSE 'low' END AS severity,
+    CASE
+        WHEN f.cost_ns >= p.high_share * e.work_ns THEN 'high'
+        WHEN f.cost_ns >= p.medium_share * e.work_ns THEN 'medium'
+        WHEN f.cost_ns IS NULL AND f.faults >= 10 * p.fault_times THEN 'medium'
+        ELSE 'low'
+    END AS severity,
     concat(
         f.process_name, ': mapped files of ', printf('%,.1f', CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1))),
-        ' MiB cause I/O that no call shows',
+        ' MiB', CASE WHEN f.path IS NULL THEN '' ELSE concat(', most of it ', f.path, ',') END, ' cause I/O that no call shows',
         CASE WHEN f.faults IS NULL THEN '' ELSE concat(', with ', printf('%,d', f.faults), ' faults that read from storage') END,
         '.'
     ) AS title,
+    f.process_name AS program,
     f.process AS process,
     CAST(NULL AS BIGINT) AS thread,
-    CAST(NULL AS BIGINT) AS file,
-    CAST(NULL AS BIGINT) AS ops,
+    f.file AS file,
+    f.faults AS ops,
     f.bytes AS bytes,
-    CAST(NULL AS BIGINT) AS cost_ns,
+    CASE WHEN f.faults IS NOT NULL THEN f.cost_ns END AS cost_ns,
     f.start_ts AS start_ts,
     f.end_ts AS end_ts,
     concat(
         'Mapped: ', printf('%,.1f', CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1))),
         ' MiB; moved by calls that were seen, of all programs: ',
-        printf('%,.1f', CAST(f.seen_bytes / 1048576e0 AS DECIMAL(18, 1))), ' MiB.'
+        printf('%,.1f', CAST(f.seen_bytes / 1048576e0 AS DECIMAL(18, 1))), ' MiB',
+        CASE
+            WHEN f.faults IS NULL OR f.cost_ns IS NULL THEN ''
+            ELSE concat(
+                    '; neither in calls nor on a CPU in the program: ',
+                    printf('%,.3f', CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3))), ' s'
+                )
+        END, '.'
     ) AS evidence,
     concat(
         'Record with --kernel to see page faults and write-back. For fewer faults: ',

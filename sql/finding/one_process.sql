@@ -26,6 +26,7 @@ SELECT
         ' of ', printf('%,d', f.peers), ' moves ',
         printf('%,d', CAST(round(1e2 * f.bytes / NULLIF(f.total, 0)) AS BIGINT)), ' % of the bytes.'
     ) AS title,
+    f.process_name AS program,
     f.process AS process,
     CAST(NULL AS BIGINT) AS thread,
     CAST(NULL AS BIGINT) AS file,

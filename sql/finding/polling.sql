@@ -48,6 +48,7 @@ SELECT
         printf('%,.1f', CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e6 AS DECIMAL(18, 1))),
         ' ms between checks of files, most of ', f.path, '.'
     ) AS title,
+    f.process_name AS program,
     f.process AS process,
     f.thread AS thread,
     f.file AS file,

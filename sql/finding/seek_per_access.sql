@@ -19,6 +19,7 @@ SELECT
         ' reads and writes of ', f.place, ' take ',
         printf('%,d', CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT)), ' % of the working time.'
     ) AS title,
+    f.process_name AS program,
     f.process AS process,
     CAST(NULL AS BIGINT) AS thread,
     f.file AS file,

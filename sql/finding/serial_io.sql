@@ -97,6 +97,7 @@ SELECT
         printf('%,.2f', CAST(f.depth AS DECIMAL(18, 2))), ' calls in flight on average, ',
         printf('%,d', CAST(round(1e2 * f.cost_ns / e.wall_ns) AS BIGINT)), ' % of the time.'
     ) AS title,
+    f.process_name AS program,
     f.process AS process,
     CAST(NULL AS BIGINT) AS thread,
     CAST(NULL AS BIGINT) AS file,

@@ -54,6 +54,7 @@ SELECT
         ' at a time; their writes take ',
         printf('%,d', CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT)), ' % of the working time.'
     ) AS title,
+    f.process_name AS program,
     CAST(NULL AS BIGINT) AS process,
     CAST(NULL AS BIGINT) AS thread,
     f.file AS file,

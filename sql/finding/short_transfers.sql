@@ -22,6 +22,7 @@ SELECT
         ' came back short and were asked for again, which takes ',
         printf('%,d', CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT)), ' % of the working time.'
     ) AS title,
+    f.process_name AS program,
     f.process AS process,
     CAST(NULL AS BIGINT) AS thread,
     f.file AS file,

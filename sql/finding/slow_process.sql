@@ -32,6 +32,7 @@ SELECT
         printf('%,.3f', CAST(f.io_ns / 1e9 AS DECIMAL(18, 3))), ' s in I/O, the typical one ',
         printf('%,.3f', CAST(f.median / 1e9 AS DECIMAL(18, 3))), ' s.'
     ) AS title,
+    f.process_name AS program,
     f.process AS process,
     CAST(NULL AS BIGINT) AS thread,
     CAST(NULL AS BIGINT) AS file,

@@ -29,6 +29,21 @@ most AS (
     SELECT process, max(io_ns) AS io_ns FROM did GROUP BY process
 ),
 
+-- the file that takes most of each thread's time
+held AS (
+    SELECT
+        process,
+        thread,
+        max_by(file, concat(lpad(CAST(io_ns AS VARCHAR), 20, '0'), path)) AS file,
+        max_by(path, concat(lpad(CAST(io_ns AS VARCHAR), 20, '0'), path)) AS path
+    FROM (
+        SELECT process, thread, file, path, CAST(sum(io_ns) AS BIGINT) AS io_ns
+        FROM activity
+        GROUP BY process, thread, file, path
+    ) AS used
+    GROUP BY process, thread
+),
+
 found AS (
     SELECT
         d.process,
@@ -60,9 +75,10 @@ SELECT
         printf('%,.3f', CAST(f.slow_ns / 1e9 AS DECIMAL(18, 3))), ' s in I/O, the typical one ',
         printf('%,.3f', CAST(f.median_ns / 1e9 AS DECIMAL(18, 3))), ' s.'
     ) AS title,
+    f.process_name AS program,
     f.process AS process,
     f.thread AS thread,
-    CAST(NULL AS BIGINT) AS file,
+    h.file AS file,
     f.ops AS ops,
     f.bytes AS bytes,
     f.cost_ns AS cost_ns,
@@ -72,7 +88,8 @@ SELECT
         'It made ', printf('%,d', f.ops), ' calls, ',
         printf('%,.1f', CAST(f.slow_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1))),
         ' µs each (the typical one ', printf('%,.1f', CAST(f.median_ops AS DECIMAL(18, 1))),
-        ' calls), and moved ', printf('%,.1f', CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1))), ' MiB.'
+        ' calls), and moved ', printf('%,.1f', CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1))), ' MiB, most with ',
+        h.path, '.'
     ) AS evidence,
     concat(
         'More calls than the others: cut the work into smaller pieces that threads fetch when they ',
@@ -80,6 +97,7 @@ SELECT
         'files or its range lie on slower or busier storage; spread them.'
     ) AS advice
 FROM found AS f
+INNER JOIN held AS h ON h.process = f.process AND h.thread = f.thread
 CROSS JOIN params AS p
 CROSS JOIN effort AS e
 WHERE f.threads >= p.peers

@@ -22,6 +22,7 @@ SELECT
         printf('%,d', CAST(round(1e0 * f.bytes / NULLIF(f.files, 0)) AS BIGINT)), ' bytes each, take ',
         printf('%,d', CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT)), ' % of the working time.'
     ) AS title,
+    f.process_name AS program,
     f.process AS process,
     CAST(NULL AS BIGINT) AS thread,
     f.file AS file,

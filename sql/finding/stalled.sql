@@ -9,7 +9,8 @@
 -- @param high_share DOUBLE 0.2: share of the working time from which a finding is high
 -- @param stall_ns BIGINT 1000000000 ns: time without any call returning that counts as a stall; a disk
 --     needs 10 ms for a request
--- @requires file_op, thread, process, file, effort
+-- @param moving_bytes_per_s BIGINT 4194304 bytes/s: a read or write that moves this much does not hang
+-- @requires call, file_op, thread, process, file, effort, unseen
 WITH ends AS (
     -- Of each slice only the first and the last return matter: a gap of stall_ns reaches over a slice's edge.
     SELECT
@@ -38,9 +39,16 @@ long AS (
         coalesce(o.ts + o.dur, t.end_ts, e.end_ts) AS end_ts
     FROM file_op AS o
     LEFT JOIN thread AS t ON t.node = o.node AND t.thread = o.thread
+    -- of a request that never completes in a trace of requests nobody knows until when it hung
+    LEFT JOIN (SELECT DISTINCT node FROM unseen WHERE kind = 'between_requests') AS r ON r.node = o.node
     CROSS JOIN params AS p
     CROSS JOIN effort AS e
-    WHERE o.dur >= p.stall_ns OR o.dur IS NULL
+    LEFT JOIN call AS c ON c.call = o.call
+    WHERE (o.dur IS NULL AND o.result IS NULL AND r.node IS NULL)
+        OR (
+            o.dur >= p.stall_ns
+            AND NOT coalesce(c.kind IN ('read', 'write') AND o.result >= p.moving_bytes_per_s * (o.dur / 1e9), FALSE)
+        )
 ),
 
 silences AS (
@@ -86,6 +94,7 @@ SELECT
         printf('%,.3f', CAST((f.end_ts - f.start_ts) / 1e9 AS DECIMAL(18, 3))), ' s while ',
         printf('%,d', f.ops), ' calls are in flight, ', f.call, ' of ', f.path, ' among them.'
     ) AS title,
+    f.process_name AS program,
     f.process AS process,
     f.thread AS thread,
     f.file AS file,

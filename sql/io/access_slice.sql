@@ -19,8 +19,9 @@ WITH access AS (
         c.kind,
         CAST(f.thread_file AS INTEGER) AS thread_file,
         o.ts,
+        o.trace_row,
         o.length,
-        CASE WHEN o.result > 0 AND o.dur IS NOT NULL THEN o.pos END AS pos,
+        CASE WHEN o.result > 0 THEN o.pos END AS pos,
         o.pos + o.result AS reached
     FROM file_op AS o
     INNER JOIN call AS c ON c.call = o.call
@@ -39,7 +40,7 @@ follow AS (
         lag(pos, 2) OVER w AS last_pos2
     FROM access
     -- those without a place are a line of their own, so that they part no two others
-    WINDOW w AS (PARTITION BY thread_file, pos IS NULL ORDER BY ts NULLS LAST)
+    WINDOW w AS (PARTITION BY thread_file, pos IS NULL ORDER BY ts NULLS LAST, trace_row NULLS LAST)
 ),
 
 judged AS (

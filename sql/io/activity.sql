@@ -4,6 +4,9 @@
 -- a question about counts, bytes, time, sizes, failures or flags costs milliseconds. It groups by ids
 -- first and joins names after, which is three times cheaper than grouping rows of `op`.
 --
+-- A copy inside the kernel is a read of its source and a write of its destination: two operations, one call of the
+-- program, whose time is the read's (module copied). Calls on what is no file (module channel) aren't in it.
+--
 -- A request is small below `small_bytes`: "128KiB is determined to be the minimum blksize to best
 -- minimize system call overhead" (GNU coreutils, src/ioblksize.h), and 128 KiB is Linux's default
 -- read-ahead (/sys/block/*/queue/read_ahead_kb). Drishti takes 1 MiB, the default stripe of Lustre: set
@@ -12,7 +15,7 @@
 -- @materialize
 -- @param small_bytes BIGINT 131072 bytes: a request of fewer bytes is small
 -- @param block_bytes BIGINT 4096 bytes: block of the file system, for alignment
--- @requires file_op, call, thread_life, file
+-- @requires file_op, call, thread_life, file, copied, channel
 -- @dimension process_name, process, thread, path, file, call, kind
 -- @measure ops = sum(ops); bytes = sum(bytes); io_ns = sum(io_ns); failed = sum(failed); small_ops = sum(small_ops)
 -- @column node VARCHAR: machine (one boot of it)
@@ -23,10 +26,10 @@
 -- @column path VARCHAR: path of the file; '(unknown file)' without one
 -- @column call VARCHAR: name of the call
 -- @column kind VARCHAR: read, write, flush, meta or map
--- @column ops BIGINT: rows of file_op
+-- @column ops BIGINT: rows of file_op, and copies to the file
 -- @column calls BIGINT: calls of the program these rows stand for
 -- @column bytes BIGINT bytes: moved by reads, writes and flushed stdio buffers
--- @column io_ns BIGINT ns: time in these calls
+-- @column io_ns BIGINT ns: time in these calls; null if that of none is known
 -- @column max_ns BIGINT ns: the longest of them; null if none returned
 -- @column failed BIGINT: calls with an error
 -- @column missing BIGINT: calls that failed with ENOENT or ENOTDIR
@@ -51,11 +54,12 @@ WITH grouped AS (
         o.file,
         o.call,
         coalesce(c.kind, 'meta') AS kind,
+        FALSE AS is_copy,
         count(*) AS ops,
         CAST(sum(o.calls) AS BIGINT) AS calls,
         CAST(sum(CASE WHEN (c.kind IN ('read', 'write') OR o.call = 'fflush') AND o.result > 0
                       THEN o.result ELSE 0 END) AS BIGINT) AS bytes,
-        CAST(coalesce(sum(o.dur), 0) AS BIGINT) AS io_ns,
+        CASE WHEN count(o.dur) > 0 OR count(o.result) = 0 THEN CAST(coalesce(sum(o.dur), 0) AS BIGINT) END AS io_ns,
         max(o.dur) AS max_ns,
         count(*) FILTER (WHERE c.kind IN ('read', 'write') AND o.result > 0 AND o.result < p.small_bytes)
             AS small_ops,
@@ -75,6 +79,9 @@ WITH grouped AS (
     LEFT JOIN call AS c ON c.call = o.call
     CROSS JOIN params AS p
     GROUP BY o.node, o.thread, o.file, o.call, c.kind
+    UNION ALL
+    SELECT node, thread, file, call, 'write', TRUE, n, 0, bytes, 0, NULL, 0, 0, 0, 0, NULL, 0, 0, start_ts, end_ts
+    FROM copied
 ),
 
 -- What only failed calls and opens have: summed over those few, which spares seven sums over all calls.
@@ -129,8 +136,9 @@ SELECT
     g.start_ts,
     g.end_ts
 FROM grouped AS g
+ANTI JOIN channel AS x ON x.node = g.node AND x.file = g.file
 LEFT JOIN seldom AS r
-    ON r.node = g.node AND r.thread = g.thread AND r.call = g.call AND coalesce(r.file, 0) = coalesce(g.file, 0)
+    ON NOT g.is_copy AND r.node = g.node AND r.thread = g.thread AND r.call = g.call AND coalesce(r.file, 0) = coalesce(g.file, 0)
 LEFT JOIN thread_life AS t ON t.node = g.node AND t.thread = g.thread
 LEFT JOIN (
     SELECT node, file, max(path) AS path

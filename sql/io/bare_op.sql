@@ -3,7 +3,7 @@
 --
 -- @requires file_op, call
 -- @column ts BIGINT ns: start
--- @column dur BIGINT ns: time until it returned; null if it never did
+-- @column dur BIGINT ns: time until it returned; null if it never did, or unknown
 -- @column node VARCHAR: machine
 -- @column thread BIGINT: thread that called
 -- @column crumb BIGINT: breadcrumb; 0 none
@@ -19,7 +19,8 @@
 -- @column errno BIGINT: error number; 0 success
 -- @column flags BIGINT: flags of the call; null none
 -- @column calls BIGINT ops: calls of the program the row stands for
--- @column bucket BIGINT: bucket of dur in the log-linear histogram (crates/format/src/hist.rs); null unfinished
+-- @column trace_row BIGINT: row in the imported trace, which orders rows of equal ts; null if recorded
+-- @column bucket BIGINT: bucket of dur in the log-linear histogram (crates/format/src/hist.rs); null as dur
 WITH placed AS (
     SELECT
         *,
@@ -48,6 +49,7 @@ SELECT
     o.errno,
     o.flags,
     o.calls,
+    o.trace_row,
     CASE
         WHEN o.dur < 32 THEN GREATEST(o.dur, 0)
         ELSE CAST((o.octave - 5) * 32 + (o.dur >> GREATEST(o.octave - 5, 0)) AS BIGINT)

@@ -3,12 +3,16 @@
 -- the rows of a thread never overlap and never exceed its life.
 --
 -- @requires file_op, sync_op, thread_call, trail_span
--- @dimension thread, process, kind, call, file
+-- @dimension thread, process, kind, waits_for, call, file
 -- @column process BIGINT: process
 -- @column thread BIGINT: thread
 -- @column call VARCHAR: name of the call
 -- @column kind VARCHAR: read, write, flush, meta, map; wait for calls that wait for something else
+-- @column waits_for VARCHAR: what a waiting call waits for: lock, condition (also futex, semaphore, queue), poll (also
+--     accept), socket, pipe, process, thread, timer, mpi, barrier or other; null for calls on files
 -- @column file BIGINT: file it acted on; null unknown and for waiting calls
+-- @column object BIGINT: lock, pipe, socket … it waited for; null unknown and for calls on files
+-- @column peer BIGINT: who it waited for; null unknown and for calls on files
 -- @column since_ts BIGINT ns: from when the call adds time
 -- @column until_ts BIGINT ns: until when
 WITH slice AS (
@@ -54,6 +58,8 @@ outermost AS (
         n.call,
         n.kind_number,
         n.file,
+        n.object,
+        n.peer,
         GREATEST(n.ts, COALESCE(n.covered_ts, n.ts), COALESCE(r.until_ts, n.ts)) AS since_ts,
         n.end_ts
     FROM nested AS n
@@ -68,7 +74,14 @@ SELECT
     CASE kind_number
         WHEN 1 THEN 'read' WHEN 2 THEN 'write' WHEN 3 THEN 'flush' WHEN 4 THEN 'map' WHEN 5 THEN 'meta' ELSE 'wait'
     END AS kind,
+    CASE kind_number
+        WHEN 6 THEN 'other' WHEN 7 THEN 'lock' WHEN 8 THEN 'condition' WHEN 9 THEN 'poll' WHEN 10 THEN 'socket'
+        WHEN 11 THEN 'pipe' WHEN 12 THEN 'process' WHEN 13 THEN 'thread' WHEN 14 THEN 'timer' WHEN 15 THEN 'mpi'
+        WHEN 16 THEN 'barrier'
+    END AS waits_for,
     file,
+    object,
+    peer,
     since_ts,
     end_ts AS until_ts
 FROM outermost

@@ -4,11 +4,12 @@
 --
 -- @materialize
 -- @requires busy, time_bucket
--- @dimension thread, kind
+-- @dimension thread, kind, waits_for
 -- @measure n = sum(n); time_ns = sum(time_ns); begun_ns = sum(begun_ns)
 -- @column ts BIGINT ns: start of the time bucket in which the calls begin
 -- @column thread BIGINT: thread
 -- @column kind VARCHAR: read, write, flush, meta, map; wait for calls that wait for something else
+-- @column waits_for VARCHAR: what they wait for, as in busy; null for calls on files
 -- @column until_ts BIGINT ns: end of calls that reach beyond the bucket; null for those that end in it
 -- @column n BIGINT ops: calls
 -- @column time_ns BIGINT ns: time they add to their thread's
@@ -17,6 +18,7 @@ WITH piece AS (
     SELECT
         b.thread,
         b.kind,
+        b.waits_for,
         b.since_ts,
         b.until_ts,
         b.since_ts - b.since_ts % w.every_ns AS ts,
@@ -29,9 +31,10 @@ SELECT
     ts,
     thread,
     kind,
+    waits_for,
     CASE WHEN until_ts > stop_ts THEN until_ts END AS until_ts,
     COUNT(*) AS n,
     CAST(SUM(until_ts - since_ts) AS BIGINT) AS time_ns,
     CAST(SUM(LEAST(until_ts, stop_ts) - since_ts) AS BIGINT) AS begun_ns
 FROM piece
-GROUP BY ts, thread, kind, CASE WHEN until_ts > stop_ts THEN until_ts END
+GROUP BY ts, thread, kind, waits_for, CASE WHEN until_ts > stop_ts THEN until_ts END

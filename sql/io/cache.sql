@@ -48,6 +48,7 @@ span AS (
         f.file_number,
         c.kind = 'read' AS is_read,
         o.ts,
+        o.trace_row,
         CAST((o.pos - o.pos % p.page_bytes) / p.page_bytes AS BIGINT) AS first_page,
         CAST((o.pos + o.result - 1 - (o.pos + o.result - 1) % p.page_bytes) / p.page_bytes AS BIGINT) AS last_page,
         e.m
@@ -56,7 +57,7 @@ span AS (
     INNER JOIN place AS f ON f.thread = o.thread AND f.file = o.file
     CROSS JOIN params AS p
     CROSS JOIN every AS e
-    WHERE c.kind IN ('read', 'write') AND o.pos IS NOT NULL AND o.result > 0 AND o.dur IS NOT NULL
+    WHERE c.kind IN ('read', 'write') AND o.pos IS NOT NULL AND o.result > 0
 ),
 
 -- the first of them that is followed
@@ -65,6 +66,7 @@ followed AS (
         file_number,
         is_read,
         ts,
+        trace_row,
         first_page + (m - (first_page + CAST(file_number AS BIGINT) * 7919) % m) % m AS page,
         last_page,
         m
@@ -74,10 +76,10 @@ followed AS (
 
 -- and the further ones: a call moves less than 2^31 bytes (read(2)), half a million pages
 touch AS (
-    SELECT file_number, is_read, ts, page
+    SELECT file_number, is_read, ts, trace_row, page
     FROM followed
     UNION ALL
-    SELECT f.file_number, f.is_read, f.ts, f.page + i.i * f.m
+    SELECT f.file_number, f.is_read, f.ts, f.trace_row, f.page + i.i * f.m
     FROM followed AS f
     -- one inequality: DuckDB takes several times as long for a join by two
     INNER JOIN (SELECT i + 1 AS i FROM number) AS i ON i.i <= (f.last_page - f.page) / f.m
@@ -96,8 +98,10 @@ numbered AS (
         t.file_number,
         t.is_read,
         t.page,
-        ROW_NUMBER() OVER (PARTITION BY m.node ORDER BY t.ts NULLS LAST, t.file_number NULLS LAST, t.page NULLS LAST)
-            AS turn
+        ROW_NUMBER() OVER (
+            PARTITION BY m.node
+            ORDER BY t.ts NULLS LAST, t.trace_row NULLS LAST, t.file_number NULLS LAST, t.page NULLS LAST
+        ) AS turn
     FROM touch AS t
     INNER JOIN machine AS m ON m.file_number = t.file_number
 ),

@@ -1,5 +1,5 @@
 -- Latency of each call in slices of equal numbers of its calls: one row a call and slice, in order of time.
--- The time a thread computes between two calls is in it as if it were a call, '(compute)'.
+-- The time of a thread between two calls, whatever it did then, is in it as if it were a call, '(between calls)'.
 -- What `iotrail diff` compares: the i-th slices of two runs of one program did the same work, so that their
 -- difference is noise or change, and how it varies over slices says how much noise. Calls that never returned
 -- aren't in it. A call has at most `slices` slices and at least the root of an eighth of its calls in each, a power of
@@ -16,8 +16,8 @@
 -- @order call, slice
 -- @dimension call, kind
 -- @measure n = sum(n); body_ns = sum(body_ns); tail_ns = sum(tail_ns)
--- @column call VARCHAR: name of the call; '(compute)' between two calls of a thread
--- @column kind VARCHAR: read, write, flush, meta, map; wait for calls that wait for something else; compute
+-- @column call VARCHAR: name of the call; '(between calls)' between two calls of a thread
+-- @column kind VARCHAR: read, write, flush, meta, map; wait for calls that wait for something else; between
 -- @column slice BIGINT: number of the slice, from 0
 -- @column slices BIGINT: how many the call has
 -- @column n BIGINT ops: calls in it
@@ -33,7 +33,7 @@ WITH called AS (
 returned AS (
     SELECT call, ts, dur FROM called
     UNION ALL
-    SELECT '(compute)', last_ts, ts - last_ts
+    SELECT '(between calls)', last_ts, ts - last_ts
     FROM (SELECT ts, lag(ts + dur) OVER (PARTITION BY thread ORDER BY ts NULLS LAST) AS last_ts FROM called) AS gap
     -- a call inside another (a barrier of MPI that reads a socket) begins before that ends
     WHERE ts > last_ts
@@ -42,7 +42,7 @@ returned AS (
 counted AS (
     SELECT
         r.call,
-        CASE WHEN r.call = '(compute)' THEN 'compute' ELSE COALESCE(c.kind, 'meta') END AS kind,
+        CASE WHEN r.call = '(between calls)' THEN 'between' ELSE COALESCE(c.kind, 'meta') END AS kind,
         r.n,
         -- the largest power of two whose square is at most 8n
         CAST(LEAST(POWER(2, FLOOR(LOG2(8 * r.n) / 2)), POWER(2, FLOOR(LOG2(r.n))), (SELECT slices FROM params)) AS BIGINT) AS slices

@@ -11,7 +11,7 @@
 -- @column calls BIGINT ops: calls of the program they stand for: more than n where stdio buffered
 -- @column errors BIGINT ops: operations that failed
 -- @column unfinished BIGINT ops: operations that never returned
--- @column time_ns BIGINT ns: time in them, unfinished ones until their thread's end
+-- @column time_ns BIGINT ns: time in them, unfinished ones until their thread's end; null if that of none is known
 -- @column p50_ns BIGINT ns: median latency; null for waiting calls and where none returned
 -- @column p99_ns BIGINT ns: 99th percentile; null as p50_ns
 -- @column max_ns BIGINT ns: longest that returned; null where none did
@@ -39,8 +39,8 @@ FROM (
         COUNT(*) AS n,
         CAST(SUM(calls) AS BIGINT) AS calls,
         COUNT(*) FILTER (WHERE errno <> 0) AS errors,
-        COUNT(*) FILTER (WHERE dur IS NULL) AS unfinished,
-        CAST(SUM(COALESCE(end_ts - ts, 0)) AS BIGINT) AS time_ns,
+        COUNT(*) FILTER (WHERE COALESCE(dur, result) IS NULL) AS unfinished,
+        CAST(SUM(end_ts - ts) AS BIGINT) AS time_ns,
         MAX(dur) AS max_ns,
         CAST(SUM(moved) AS BIGINT) AS bytes,
         COUNT(DISTINCT file) AS files,
@@ -56,8 +56,8 @@ SELECT
     COUNT(*),
     COUNT(*),
     COUNT(*) FILTER (WHERE w.errno <> 0),
-    COUNT(*) FILTER (WHERE w.dur IS NULL),
-    CAST(SUM(COALESCE(w.dur, GREATEST(t.end_ts, w.ts) - w.ts, 0)) AS BIGINT),
+    COUNT(*) FILTER (WHERE COALESCE(w.dur, w.result) IS NULL),
+    CAST(SUM(COALESCE(w.dur, CASE WHEN w.result IS NULL THEN GREATEST(t.end_ts, w.ts) - w.ts END)) AS BIGINT),
     NULL,
     NULL,
     MAX(w.dur),

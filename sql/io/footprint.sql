@@ -51,7 +51,7 @@ moved AS (
     FROM file_op AS o
     INNER JOIN call AS c ON c.call = o.call
     INNER JOIN place AS p ON p.thread = o.thread AND p.file = o.file
-    WHERE c.kind IN ('read', 'write') AND o.pos IS NOT NULL AND o.result > 0 AND o.dur IS NOT NULL
+    WHERE c.kind IN ('read', 'write') AND o.pos IS NOT NULL AND o.result > 0
 ),
 
 -- Cut into slices of the file, because a running maximum over millions of rows costs twenty times as much

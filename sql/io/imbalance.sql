@@ -1,5 +1,5 @@
 -- How evenly processes of one program share the work: one row a program and measure.
--- Only programs that ran as at least two processes. ratio is the largest share over the mean one: 1 is
+-- Only programs that ran as at least two processes, and of compute_ns those whose CPU time is known of all. ratio is the largest share over the mean one: 1 is
 -- even, the number of processes means that one does it all.
 --
 -- @requires process_summary
@@ -47,4 +47,4 @@ FROM (
     ) AS m (measure)
 ) AS measured
 GROUP BY process_name, measure
-HAVING COUNT(*) > 1
+HAVING COUNT(*) > 1 AND COUNT(v) = COUNT(*)

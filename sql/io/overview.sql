@@ -23,13 +23,19 @@
 -- @column unfinished BIGINT ops: operations on files that never returned
 -- @column bytes_read BIGINT bytes: bytes read
 -- @column bytes_written BIGINT bytes: bytes written
--- @column thread_ns BIGINT ns: lives of all threads together: compute_ns + io_ns + sync_ns
--- @column compute_ns BIGINT ns: of it in no recorded call
+-- @column thread_ns BIGINT ns: lives of all threads together: compute_ns + queued_ns + fault_ns + io_ns + sync_ns +
+--     idle_ns + unknown_ns
+-- @column compute_ns BIGINT ns: of it on a CPU in no recorded call; null unknown
 -- @column io_ns BIGINT ns: of it in file calls
 -- @column sync_ns BIGINT ns: of it waiting for something else
 -- @column bytes_per_s DOUBLE bytes/s: bytes read and written a second of the run; null for a run of no length
 -- @column iops DOUBLE 1/s: operations a second of the run; null for a run of no length
 -- @column unseen BIGINT: kinds of things that weren't seen (module unseen_summary)
+-- @column queued_ns BIGINT ns: of thread_ns, time waiting for a CPU; null unknown
+-- @column fault_ns BIGINT ns: of thread_ns, time waiting for storage in page faults; null unknown
+-- @column idle_ns BIGINT ns: of thread_ns, time parked, with nobody waiting for it
+-- @column unknown_ns BIGINT ns: of thread_ns, time of which it is not known what it did
+-- @column spin_ns BIGINT ns: of sync_ns and idle_ns on a CPU: the waits spin; null unknown
 SELECT
     s.start_ts,
     s.end_ts,
@@ -57,7 +63,12 @@ SELECT
     t.sync_ns,
     CAST(a.bytes_read + a.bytes_written AS DOUBLE) * 1000000000 / NULLIF(s.end_ts - s.start_ts, 0) AS bytes_per_s,
     CAST(a.ops AS DOUBLE) * 1000000000 / NULLIF(s.end_ts - s.start_ts, 0) AS iops,
-    u.unseen
+    u.unseen,
+    t.queued_ns,
+    t.fault_ns,
+    t.idle_ns,
+    t.unknown_ns,
+    t.spin_ns
 FROM trail_span AS s
 CROSS JOIN (
     SELECT
@@ -72,12 +83,17 @@ CROSS JOIN (
         CAST(COALESCE(SUM(CASE WHEN kind = 'write' THEN bytes END), 0) AS BIGINT) AS bytes_written
     FROM activity
 ) AS a
-CROSS JOIN (SELECT COUNT(*) AS unfinished FROM file_op WHERE dur IS NULL) AS o
+CROSS JOIN (SELECT COUNT(*) AS unfinished FROM file_op WHERE COALESCE(dur, result) IS NULL) AS o
 CROSS JOIN (
     SELECT
         COUNT(*) AS threads,
         CAST(COALESCE(SUM(life_ns), 0) AS BIGINT) AS thread_ns,
-        CAST(COALESCE(SUM(compute_ns), 0) AS BIGINT) AS compute_ns,
+        CAST(SUM(compute_ns) AS BIGINT) AS compute_ns,
+        CAST(SUM(queued_ns) AS BIGINT) AS queued_ns,
+        CAST(SUM(fault_ns) AS BIGINT) AS fault_ns,
+        CAST(COALESCE(SUM(idle_ns), 0) AS BIGINT) AS idle_ns,
+        CAST(COALESCE(SUM(unknown_ns), 0) AS BIGINT) AS unknown_ns,
+        CAST(SUM(spin_ns) AS BIGINT) AS spin_ns,
         CAST(COALESCE(SUM(io_ns), 0) AS BIGINT) AS io_ns,
         CAST(COALESCE(SUM(sync_ns), 0) AS BIGINT) AS sync_ns
     FROM time_split

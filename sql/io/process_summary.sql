@@ -7,7 +7,9 @@
 -- @dimension process_name, role, node
 -- @measure processes = count(*); threads = sum(threads); life_ns = sum(life_ns); compute_ns = sum(compute_ns);
 --     io_ns = sum(io_ns); sync_ns = sum(sync_ns); n = sum(n); bytes_read = sum(bytes_read);
---     bytes_written = sum(bytes_written); errors = sum(errors)
+--     bytes_written = sum(bytes_written); errors = sum(errors);
+--     queued_ns = sum(queued_ns); fault_ns = sum(fault_ns); idle_ns = sum(idle_ns);
+--     unknown_ns = sum(unknown_ns)
 -- @column node VARCHAR: machine
 -- @column process BIGINT: process
 -- @column pid BIGINT: process id of the system
@@ -22,8 +24,9 @@
 -- @column end_ts BIGINT ns: when it ended, or recording did
 -- @column life_ns BIGINT ns: time between
 -- @column threads BIGINT: threads
--- @column thread_ns BIGINT ns: the lives of its threads together: compute_ns + io_ns + sync_ns
--- @column compute_ns BIGINT ns: its threads' time in no recorded call
+-- @column thread_ns BIGINT ns: the lives of its threads together: compute_ns + queued_ns + fault_ns + io_ns + sync_ns +
+--     idle_ns + unknown_ns
+-- @column compute_ns BIGINT ns: its threads' time on a CPU in no recorded call; null unknown
 -- @column io_ns BIGINT ns: its threads' time in file calls
 -- @column sync_ns BIGINT ns: its threads' time waiting for something else
 -- @column n BIGINT ops: operations on files
@@ -34,6 +37,11 @@
 -- @column system_ns BIGINT ns: CPU time in the kernel; null unknown
 -- @column minor_faults BIGINT: page faults without I/O; null unknown
 -- @column major_faults BIGINT: page faults that read from storage; null unknown
+-- @column queued_ns BIGINT ns: its threads' time waiting for a CPU; null unknown
+-- @column fault_ns BIGINT ns: its threads' time waiting for storage in page faults; null unknown
+-- @column idle_ns BIGINT ns: its threads' time parked, with nobody waiting for it
+-- @column unknown_ns BIGINT ns: its threads' time of which it is not known what it did
+-- @column spin_ns BIGINT ns: of sync_ns and idle_ns on a CPU: the waits spin; null unknown
 SELECT
     p.node,
     p.process,
@@ -50,7 +58,7 @@ SELECT
     GREATEST(p.start_ts, COALESCE(p.end_ts, s.end_ts)) - p.start_ts AS life_ns,
     COALESCE(t.threads, 0) AS threads,
     COALESCE(t.thread_ns, 0) AS thread_ns,
-    COALESCE(t.compute_ns, 0) AS compute_ns,
+    t.compute_ns,
     COALESCE(t.io_ns, 0) AS io_ns,
     COALESCE(t.sync_ns, 0) AS sync_ns,
     COALESCE(t.n, 0) AS n,
@@ -60,7 +68,12 @@ SELECT
     p.user_ns,
     p.system_ns,
     p.minor_faults,
-    p.major_faults
+    p.major_faults,
+    t.queued_ns,
+    t.fault_ns,
+    COALESCE(t.idle_ns, 0) AS idle_ns,
+    COALESCE(t.unknown_ns, 0) AS unknown_ns,
+    t.spin_ns
 FROM process AS p
 CROSS JOIN trail_span AS s
 LEFT JOIN (
@@ -70,6 +83,11 @@ LEFT JOIN (
         COUNT(*) AS threads,
         CAST(SUM(life_ns) AS BIGINT) AS thread_ns,
         CAST(SUM(compute_ns) AS BIGINT) AS compute_ns,
+        CAST(SUM(queued_ns) AS BIGINT) AS queued_ns,
+        CAST(SUM(fault_ns) AS BIGINT) AS fault_ns,
+        CAST(SUM(idle_ns) AS BIGINT) AS idle_ns,
+        CAST(SUM(unknown_ns) AS BIGINT) AS unknown_ns,
+        CAST(SUM(spin_ns) AS BIGINT) AS spin_ns,
         CAST(SUM(io_ns) AS BIGINT) AS io_ns,
         CAST(SUM(sync_ns) AS BIGINT) AS sync_ns,
         CAST(SUM(n) AS BIGINT) AS n,

@@ -7,6 +7,7 @@
 --     pattern                           ops; all_ops; part_ops, part_ns; which files
 --     small_reads, small_writes         moved less than small_bytes; reads or writes, stdio's left out
 --     random_reads, random_writes       jumps (module step); reads or writes
+--     backward_reads                    begin before the one before began; reads
 --     unaligned_reads, unaligned_writes jumps and strides off the blocks' boundaries; reads or writes
 --     strided                           strides; accesses of threads to files that have any
 --     mixed                             accesses after one of the other kind; accesses; part_ops: reads. Files whose
@@ -22,6 +23,8 @@
 --     flush                             fsync and the like; writes. Files with any flush
 --     flush_per_write                   the same. Files written with a flush for at least every second write
 --     stdio, stdio_flush                reads and writes of stdio's buffers, or fflush; calls of the program
+--     random_stdio                      fseek; part_ops: reads of the program. Files with a seek for at least every
+--                                       second read
 --     system_sync                       sync; the same
 --     seek                              lseek and fseek; reads and writes. Files with any seek
 --     eof                               reads that return nothing; reads. Files where they are half or more
@@ -98,6 +101,12 @@ called AS (
     FROM step
     UNION ALL
     SELECT
+        'backward_reads', process_name, process, file, path,
+        backward_ops, ops, backward_bytes, NULL, NULL, NULL, backward_ns, 0, start_ts, end_ts
+    FROM step
+    WHERE kind = 'read'
+    UNION ALL
+    SELECT
         CASE kind WHEN 'read' THEN 'unaligned_reads' ELSE 'unaligned_writes' END, process_name, process, file, path,
         unaligned_ops, ops, unaligned_bytes, unaligned_touched, NULL, NULL, unaligned_ns, 0, start_ts, end_ts
     FROM step
@@ -165,6 +174,14 @@ called AS (
         ops, calls, bytes, NULL, NULL, NULL, io_ns, 0, start_ts, end_ts
     FROM activity
     WHERE call IN ('fread', 'fwrite', 'fflush', 'sync')
+    UNION ALL
+    SELECT
+        'random_stdio', process_name, process, file, path,
+        CASE call WHEN 'fseek' THEN calls ELSE 0 END, CASE call WHEN 'fseek' THEN 0 ELSE ops END,
+        CASE call WHEN 'fseek' THEN 0 ELSE bytes END, NULL, CASE call WHEN 'fseek' THEN 0 ELSE calls END, NULL, io_ns, 0,
+        start_ts, end_ts
+    FROM activity
+    WHERE call IN ('fread', 'fseek')
     UNION ALL
     SELECT
         'seek', process_name, process, file, path,
@@ -275,6 +292,7 @@ shown AS (
         WHEN 'flush' THEN f.ops > 0
         WHEN 'flush_per_write' THEN 2 * f.ops >= f.all_ops AND f.all_ops > 0
         WHEN 'seek' THEN f.ops > 0
+        WHEN 'random_stdio' THEN 2 * f.ops >= f.part_ops AND f.part_ops > 0
         WHEN 'eof' THEN 2 * f.ops >= f.all_ops
         WHEN 'slow_metadata' THEN f.cost_ns >= p.slow_ns * f.ops
         WHEN 'small_files' THEN f.mark > 0 AND f.bytes BETWEEN 1 AND p.small_file_bytes

@@ -1,7 +1,8 @@
 -- How many operations on files are in flight over time: one row a time bucket, idle ones included.
 -- From the start and end of every operation: the mean is weighted by time and exact, the maximum is the
--- largest number at any instant. A call that never returned stays in flight until its thread's end. An
--- operation of no length counts in neither.
+-- largest number at any instant. A call that never returned stays in flight until its thread's end; a request that
+-- never completes in a trace of requests isn't counted, for nobody knows until when it was in flight. An operation of
+-- no length counts in neither. Every column but ts is null where the trail has operations, but no duration of any.
 --
 -- @requires file_op, call, op, time_bucket
 -- @order ts
@@ -103,14 +104,18 @@ carried AS (
 )
 
 SELECT
-    ts,
-    CAST(carry * every_ns + COALESCE(area, 0) AS DOUBLE) / every_ns AS mean,
-    CAST(carry + GREATEST(COALESCE(depth, 0), 0) AS BIGINT) AS most,
-    CAST(read_carry * every_ns + COALESCE(read_area, 0) AS DOUBLE) / every_ns AS mean_reads,
-    CAST(read_carry + GREATEST(COALESCE(read_depth, 0), 0) AS BIGINT) AS most_reads,
-    CAST(write_carry * every_ns + COALESCE(write_area, 0) AS DOUBLE) / every_ns AS mean_writes,
-    CAST(write_carry + GREATEST(COALESCE(write_depth, 0), 0) AS BIGINT) AS most_writes,
-    CAST(flush_carry * every_ns + COALESCE(flush_area, 0) AS DOUBLE) / every_ns AS mean_flushes,
-    CAST(flush_carry + GREATEST(COALESCE(flush_depth, 0), 0) AS BIGINT) AS most_flushes,
-    CAST(carry * every_ns + COALESCE(area, 0) AS BIGINT) AS busy_ns
-FROM carried
+    c.ts,
+    CASE WHEN k.known THEN CAST(c.carry * c.every_ns + COALESCE(c.area, 0) AS DOUBLE) / c.every_ns END AS mean,
+    CASE WHEN k.known THEN CAST(c.carry + GREATEST(COALESCE(c.depth, 0), 0) AS BIGINT) END AS most,
+    CASE WHEN k.known THEN CAST(c.read_carry * c.every_ns + COALESCE(c.read_area, 0) AS DOUBLE) / c.every_ns END
+        AS mean_reads,
+    CASE WHEN k.known THEN CAST(c.read_carry + GREATEST(COALESCE(c.read_depth, 0), 0) AS BIGINT) END AS most_reads,
+    CASE WHEN k.known THEN CAST(c.write_carry * c.every_ns + COALESCE(c.write_area, 0) AS DOUBLE) / c.every_ns END
+        AS mean_writes,
+    CASE WHEN k.known THEN CAST(c.write_carry + GREATEST(COALESCE(c.write_depth, 0), 0) AS BIGINT) END AS most_writes,
+    CASE WHEN k.known THEN CAST(c.flush_carry * c.every_ns + COALESCE(c.flush_area, 0) AS DOUBLE) / c.every_ns END
+        AS mean_flushes,
+    CASE WHEN k.known THEN CAST(c.flush_carry + GREATEST(COALESCE(c.flush_depth, 0), 0) AS BIGINT) END AS most_flushes,
+    CASE WHEN k.known THEN CAST(c.carry * c.every_ns + COALESCE(c.area, 0) AS BIGINT) END AS busy_ns
+FROM carried AS c
+CROSS JOIN (SELECT COUNT(*) = 0 OR COUNT(dur) > 0 AS known FROM file_op) AS k

@@ -20,7 +20,7 @@
 -- @column kind VARCHAR: read or write
 -- @column ops BIGINT: reads or writes with a position that moved bytes
 -- @column bytes BIGINT bytes: moved
--- @column io_ns BIGINT ns: time in them
+-- @column io_ns BIGINT ns: time in them; null if that of none is known, and so are the times below
 -- @column consecutive_ops BIGINT: began where the one before (of either kind) ended
 -- @column jump_ops BIGINT: began elsewhere, at an irregular distance
 -- @column jump_bytes BIGINT bytes: moved by jumps
@@ -28,6 +28,9 @@
 -- @column strided_ops BIGINT: began elsewhere, at the same distance as the step before
 -- @column strided_bytes BIGINT bytes: moved by strided ones
 -- @column strided_ns BIGINT ns: time in strided ones
+-- @column backward_ops BIGINT: began before the one before began
+-- @column backward_bytes BIGINT bytes: moved by those
+-- @column backward_ns BIGINT ns: time in those
 -- @column unaligned_ops BIGINT: jumps and strides that don't begin and end at a block's boundary
 -- @column unaligned_bytes BIGINT bytes: moved by those
 -- @column unaligned_ns BIGINT ns: time in those
@@ -44,6 +47,7 @@ WITH access AS (
         CAST(f.thread_file AS INTEGER) AS thread_file,
         CASE c.kind WHEN 'read' THEN 1 ELSE 2 END AS kind_id,
         o.ts,
+        o.trace_row,
         o.dur,
         o.pos,
         o.pos + o.result AS reached,
@@ -51,7 +55,7 @@ WITH access AS (
     FROM file_op AS o
     INNER JOIN call AS c ON c.call = o.call
     INNER JOIN thread_file AS f ON f.thread = o.thread AND COALESCE(f.file, 0) = COALESCE(o.file, 0)
-    WHERE c.kind IN ('read', 'write') AND o.pos IS NOT NULL AND o.result > 0 AND o.dur IS NOT NULL
+    WHERE c.kind IN ('read', 'write') AND o.pos IS NOT NULL AND o.result > 0
 ),
 
 follow AS (
@@ -70,7 +74,7 @@ follow AS (
         lag(reached) OVER w AS last_reached,
         lag(asked) OVER w AS last_asked
     FROM access
-    WINDOW w AS (PARTITION BY thread_file ORDER BY ts NULLS LAST)
+    WINDOW w AS (PARTITION BY thread_file ORDER BY ts NULLS LAST, trace_row NULLS LAST)
 ),
 
 judged AS (
@@ -83,6 +87,7 @@ judged AS (
         pos = last_reached AS consecutive,
         pos <> last_reached AND coalesce(pos - last_pos <> last_pos - last_pos2, TRUE) AS jump,
         pos <> last_reached AND pos - last_pos = last_pos - last_pos2 AS strided,
+        pos < last_pos AS backward,
         pos <> last_reached AND (pos % p.block_bytes <> 0 OR reached % p.block_bytes <> 0) AS unaligned,
         ((reached - 1) - (reached - 1) % p.block_bytes - (pos - pos % p.block_bytes)) + p.block_bytes AS touched,
         kind_id <> last_kind AS switched,
@@ -100,6 +105,7 @@ grouped AS (
         count(*) AS ops,
         CAST(sum(bytes) AS BIGINT) AS bytes,
         CAST(sum(dur) AS BIGINT) AS io_ns,
+        count(dur) > 0 AS timed,
         count(*) FILTER (WHERE consecutive) AS consecutive_ops,
         count(*) FILTER (WHERE jump) AS jump_ops,
         CAST(coalesce(sum(bytes) FILTER (WHERE jump), 0) AS BIGINT) AS jump_bytes,
@@ -107,6 +113,9 @@ grouped AS (
         count(*) FILTER (WHERE strided) AS strided_ops,
         CAST(coalesce(sum(bytes) FILTER (WHERE strided), 0) AS BIGINT) AS strided_bytes,
         CAST(coalesce(sum(dur) FILTER (WHERE strided), 0) AS BIGINT) AS strided_ns,
+        count(*) FILTER (WHERE backward) AS backward_ops,
+        CAST(coalesce(sum(bytes) FILTER (WHERE backward), 0) AS BIGINT) AS backward_bytes,
+        CAST(coalesce(sum(dur) FILTER (WHERE backward), 0) AS BIGINT) AS backward_ns,
         count(*) FILTER (WHERE unaligned) AS unaligned_ops,
         CAST(coalesce(sum(bytes) FILTER (WHERE unaligned), 0) AS BIGINT) AS unaligned_bytes,
         CAST(coalesce(sum(dur) FILTER (WHERE unaligned), 0) AS BIGINT) AS unaligned_ns,
@@ -117,7 +126,7 @@ grouped AS (
         count(*) FILTER (WHERE retried) AS retry_ops,
         CAST(coalesce(sum(dur) FILTER (WHERE retried), 0) AS BIGINT) AS retry_ns,
         min(ts) AS start_ts,
-        max(ts + dur) AS end_ts
+        max(ts + coalesce(dur, 0)) AS end_ts
     FROM judged
     GROUP BY thread_file, kind_id
 )
@@ -136,19 +145,22 @@ SELECT
     g.consecutive_ops,
     g.jump_ops,
     g.jump_bytes,
-    g.jump_ns,
+    CASE WHEN g.timed THEN g.jump_ns END AS jump_ns,
     g.strided_ops,
     g.strided_bytes,
-    g.strided_ns,
+    CASE WHEN g.timed THEN g.strided_ns END AS strided_ns,
+    g.backward_ops,
+    g.backward_bytes,
+    CASE WHEN g.timed THEN g.backward_ns END AS backward_ns,
     g.unaligned_ops,
     g.unaligned_bytes,
-    g.unaligned_ns,
+    CASE WHEN g.timed THEN g.unaligned_ns END AS unaligned_ns,
     g.unaligned_touched,
     g.switch_ops,
     g.modify_ops,
-    g.modify_ns,
+    CASE WHEN g.timed THEN g.modify_ns END AS modify_ns,
     g.retry_ops,
-    g.retry_ns,
+    CASE WHEN g.timed THEN g.retry_ns END AS retry_ns,
     g.start_ts,
     g.end_ts
 FROM grouped AS g

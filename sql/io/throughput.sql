@@ -1,8 +1,8 @@
 -- Operations and bytes over time: one row a time bucket, process and kind.
--- An operation counts in the bucket in which it returned. Buckets without one have no row; grouped rates are over the buckets with one.
+-- An operation counts in the bucket in which it returned; in which it began, where the trail doesn't know when it returned. Buckets without one have no row; grouped rates are over the buckets with one.
 --
 -- @materialize
--- @requires op, time_bucket
+-- @requires op, time_bucket, channel
 -- @dimension kind, process, process_name
 -- @measure n = sum(n); bytes = sum(bytes); time_ns = sum(time_ns);
 --     iops = sum(n) * 1000000000.0 / (count(DISTINCT ts) * max(every_ns));
@@ -14,7 +14,7 @@
 -- @column kind VARCHAR: read, write, flush, meta or map
 -- @column n BIGINT ops: operations that returned
 -- @column bytes BIGINT bytes: bytes they moved
--- @column time_ns BIGINT ns: their latencies together
+-- @column time_ns BIGINT ns: their latencies together; null if none is known
 -- @column iops DOUBLE 1/s: operations a second
 -- @column bytes_per_s DOUBLE bytes/s: bytes a second
 WITH width AS (
@@ -23,16 +23,26 @@ WITH width AS (
 
 counted AS (
     SELECT
-        end_ts - end_ts % (SELECT every_ns FROM width) AS ts,
+        at_ts - at_ts % (SELECT every_ns FROM width) AS ts,
         process,
         process_name,
         kind,
         COUNT(*) AS n,
         CAST(SUM(moved) AS BIGINT) AS bytes,
         CAST(SUM(dur) AS BIGINT) AS time_ns
-    FROM op
-    WHERE dur IS NOT NULL
-    GROUP BY end_ts - end_ts % (SELECT every_ns FROM width), process, process_name, kind
+    FROM (
+        SELECT node, file, COALESCE(end_ts, ts) AS at_ts, process, process_name, kind, moved, dur
+        FROM op
+        WHERE COALESCE(dur, result) IS NOT NULL
+        UNION ALL
+        -- a copy inside the kernel is a write of its second file too, in the same time
+        SELECT node, file2, COALESCE(end_ts, ts), process, process_name, 'write', moved, dur - dur
+        FROM op
+        WHERE COALESCE(dur, result) IS NOT NULL AND moved > 0 AND file2 IS NOT NULL
+            AND call IN ('copy_file_range', 'sendfile', 'splice')
+    ) AS o
+    ANTI JOIN channel AS c ON c.node = o.node AND c.file = o.file
+    GROUP BY at_ts - at_ts % (SELECT every_ns FROM width), process, process_name, kind
 )
 
 SELECT

@@ -121,14 +121,29 @@ class Thread:
         return self
 
     def compute(self, ns: int) -> "Thread":
-        """Time without calls."""
+        """Time on a CPU without calls."""
+        return self._time(ns, outside_ns=ns, away_ns=0, major_faults=0, voluntary_switches=0)
+
+    def away(self, ns: int, major_faults: int = 0) -> "Thread":
+        """Time off the CPU without calls: page faults, or nobody knows what."""
+        return self._time(
+            ns, outside_ns=0, away_ns=ns, major_faults=major_faults, voluntary_switches=major_faults or 1
+        )
+
+    def untold(self, ns: int) -> "Thread":
+        """Time without calls of which no CPU time was recorded."""
         self.now += ns
+        return self
+
+    def _time(self, ns: int, **columns: object) -> "Thread":
+        row: Row = {"source": "thread", "cpu_ns": columns["outside_ns"], "io_cpu_ns": 0, "wait_cpu_ns": 0}
+        if ns > 0:
+            self.process.scene.add("thread_time", self, row | columns, ns)
         return self
 
     def until(self, ns: int) -> "Thread":
         """Compute until a moment of the scene, at the earliest now."""
-        self.now = max(self.now, ns)
-        return self
+        return self.compute(max(ns - self.now, 0))
 
 
 class Process:
@@ -154,7 +169,7 @@ class Scene:
     """A recording to be."""
 
     def __init__(self) -> None:
-        self.rows: dict[str, list[Row]] = {"file_op": [], "sync_op": [], "unseen": []}
+        self.rows: dict[str, list[Row]] = {"file_op": [], "sync_op": [], "thread_time": [], "unseen": []}
         self.files: dict[str, int] = {}
         self.processes: list[Process] = []
         self._ids = 0

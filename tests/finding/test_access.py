@@ -4,6 +4,8 @@ Severities follow from shares of the working time: 1 % reported, 5 % medium, 20 
 2 ms in the calls concerned and compute for the rest, so that the share can be read off.
 """
 
+import pytest
+
 from .scene import O_DIRECT, O_DSYNC, O_WRONLY, backwards, scattered
 
 KIB, MIB = 1024, 1024 * 1024
@@ -308,3 +310,113 @@ def test_overwritten_data_fires_for_threads_that_write_the_same(scene, app, one)
     for thread in (app, app.process.thread()):
         thread.write("/state", 100, 4096, ns=10 * US)
     one("overwritten_data", "2.0 bytes written for each byte", ops=200, bytes=819_200, cost_ns=MS)
+
+
+def test_backward_reads_fires(app, one):
+    app.read("/log", 1001, 4096, backwards(4096), ns=20 * US)
+    one(
+        "backward_reads",
+        "1,000 reads of /log go backwards",
+        "1,000 of 1,001 reads (100 %) begin before the one before: 4,096 bytes and 20.0 µs each",
+        severity="high",
+        ops=1000,
+        bytes=4_096_000,
+        cost_ns=20 * MS,
+        file="/log",
+    )
+
+
+def test_backward_reads_spares_random_ones(app, find):
+    app.read("/db", 3000, 4096, scattered(4096), ns=20 * US)
+    assert find("backward_reads") == []
+
+
+def test_random_stdio_fires(app, one):
+    for i in range(1000):
+        app.call("fseek", "/dat", ns=2 * US)
+        app.read("/dat", 1, 100, scattered(100)(i), ns=3 * US, call="fread")
+    app.compute(15 * MS)
+    one(
+        "random_stdio",
+        "1,000 seeks for 1,000 reads of the stream /dat take 25 %",
+        severity="high",
+        ops=1000,
+        cost_ns=5 * MS,
+        file="/dat",
+    )
+
+
+def test_random_stdio_spares_a_seek_now_and_then(app, find):
+    for i in range(1000):
+        app.call("fseek", "/dat", ns=2 * US)
+        app.read("/dat", 3, 100, lambda k, i=i: (3 * i + k) * 100, ns=3 * US, call="fread")
+    assert find("random_stdio") == []
+
+
+def mounts(scene):
+    for point, kind in (("/", "ext4"), ("/mnt/slow", "fuse"), ("/dev", "devtmpfs")):
+        scene.rows.setdefault("recording", []).append(
+            {"node": "n", "name": f"mount:{point}", "value": f'{{"dev":"0:1","type":"{kind}"}}'}
+        )
+
+
+def test_slow_mount_fires(scene, app, one):
+    mounts(scene)
+    app.read("/data", 10, MIB, ns=MS).read("/mnt/slow/data", 10, MIB, ns=50 * MS)
+    one(
+        "slow_mount",
+        "reads from /mnt/slow (fuse) move 21.0 MB/s, / moves 1,048.6 MB/s",
+        "10 calls move 10.0 MiB in 0.500 s, 50.0 ms each, most with /mnt/slow/data",
+        severity="high",
+        cost_ns=500 * MS,
+        file="/mnt/slow/data",
+    )
+
+
+@pytest.mark.parametrize(
+    ("other", "size", "ns"),
+    [
+        ("/mnt/slow/more", MIB, MS),  # one mount: nothing to compare with
+        ("/dev/zero", MIB, MS),  # no storage
+        ("/data", MIB, 40 * MS),  # as slow
+        ("/data", 4096, MS),  # small requests: their number limits
+    ],
+)
+def test_slow_mount_spares_what_cannot_be_compared(other, size, ns, scene, app, find):
+    mounts(scene)
+    app.read(other, 1000 if size < MIB else 10, size, ns=ns).read("/mnt/slow/data", 10, MIB, ns=50 * MS)
+    assert find("slow_mount") == []
+
+
+def test_slow_mount_spares_a_mount_that_moves_enough(scene, app, find):
+    mounts(scene)
+    app.read("/data", 10, MIB, ns=MS).read("/mnt/slow/data", 10, MIB, ns=18 * MS)
+    assert find("slow_mount") == []
+
+
+def forget_durations(scene):
+    """As in an imported trace: nobody knows how long the calls took."""
+    for row in scene.rows["file_op"]:
+        row["dur"] = None
+
+
+def test_untimed_access_fires(scene, app, find):
+    app.read("/dev/sda", 2000, 4096, scattered(4096), call="pread")
+    forget_durations(scene)
+    [found] = find("untimed_access")
+    assert (found["severity"], found["cost_ns"]) == ("low", None)
+    assert (
+        "1,999 reads at random places, 4,096 bytes on average, of /dev/sda; their time is not known"
+        in found["title"]
+    )
+
+
+def test_untimed_access_spares_large_requests_in_order(scene, app, find):
+    app.read("/dev/sda", 2000, 1 << 20, call="pread")
+    forget_durations(scene)
+    assert find("untimed_access") == []
+
+
+def test_untimed_access_spares_what_has_times(app, find):
+    app.read("/dev/sda", 2000, 4096, scattered(4096), call="pread")
+    assert find("untimed_access") == []

@@ -1,5 +1,7 @@
 """Findings about names, attributes, descriptors and flushes: what fires each, and what looks alike but is fine."""
 
+import pytest
+
 from .scene import EACCES, EIO, EMFILE, ENOENT, ENOSPC, O_CREAT, O_RDWR, O_TRUNC, O_WRONLY
 
 KIB, MIB = 1024, 1024 * 1024
@@ -222,7 +224,7 @@ def test_rewritten_in_place_spares_rename(scene, app, find):
 
 def test_descriptor_leak_fires(app, one):
     for i in range(256):
-        app.open(f"/f{i}")
+        app.open(f"/f{i}", result=3 + i, fd=3 + i)
     app.open("/closed").close("/closed")
     one(
         "descriptor_leak",
@@ -242,9 +244,15 @@ def test_descriptor_leak_spares_what_is_closed(app, find):
     assert find("descriptor_leak") == []
 
 
+def test_descriptor_leak_spares_numbers_that_are_given_out_again(app, find):
+    for i in range(2000):  # dup2 closes what had the number, without a call of close: a shell's redirections
+        app.open(f"/f{i}", result=1 + i % 9, fd=1 + i % 9)
+    assert find("descriptor_leak") == []
+
+
 def test_descriptor_leak_spares_closing_in_bulk(app, find):
     for i in range(256):
-        app.open(f"/f{i}")
+        app.open(f"/f{i}", result=3 + i, fd=3 + i)
     app.call("close_range", fd=3)
     assert find("descriptor_leak") == []
 
@@ -293,3 +301,35 @@ def test_fsync_bound_counts_msync(app, one):
     for _ in range(100):
         app.call("msync", "/map", ns=MS)
     one("fsync_bound", "100 flushes of /map, 0 bytes each", severity="high", cost_ns=100 * MS)
+
+
+def test_failing_calls_fires(app, one):
+    app.call("xattr", "/photo", errno=61, result=-1, times=1500, ns=2 * US).compute(7 * MS)
+    one(
+        "failing_calls",
+        "1,500 calls of xattr fail, on /photo; they take 30 % of the working time",
+        "1,500 of 1,500 calls of xattr fail, most with ENODATA (no such attribute); 2.0 µs each",
+        severity="high",
+        ops=1500,
+        cost_ns=3 * MS,
+        file="/photo",
+    )
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda app: app.call("xattr", "/photo", errno=61, result=-1, times=999),
+        lambda app: app.call("stat", "/x", errno=ENOENT, result=-1, times=2000),  # finding_missing_files
+        lambda app: app.call("unlink", "/x", errno=ENOENT, result=-1, times=1000).call(
+            "unlink", "/y", times=1001
+        ),
+        lambda app: app.call(
+            "fcntl", "/lock", errno=11, result=-1, flags=6, times=2000
+        ),  # a lock that is tried
+    ],
+    ids=["fewer than a thousand", "look-ups", "less than half", "locks"],
+)
+def test_failing_calls_spares_others(call, app, find):
+    call(app)
+    assert find("failing_calls") == []

@@ -96,13 +96,6 @@ SPARED = [
         "the question for a terminal",
         lambda app: app.call("open", "/dev/tty", errno=6, result=-1, times=17),
     ),
-    ("storage_idle", "I/O", lambda app: app.read("/in", 1000, MIB, ns=5 * US).compute(94 * MS)),
-    # hardly any I/O, but no work either: the program waits for others
-    (
-        "storage_idle",
-        "waiting",
-        lambda app: app.read("/in", 1000, MIB, ns=US).compute(99 * MS).wait("recv", "socket", ns=101 * MS),
-    ),
     (
         "latency_outliers",
         "one in a thousand",

@@ -1,5 +1,7 @@
 """Findings about time, processes and threads: what fires each, and what looks alike but is fine."""
 
+import pytest
+
 KIB, MIB = 1024, 1024 * 1024
 US, MS, S = 1_000, 1_000_000, 1_000_000_000
 
@@ -72,6 +74,8 @@ def test_slow_thread_fires(scene, one):
     one(
         "slow_thread",
         "one of 4 threads spends 0.030 s in I/O, the typical one 0.010 s",
+        f"100.0 MiB, most with /part.{threads[1].id}.",
+        file=f"/part.{threads[1].id}",
         thread=threads[1],
         cost_ns=20 * MS,
         severity="high",
@@ -151,16 +155,56 @@ def test_shared_file_spares_one_after_the_other(scene, find):
     assert find("shared_file") == []
 
 
-def test_storage_idle_fires(app, one):
-    app.read("/in", 1000, MIB, ns=5 * US).compute(95 * MS)
+def test_storage_idle_fires(scene, one):
+    scene.process("app", user_ns=180 * MS, system_ns=5 * MS).main.read("/in", 10, MIB, ns=MS).compute(
+        190 * MS
+    )
     one(
         "storage_idle",
-        "calls on files take 5 % of the working time",
+        "calls on files take 5 % of the working time, computing 95 %",
         severity="low",
-        ops=1000,
-        bytes=1000 * MIB,
-        cost_ns=5 * MS,
+        ops=10,
+        bytes=10 * MIB,
+        cost_ns=10 * MS,
     )
+
+
+@pytest.mark.parametrize(
+    ("io", "busy", "waits"),
+    [
+        (11, 189, 0),  # 5.5 % in calls
+        (1, 199, 201),  # hardly any I/O, but mostly waiting
+        (1, 90, 0),  # too little to look at
+    ],
+    ids=["I/O", "waiting", "short"],
+)
+def test_storage_idle_spares_programs_that_do_not_compute(io, busy, waits, app, find):
+    app.read("/in", io, MIB, ns=MS).compute(busy * MS)
+    if waits:
+        app.wait("recv", "socket", ns=waits * MS)
+    assert find("storage_idle") == []
+
+
+def test_storage_idle_spares_what_is_not_known(app, find):
+    app.read("/in", 1000, MIB, ns=5 * US).compute(450 * MS).away(500 * MS)
+    assert find("storage_idle") == []
+
+
+def test_storage_idle_spares_page_faults(app, find):
+    app.read("/in", 1000, MIB, ns=5 * US).compute(850 * MS).away(100 * MS, major_faults=100)
+    assert find("storage_idle") == []
+
+
+def test_storage_idle_spares_trails_without_cpu_time(app, find):
+    app.read("/in", 1000, MIB, ns=5 * US).untold(950 * MS)
+    assert find("storage_idle") == []
+
+
+def test_storage_idle_spares_what_was_not_seen(scene, find):
+    app = scene.process("app")
+    app.main.compute(200 * MS)
+    scene.unseen("io_uring_setup", 1, app)
+    assert find("storage_idle") == []
 
 
 def test_lock_waits_fires(scene, one):
@@ -214,6 +258,11 @@ def test_stalled_fires(scene, app, one):
     )
 
 
+def test_stalled_spares_what_moves(app, find):
+    app.write("/copy", 1, 300 * MIB, ns=8 * S)
+    assert find("stalled") == []
+
+
 def test_stalled_spares_others_progress(scene, app, find):
     app.call("fsync", "/out", ns=3 * S)
     other = scene.process("other").main
@@ -246,6 +295,13 @@ def test_mapped_files_without_fault_counts_fires(scene, one):
         "of all programs: 10.0 MiB",
         severity="low",
     )
+
+
+def test_mapped_files_cost_what_is_neither_calls_nor_cpu_time_fires(scene, one):
+    db = scene.process("db", major_faults=5000, user_ns=20 * MS, system_ns=70 * MS)
+    db.main.read("/db", 10, MIB, ns=MS).compute(490 * MS)
+    scene.unseen("mapped_file", 64 * MIB, db)
+    one("mapped_files", "5,000 faults", severity="high", cost_ns=470 * MS, process=db)
 
 
 def test_mapped_files_spares_what_is_cached(scene, find):

@@ -69,7 +69,7 @@ def table_rows(page: Page) -> dict[str, dict[str, float]]:
 
 
 def lanes(page: Page) -> list[tuple[int, int, int]]:
-    """Time of each process in the split: I/O, synchronisation, compute in ns."""
+    """Time of each process in the split: I/O, waiting, on a CPU in ns; 0 where unknown."""
     return page.evaluate(
         """() => [...document.querySelectorAll('.lane[data-process="true"]')].map((lane) =>
             ["io", "sync", "compute"].map((part) => Number(lane.querySelector(`[data-part=${part}]`).dataset.value)))"""
@@ -82,6 +82,8 @@ def span_of(page: Page, trail: Trail) -> str:
     bucket = trail.rows_of("SELECT MIN(ts) AS ts, MAX(every_ns) AS every FROM time_bucket")[0]
     return f"ts >= {bucket['ts'] + first * bucket['every']} AND ts < {bucket['ts'] + last * bucket['every']}"
 
+
+TILES = ("Run time", "Processes", "Operations", "Read", "Written", "Files")
 
 # As module percentiles, for the operations that {where} selects.
 LATENCY = """
@@ -152,7 +154,7 @@ def test_whole_run_equals_the_modules(page: Page, trail: Trail) -> None:
         assert (row["read"], row["written"]) == (files[path]["bytes_read"], files[path]["bytes_written"])
 
     split = trail.rows_of("""
-        SELECT SUM(io_ns) AS io, SUM(sync_ns) AS sync, SUM(compute_ns) AS compute FROM time_split GROUP BY process""")
+        SELECT SUM(io_ns) AS io, SUM(sync_ns) AS sync, COALESCE(SUM(compute_ns), 0) AS compute FROM time_split GROUP BY process""")
     assert sorted(map(tuple, lanes(page))) == sorted(tuple(int(v) for v in row.values()) for row in split)
 
 
@@ -187,7 +189,7 @@ def test_a_brushed_span_equals_the_modules(page: Page, trail: Trail) -> None:
         assert rows[row["path"]]["read"] == (row["read"] or 0)
 
     split = trail.rows_of(f"""
-        SELECT SUM(io_ns) AS io, SUM(sync_ns) AS sync, SUM(compute_ns) AS compute
+        SELECT SUM(io_ns) AS io, SUM(sync_ns) AS sync, COALESCE(SUM(compute_ns), 0) AS compute
         FROM time_split_over_time WHERE {where} GROUP BY process""")
     assert sorted(map(tuple, lanes(page))) == sorted(tuple(int(v) for v in row.values()) for row in split)
 
@@ -275,6 +277,42 @@ def test_a_finding_shows_where(page: Page) -> None:
     about_a_file.get_by_role("button", name="Show where").click()
     expect(page).to_have_url(re.compile("#.*(file|process|thread)="))
     expect(about_a_file).to_have_attribute("data-away", "false")
+    chart = page.locator("#heat, #throughput, #split").filter(has=page.locator("h2:focus"))
+    expect(chart).to_have_count(1)
+    expect(chart).to_be_in_viewport()
+    # below the bar that stays in sight
+    bar = page.locator(".selection-bar").bounding_box()
+    title = chart.locator("h2").bounding_box()
+    assert bar is not None and title is not None
+    assert title["y"] >= bar["y"] + bar["height"]
+
+
+def test_headline_numbers_follow_the_selection(page: Page, trail: Trail) -> None:
+    """Each names what is selected, and of how much."""
+    page.evaluate("location.hash = 'span=10-40'")
+    expect(page.locator("[data-span]")).to_have_attribute("data-span", "10-40")
+    inside = trail.rows_of(f"""
+        SELECT
+            SUM(n) AS ops, SUM(bytes) FILTER (WHERE kind = 'read') AS bytes_read,
+            SUM(bytes) FILTER (WHERE kind <> 'read') AS bytes_written,
+            COUNT(DISTINCT file) AS files, COUNT(DISTINCT process) AS processes
+        FROM cell WHERE {span_of(page, trail)}""")[0]
+    assert inside["ops"] > 0
+    tile = {name: page.locator(".tile", has=page.locator(f"[data-total='{name}']")) for name in TILES}
+    assert tile["Operations"].get_attribute("title") == f"{inside['ops']:,} file operations"
+    assert tile["Read"].get_attribute("title") == f"{inside['bytes_read']:,} bytes"
+    assert tile["Written"].get_attribute("title") == f"{inside['bytes_written']:,} bytes"
+    assert tile["Processes"].locator("[data-total]").inner_text() == f"{inside['processes']:,}"
+    assert tile["Files"].locator("[data-total]").inner_text() == f"{inside['files']:,}"
+    width = trail.rows_of("SELECT MAX(every_ns) AS width FROM time_bucket")[0]["width"]
+    assert tile["Run time"].get_attribute("title") == f"{30 * width:,} ns"
+    for name in TILES:
+        expect(tile[name].locator(".tile-whole")).to_have_text(re.compile("^of "))
+    page.evaluate("location.hash = ''")
+    expect(page.locator("[data-span]")).to_have_attribute("data-span", "whole")
+    overview = trail.rows_of("SELECT * FROM overview")[0]
+    assert tile["Operations"].get_attribute("title") == f"{overview['ops']:,} file operations"
+    expect(tile["Operations"].locator(".tile-whole")).not_to_have_text(re.compile("of"))
 
 
 @pytest.mark.parametrize("width", [1366, 1920])

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { percentile } from "../src/chart/histogram";
 import { Cube } from "../src/io/cube";
 import type { IoData } from "../src/io/data";
-import { concerns, worstFirst } from "../src/io/findings";
+import { concerns } from "../src/io/diagnosis";
 import { clampSpan, fromHash, type Selection, toHash, WHOLE } from "../src/io/selection";
 import { compare } from "../src/table/table";
 
@@ -24,12 +24,13 @@ function data(): IoData {
   ];
   return {
     version: 1,
+    timed: true,
     made: { by: "iotrail", at: "2026-01-01T00:00:00+00:00" },
     trail: { name: "x.trail", path: "x.trail", snapshot: 1 },
     run: { start: "1760000000000000000", duration: 38, origin: -2, bucket: 10, buckets: 4 },
     recording: [],
     unseen: [],
-    findings: [],
+    diagnosis: [],
     calls: { name: ["pread", "pwrite"], kind: ["read", "write"], meaning: ["", ""] },
     files: { id: ["11", null], path: ["/a", "(no file)"] },
     processes: {
@@ -72,10 +73,16 @@ function data(): IoData {
     split: {
       first: [0, 2, 3, 3, 4],
       thread: [0, 1, 0, 2],
+      cpu: true,
+      queued: [1, 0, 0, 0],
+      fault: [0, 1, 0, 0],
+      idle: [0, 0, 1, 0],
+      unknown: [0, 0, 0, 1],
       compute: [5, 6, 7, 8],
       io: [3, 2, 1, 0],
       sync: [0, 0, 2, 2],
     },
+    waits: { thread: [], what: [], call: [], count: [], time: [], max: [] },
     depth: { most: null },
     heat: { files: [], omitted: 0 },
     folded: { files: 0 },
@@ -141,9 +148,14 @@ describe("selection", () => {
   });
 });
 
-describe("findings", () => {
-  const finding = (part: object) => ({
-    finding: "f",
+describe("cards of the diagnosis", () => {
+  const card = (part: object) => ({
+    cause: "f",
+    location: null,
+    kind: null,
+    gain: null,
+    share: null,
+    details: [],
     severity: "low" as const,
     title: "",
     process: null,
@@ -159,18 +171,8 @@ describe("findings", () => {
     ...part,
   });
 
-  it("stand by severity, then by cost", () => {
-    const sorted = worstFirst([
-      finding({ title: "a", cost: 9 }),
-      finding({ title: "b", severity: "high" }),
-      finding({ title: "c", severity: "high", cost: 1 }),
-      finding({ title: "d" }),
-    ]);
-    expect(sorted.map((f) => f.title)).toEqual(["c", "b", "a", "d"]);
-  });
-
   it("concern a selection they overlap", () => {
-    const f = finding({ start: 0, stop: 7, file: 0 });
+    const f = card({ start: 0, stop: 7, file: 0 });
     expect(concerns(f, select({ span: [0, 1] }), data())).toBe(true);
     expect(concerns(f, select({ span: [1, 2] }), data())).toBe(false);
     expect(concerns(f, select({ file: 1 }), data())).toBe(false);

@@ -117,12 +117,17 @@ class Plot:
         self.parts.append(f'<path d="{"".join(path)}" fill="{colour}" fill-opacity="{opacity:g}"/>')
 
     def dots(
-        self, places: Iterable[tuple[float, float]], colour: str, opacity: float, raised: float = 0
+        self,
+        places: Iterable[tuple[float, float]],
+        colour: str,
+        opacity: float,
+        raised: float = 0,
+        width: float = 3,
     ) -> None:
         """A dot at each place, or so many pixels above."""
         marks = (f"M{x:.1f} {y:.1f}h0" for x, y in self._raised(places, raised))
         self.parts.append(
-            f'<path d="{"".join(marks)}" fill="none" stroke="{colour}" stroke-width="3" stroke-linecap="round" '
+            f'<path d="{"".join(marks)}" fill="none" stroke="{colour}" stroke-width="{width:g}" stroke-linecap="round" '
             f'stroke-opacity="{opacity:g}"/>'
         )
 

@@ -4,7 +4,7 @@
 // stay in sight to choose from.
 
 import { HISTOGRAM_SIZE } from "../chart/histogram";
-import type { CallKind, IoData } from "./data";
+import { type CallKind, type IoData, STATES, type State } from "./data";
 import type { Selection } from "./selection";
 
 /** Sums of operations, one place a row of a table. */
@@ -27,11 +27,7 @@ export class Tally {
 }
 
 /** Thread time in ns. */
-export interface SplitTime {
-  compute: Float64Array;
-  io: Float64Array;
-  sync: Float64Array;
-}
+export type SplitTime = Record<State, Float64Array>;
 
 /** What happened in each time bucket of the whole run. */
 export interface Series {
@@ -67,11 +63,8 @@ const WRITE = 2;
 
 const directionOf = (kind: CallKind): number => (kind === "read" ? READ : kind === "write" ? WRITE : OTHER);
 
-const splitTime = (length: number): SplitTime => ({
-  compute: new Float64Array(length),
-  io: new Float64Array(length),
-  sync: new Float64Array(length),
-});
+const splitTime = (length: number): SplitTime =>
+  Object.fromEntries(STATES.map((state) => [state, new Float64Array(length)])) as SplitTime;
 
 export class Cube {
   readonly buckets: number;
@@ -211,16 +204,16 @@ export class Cube {
       for (let i = split.first[bucket]; i < split.first[bucket + 1]; i++) {
         const thread = split.thread[i];
         if (inSpan) {
-          sums.threadTime.compute[thread] += split.compute[i];
-          sums.threadTime.io[thread] += split.io[i];
-          sums.threadTime.sync[thread] += split.sync[i];
+          for (const state of STATES) {
+            sums.threadTime[state][thread] += split[state][i];
+          }
         }
         const threadOk = selection.thread === null || thread === selection.thread;
         const processOk = selection.process === null || threads.process[thread] === selection.process;
         if (threadOk && processOk) {
-          sums.bucketTime.compute[bucket] += split.compute[i];
-          sums.bucketTime.io[bucket] += split.io[i];
-          sums.bucketTime.sync[bucket] += split.sync[i];
+          for (const state of STATES) {
+            sums.bucketTime[state][bucket] += split[state][i];
+          }
         }
       }
     }

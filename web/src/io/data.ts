@@ -17,6 +17,8 @@ export interface IoData {
   made: { by: string; at: string };
   trail: { name: string; path: string; snapshot: number };
   run: Run;
+  /** Whether the duration of any operation is known: of an imported trace without response times it isn't. */
+  timed: boolean;
   recording: { node: string; name: string; value: string | null }[];
   unseen: {
     kind: string;
@@ -25,13 +27,15 @@ export interface IoData {
     amount: number;
     detail: string | null;
   }[];
-  findings: Finding[];
+  /** What holds the run up, the first card first. */
+  diagnosis: Card[];
   calls: { name: string[]; kind: CallKind[]; meaning: string[] };
   files: { id: (string | null)[]; path: string[] };
   processes: Processes;
   threads: Threads;
   cells: Cells;
   split: Split;
+  waits: Waits;
   /** The most operations under way at once, by bucket; null in trails where sorting all of them takes too long. */
   depth: { most: number[] | null };
   heat: { files: HeatFile[]; omitted: number };
@@ -53,20 +57,38 @@ export interface Run {
 export type CallKind = "read" | "write" | "flush" | "meta" | "map" | "wait";
 export type Severity = "high" | "medium" | "low";
 
-export interface Finding {
-  finding: string;
+/** One cause: a row of module `diagnosis`, with the findings behind it. */
+export interface Card {
+  cause: string;
   severity: Severity;
   title: string;
+  /** Where, in words; null all of the recording. */
+  location: string | null;
+  /** What the program is, if the advice is for it. */
+  kind: string | null;
   process: number | null;
   thread: number | null;
   file: number | null;
   ops: number | null;
   bytes: number | null;
   cost: number | null;
+  /** Time of the run that mending it saves, and its share of the run; null unknown. */
+  gain: number | null;
+  share: number | null;
   start: number | null;
   stop: number | null;
   evidence: string;
   advice: string;
+  details: Detail[];
+}
+
+/** A finding behind a card; the leading one first. */
+export interface Detail {
+  finding: string;
+  severity: Severity;
+  title: string;
+  cost: number | null;
+  evidence: string;
 }
 
 export interface Processes {
@@ -120,10 +142,30 @@ export interface Cells {
 export interface Split {
   first: number[];
   thread: number[];
+  /** Whether CPU time is known of any thread; if not, compute, queued and fault are 0 and say nothing. */
+  cpu: boolean;
   compute: number[];
+  queued: number[];
+  fault: number[];
   io: number[];
   sync: number[];
+  idle: number[];
+  unknown: number[];
 }
+
+/** What threads waited for longest over the whole run, the longest first. Times are ns. */
+export interface Waits {
+  thread: number[];
+  what: string[];
+  call: string[];
+  count: number[];
+  time: number[];
+  max: number[];
+}
+
+/** What a thread can be doing. Each instant of its life is one of these. */
+export const STATES = ["io", "sync", "compute", "queued", "fault", "idle", "unknown"] as const;
+export type State = (typeof STATES)[number];
 
 /** Where in a file, and when, bytes were read and written; ordered by bucket. */
 export interface HeatFile {

@@ -1,9 +1,10 @@
-// What was recorded: command, machine, when, how long, how much.
+// What was recorded: command, machine, when, and how much of it is selected.
 
 import type { ComponentChildren } from "preact";
 import { bytes, count, exact, plural, time } from "../format/units";
 import type { Sums } from "./cube";
 import type { IoData } from "./data";
+import { isWhole, type Selection, WHOLE } from "./selection";
 
 function fact(data: IoData, name: string): string | null {
   return data.recording.find((row) => row.name === name)?.value ?? null;
@@ -17,24 +18,97 @@ export function when(ns: string): string {
 
 interface Props {
   data: IoData;
+  selection: Selection;
   /** Sums over the whole run. */
   whole: Sums;
+  /** Sums over what is selected. */
+  sums: Sums;
   children?: ComponentChildren;
 }
 
-export function Header({ data, whole, children }: Props) {
+interface Tile {
+  name: string;
+  value: string;
+  title: string;
+  /** Value of the whole run; null if all of it is selected. */
+  whole: string | null;
+}
+
+/** Files and processes with an operation in the selection; `more` if folded files are among them. */
+function countUsed(data: IoData, selection: Selection, { files, processes }: Sums) {
+  // Each table ignores its own filter (see cube.ts), which therefore applies here.
+  const file = (row: number) => files.ops[row] > 0 && (selection.file ?? row) === row;
+  const process = (row: number) => processes.ops[row] > 0 && (selection.process ?? row) === row;
+  return {
+    files: data.files.path.filter((_, row) => file(row)).length,
+    processes: data.processes.id.filter((_, row) => process(row)).length,
+    more: data.folded.files > 0 && file(data.files.path.length - 1),
+  };
+}
+
+function makeTiles(data: IoData, selection: Selection, whole: Sums, sums: Sums): Tile[] {
+  const all = isWhole(selection);
+  const allFiles = countUsed(data, WHOLE, whole).files + Math.max(0, data.folded.files - 1);
+  const used = countUsed(data, selection, sums);
+  const first = Math.max(0, data.run.origin + sums.from * data.run.bucket);
+  const last = Math.min(data.run.duration, data.run.origin + sums.to * data.run.bucket);
+  const duration = selection.span === null ? data.run.duration : Math.max(0, last - first);
+  const tile = (
+    name: string,
+    show: (n: number) => string,
+    now: number,
+    total: number,
+    title: string,
+  ): Tile => ({
+    name,
+    value: show(now),
+    title,
+    whole: all ? null : show(total),
+  });
+  return [
+    tile("Run time", time, duration, data.run.duration, `${exact(duration)} ns`),
+    all
+      ? {
+          name: "Processes",
+          value: exact(data.processes.id.length),
+          title: plural(data.threads.id.length, "thread"),
+          whole: null,
+        }
+      : tile(
+          "Processes",
+          exact,
+          used.processes,
+          data.processes.id.length,
+          "processes with a file operation in the selection",
+        ),
+    tile(
+      "Operations",
+      count,
+      sums.total.ops[0],
+      whole.total.ops[0],
+      `${exact(sums.total.ops[0])} file operations`,
+    ),
+    tile("Read", bytes, sums.total.read[0], whole.total.read[0], `${exact(sums.total.read[0])} bytes`),
+    tile(
+      "Written",
+      bytes,
+      sums.total.written[0],
+      whole.total.written[0],
+      `${exact(sums.total.written[0])} bytes`,
+    ),
+    {
+      name: "Files",
+      value: all ? exact(allFiles) : `${exact(used.files)}${used.more ? " or more" : ""}`,
+      title: "files that an operation touched",
+      whole: all ? null : exact(allFiles),
+    },
+  ];
+}
+
+export function Header({ data, selection, whole, sums, children }: Props) {
   const command = fact(data, "command") ?? data.processes.cmd.find((cmd) => cmd !== null) ?? null;
   const machine = fact(data, "host") ?? fact(data, "hostname") ?? data.processes.node[0] ?? null;
-  const { total, files } = whole;
-  const used = files.ops.filter((n) => n > 0).length + Math.max(0, data.folded.files - 1);
-  const tiles: [string, string, string][] = [
-    ["Run time", time(data.run.duration), `${exact(data.run.duration)} ns`],
-    ["Processes", exact(data.processes.id.length), plural(data.threads.id.length, "thread")],
-    ["Operations", count(total.ops[0]), `${exact(total.ops[0])} file operations`],
-    ["Read", bytes(total.read[0]), `${exact(total.read[0])} bytes`],
-    ["Written", bytes(total.written[0]), `${exact(total.written[0])} bytes`],
-    ["Files", exact(used), "files that an operation touched"],
-  ];
+  const tiles = makeTiles(data, selection, whole, sums);
   return (
     <header class="page-header">
       {children}
@@ -47,10 +121,12 @@ export function Header({ data, whole, children }: Props) {
           .join(" ")}
       </p>
       <dl class="tiles">
-        {tiles.map(([name, value, title]) => (
-          <div key={name} class="tile" title={title}>
-            <dt>{name}</dt>
-            <dd data-total={name}>{value}</dd>
+        {tiles.map((tile) => (
+          <div key={tile.name} class="tile" title={tile.title}>
+            <dt>{tile.name}</dt>
+            <dd data-total={tile.name}>{tile.value}</dd>
+            {/* without a selection too, so that the page below doesn't move when one is made */}
+            <dd class="tile-whole">{tile.whole === null ? "\u00a0" : `of ${tile.whole}`}</dd>
           </div>
         ))}
       </dl>

@@ -7,7 +7,7 @@ import type { TimeAxis } from "../chart/time-chart";
 import type { Theme } from "../theme/theme";
 import { Cube } from "./cube";
 import type { IoData } from "./data";
-import { Findings } from "./findings";
+import { Diagnosis } from "./diagnosis";
 import { Header } from "./header";
 import { Heat } from "./heat";
 import { Latency } from "./latency";
@@ -72,22 +72,35 @@ export function IoPage({ data, theme, words, onWords, children }: Props) {
     [data],
   );
 
+  const showWhere = useCallback(
+    (place: Selection) => {
+      setSelection(place);
+      // The chart of what the finding is about; it follows the selection, so that it shows the calls at once.
+      const drawn = data.heat.files.some((heat) => heat.file === place.file);
+      const chart = drawn ? "heat" : place.file !== null || !data.timed ? "throughput" : "split";
+      const title = document.getElementById(`${chart}-title`);
+      title?.focus({ preventScroll: true });
+      title?.scrollIntoView({ block: "start" });
+    },
+    [data],
+  );
+
   const view = { data, axis, selection, onChoose, onBrush };
   return (
     <div class="io">
       {/* no link: the address holds what is shown */}
       <button type="button" class="skip" onClick={() => document.getElementById("findings-title")?.focus()}>
-        Skip to the findings
+        Skip to the diagnosis
       </button>
-      <Header data={data} whole={whole}>
+      <Header data={data} selection={selection} whole={whole} sums={sums}>
         {children}
       </Header>
       <SelectionBar {...view} series={sums.series} theme={theme} onSelect={setSelection} />
       <main>
-        <Findings {...view} onSelect={setSelection} />
-        <TimeSplit {...view} sums={sums} span={span} theme={theme} />
+        <Diagnosis {...view} onSelect={showWhere} />
+        {data.timed && <TimeSplit {...view} sums={sums} span={span} theme={theme} />}
         <Throughput {...view} sums={sums} span={span} theme={theme} />
-        <Latency {...view} sums={sums} theme={theme} />
+        {data.timed && <Latency {...view} sums={sums} theme={theme} />}
         <Heat {...view} span={span} theme={theme} />
         <Tables {...view} sums={sums} />
         <Provenance data={data} />

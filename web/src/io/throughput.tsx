@@ -44,7 +44,7 @@ export function Throughput({ data, axis, selection, sums, span, theme, onBrush }
     <Section
       id="throughput"
       title="Throughput and queue depth"
-      note="Operations and bytes count when the call returned."
+      note={`Operations and bytes count when the call ${data.timed ? "returned" : "began"}.`}
     >
       <div class="panel charts">
         <div class="chart-head">
@@ -70,19 +70,25 @@ export function Throughput({ data, axis, selection, sums, span, theme, onBrush }
           format={perSecond}
           height={140}
         />
-        <div class="chart-head">
-          <h3>
-            Queue depth <span class="muted">{all}</span>
-          </h3>
-          <Legend entries={charts.depth} />
-        </div>
-        <TimeChart
-          {...common}
-          label="Queue depth over time"
-          series={charts.depth}
-          format={plain}
-          height={120}
-        />
+        {data.timed ? (
+          <>
+            <div class="chart-head">
+              <h3>
+                Queue depth <span class="muted">{all}</span>
+              </h3>
+              <Legend entries={charts.depth} />
+            </div>
+            <TimeChart
+              {...common}
+              label="Queue depth over time"
+              series={charts.depth}
+              format={plain}
+              height={120}
+            />
+          </>
+        ) : (
+          <p class="muted">Queue depth is not known: the trace has no response times.</p>
+        )}
       </div>
     </Section>
   );

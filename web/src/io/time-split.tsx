@@ -1,5 +1,5 @@
-// Where each thread's time went: computing, in I/O, or waiting for others. In total, over time, and per
-// thread grouped by process. Only rows in sight exist, so that a thousand threads stay quick.
+// Where each thread's time went: in I/O, waiting, on a CPU or for one, in page faults, idle, or not known. In total,
+// over time, and per thread grouped by process. Only rows in sight exist, so that a thousand threads stay quick.
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { prepare, useWidth } from "../chart/canvas";
@@ -7,28 +7,38 @@ import { bucketTitle, Legend, type TimeAxis, TimeChart } from "../chart/time-cha
 import { Tooltip, type TooltipAt, TooltipRows } from "../chart/tooltip";
 import { exact, plain, plural, share, time } from "../format/units";
 import { color, type Theme } from "../theme/theme";
-import type { Sums } from "./cube";
-import type { IoData } from "./data";
+import type { SplitTime, Sums } from "./cube";
+import { type IoData, STATES, type State } from "./data";
 import { processName, threadName } from "./names";
 import type { ViewProps } from "./page";
 import { Choices, Section } from "./section";
 
-const PARTS = [
-  { key: "io", name: "I/O", color: "split-io" },
-  { key: "sync", name: "Synchronisation", color: "split-sync" },
-  { key: "compute", name: "Compute", color: "split-compute" },
-] as const;
+const NAMES: Record<State, string> = {
+  io: "I/O",
+  sync: "Waiting",
+  compute: "On a CPU",
+  queued: "Waiting for a CPU",
+  fault: "Page faults",
+  idle: "Idle",
+  unknown: "Not known",
+};
+const ALL_PARTS = STATES.map((key) => ({ key, name: NAMES[key], color: `split-${key}` }));
+/** States that have a column of the table; the others are in the bars. */
+const COLUMNS = ALL_PARTS.filter(({ key }) => ["io", "sync", "compute", "unknown"].includes(key));
+/** These are shown only if CPU time was recorded: without, they are unknown and not 0. */
+const OF_CPU: readonly State[] = ["compute", "queued", "fault"];
 
-type Part = (typeof PARTS)[number]["key"];
-type Parts = Record<Part, number>;
-type Order = "total" | Part;
+type Parts = Record<State, number>;
+type Order = "total" | State;
+
+const noParts = (): Parts => Object.fromEntries(STATES.map((state) => [state, 0])) as Parts;
 
 const ROW = 26;
 const VISIBLE_ROWS = 16;
 /** Above this many threads only processes are open at first. */
 const OPEN_BELOW = 40;
 
-const total = (parts: Parts): number => parts.compute + parts.io + parts.sync;
+const total = (parts: Parts): number => STATES.reduce((sum, state) => sum + parts[state], 0);
 
 interface Lane {
   process: number;
@@ -64,11 +74,8 @@ export function TimeSplit({ data, axis, selection, sums, span, theme, onBrush, o
   const openByDefault = data.threads.id.length <= OPEN_BELOW;
 
   const { lanes, whole, members } = useMemo(() => {
-    const partsOf = (thread: number): Parts => ({
-      compute: sums.threadTime.compute[thread],
-      io: sums.threadTime.io[thread],
-      sync: sums.threadTime.sync[thread],
-    });
+    const partsOf = (thread: number): Parts =>
+      Object.fromEntries(STATES.map((state) => [state, sums.threadTime[state][thread]])) as Parts;
     const groups = new Map<number, Lane[]>();
     for (let thread = 0; thread < data.threads.id.length; thread++) {
       const process = data.threads.process[thread];
@@ -82,21 +89,21 @@ export function TimeSplit({ data, axis, selection, sums, span, theme, onBrush, o
     }
     const size = (lane: Lane) => (order === "total" ? total(lane.parts) : lane.parts[order]);
     const heads = [...groups].map(([process, threads]): [Lane, Lane[]] => {
-      const parts = { compute: 0, io: 0, sync: 0 };
+      const parts = noParts();
       for (const lane of threads) {
-        parts.compute += lane.parts.compute;
-        parts.io += lane.parts.io;
-        parts.sync += lane.parts.sync;
+        for (const state of STATES) {
+          parts[state] += lane.parts[state];
+        }
       }
       return [{ process, thread: null, parts }, threads.sort((a, b) => size(b) - size(a))];
     });
     heads.sort(([a], [b]) => size(b) - size(a));
-    const whole = { compute: 0, io: 0, sync: 0 };
+    const whole = noParts();
     const lanes: Lane[] = [];
     for (const [head, threads] of heads) {
-      whole.compute += head.parts.compute;
-      whole.io += head.parts.io;
-      whole.sync += head.parts.sync;
+      for (const state of STATES) {
+        whole[state] += head.parts[state];
+      }
       lanes.push(head);
       if (threads.length > 1 && openByDefault !== toggled.has(head.process)) {
         lanes.push(...threads);
@@ -108,15 +115,23 @@ export function TimeSplit({ data, axis, selection, sums, span, theme, onBrush, o
     return { lanes, whole, members };
   }, [data, sums, selection.process, selection.thread, order, toggled, openByDefault]);
 
+  // What never happened takes no place.
+  const parts = useMemo(
+    () =>
+      ALL_PARTS.filter(
+        ({ key }) => COLUMNS.some((c) => c.key === key) || data.split[key].some((ns) => ns > 0),
+      ).filter(({ key }) => data.split.cpu || !OF_CPU.includes(key)),
+    [data],
+  );
   const chart = useMemo(
     () =>
-      PARTS.map((part) => ({
+      parts.map((part) => ({
         name: part.name,
         color: part.color,
         // ns of all threads in a bucket over its width: how many threads were in this state on average.
         values: sums.bucketTime[part.key].map((ns) => ns / axis.bucket),
       })),
-    [sums, axis],
+    [sums, axis, parts],
   );
 
   const first = Math.max(0, Math.floor(top / ROW) - 3);
@@ -135,8 +150,8 @@ export function TimeSplit({ data, axis, selection, sums, span, theme, onBrush, o
           options={[
             ["total", "Total"],
             ["io", "I/O"],
-            ["sync", "Sync"],
-            ["compute", "Compute"],
+            ["sync", "Waiting"],
+            ["compute", "On a CPU"],
           ]}
         />
       }
@@ -145,7 +160,7 @@ export function TimeSplit({ data, axis, selection, sums, span, theme, onBrush, o
         <div class="split-total">
           <Bar parts={whole} tall />
           <Legend
-            entries={PARTS.map((part) => ({
+            entries={parts.map((part) => ({
               name: part.name,
               color: part.color,
               value: `${share(whole[part.key], total(whole))} · ${time(whole[part.key])}`,
@@ -158,7 +173,7 @@ export function TimeSplit({ data, axis, selection, sums, span, theme, onBrush, o
           </h3>
         </div>
         <TimeChart
-          label="Threads computing, in I/O and waiting over time"
+          label="Threads by what they did over time"
           axis={axis}
           series={chart}
           span={span}
@@ -172,9 +187,11 @@ export function TimeSplit({ data, axis, selection, sums, span, theme, onBrush, o
           <span>Process and threads</span>
           <span>Over time</span>
           <span>Share</span>
-          <span class="numeric">I/O</span>
-          <span class="numeric">Sync</span>
-          <span class="numeric">Compute</span>
+          {COLUMNS.map(({ key, name }) => (
+            <span key={key} class="numeric">
+              {name}
+            </span>
+          ))}
         </div>
         <div
           class="lanes"
@@ -254,7 +271,7 @@ export function TimeSplit({ data, axis, selection, sums, span, theme, onBrush, o
                   <div role="cell">
                     <Bar parts={lane.parts} />
                   </div>
-                  {PARTS.map(({ key: part }) => (
+                  {COLUMNS.map(({ key: part }) => (
                     <div
                       key={part}
                       role="cell"
@@ -263,7 +280,7 @@ export function TimeSplit({ data, axis, selection, sums, span, theme, onBrush, o
                       data-value={lane.parts[part]}
                       title={`${exact(lane.parts[part])} ns, ${share(lane.parts[part], total(lane.parts))}`}
                     >
-                      {time(lane.parts[part])}
+                      {part === "compute" && !data.split.cpu ? "not known" : time(lane.parts[part])}
                     </div>
                   ))}
                 </div>
@@ -271,18 +288,74 @@ export function TimeSplit({ data, axis, selection, sums, span, theme, onBrush, o
             })}
           </div>
         </div>
+        <Waited data={data} selection={selection} />
       </div>
     </Section>
+  );
+}
+
+/** What was waited for: the waiting and idle parts, opened. */
+function Waited({ data, selection }: Pick<Props, "data" | "selection">) {
+  const { waits, threads } = data;
+  const rows = waits.thread
+    .map((thread, at) => ({ thread, at }))
+    .filter(
+      ({ thread }) =>
+        (selection.process === null || threads.process[thread] === selection.process) &&
+        (selection.thread === null || thread === selection.thread),
+    );
+  if (rows.length === 0) {
+    return null;
+  }
+  return (
+    <details class="waited">
+      <summary>What was waited for, over the whole run</summary>
+      <div class="table-scroll">
+        <table class="plain">
+          <thead>
+            <tr>
+              <th scope="col">Thread</th>
+              <th scope="col">Waited for</th>
+              <th scope="col">Call</th>
+              <th scope="col" class="numeric">
+                Time
+              </th>
+              <th scope="col" class="numeric">
+                Count
+              </th>
+              <th scope="col" class="numeric">
+                Longest
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map(({ thread, at }) => (
+              <tr key={at}>
+                <td>{threadName(data, thread)}</td>
+                <td>{waits.what[at]}</td>
+                <td>{waits.call[at]}</td>
+                <td class="numeric" data-value={waits.time[at]}>
+                  {time(waits.time[at])}
+                </td>
+                <td class="numeric">{exact(waits.count[at])}</td>
+                <td class="numeric">{time(waits.max[at])}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </details>
   );
 }
 
 /** A thread's parts as one bar. */
 function Bar({ parts, tall }: { parts: Parts; tall?: boolean }) {
   const whole = total(parts) || 1;
-  const text = PARTS.map((p) => `${p.name} ${share(parts[p.key], whole)} (${time(parts[p.key])})`).join(", ");
+  const shown = ALL_PARTS.filter((p) => parts[p.key] > 0);
+  const text = shown.map((p) => `${p.name} ${share(parts[p.key], whole)} (${time(parts[p.key])})`).join(", ");
   return (
     <div class="split-bar" data-tall={tall ?? false} role="img" aria-label={text} title={text}>
-      {PARTS.map((part) => (
+      {shown.map((part) => (
         <i
           key={part.key}
           style={{ width: `${(100 * parts[part.key]) / whole}%`, background: `var(--${part.color})` }}
@@ -308,17 +381,13 @@ function Strip({ data, axis, threads, index, span, theme }: StripProps) {
   const [tooltip, setTooltip] = useState<TooltipAt | null>(null);
   const [from, to] = span;
   const columns = useMemo(() => {
-    const sum = {
-      compute: new Float64Array(to - from),
-      io: new Float64Array(to - from),
-      sync: new Float64Array(to - from),
-    };
+    const sum = Object.fromEntries(STATES.map((state) => [state, new Float64Array(to - from)])) as SplitTime;
     for (const thread of threads) {
       for (const { bucket, at } of index.get(thread) ?? []) {
         if (bucket >= from && bucket < to) {
-          sum.compute[bucket - from] += data.split.compute[at];
-          sum.io[bucket - from] += data.split.io[at];
-          sum.sync[bucket - from] += data.split.sync[at];
+          for (const state of STATES) {
+            sum[state][bucket - from] += data.split[state][at];
+          }
         }
       }
     }
@@ -336,7 +405,7 @@ function Strip({ data, axis, threads, index, span, theme }: StripProps) {
     for (let b = 0; b < to - from; b++) {
       let y = height;
       // I/O comes first, at the bottom: its outline is then readable by itself.
-      for (const { key: part } of PARTS) {
+      for (const { key: part } of ALL_PARTS) {
         const h = (columns[part][b] / most) * height;
         if (h > 0) {
           context.fillStyle = color(`split-${part}`);
@@ -362,7 +431,11 @@ function Strip({ data, axis, threads, index, span, theme }: StripProps) {
       content: (
         <TooltipRows
           title={bucketTitle(axis, from + b, from + b + 1)}
-          rows={PARTS.map((p) => [p.name, time(columns[p.key][b]), `var(--${p.color})`])}
+          rows={ALL_PARTS.filter((p) => columns[p.key][b] > 0).map((p) => [
+            p.name,
+            time(columns[p.key][b]),
+            `var(--${p.color})`,
+          ])}
         />
       ),
     });

@@ -1,30 +1,16 @@
-// The findings: what is wrong, what it costs, what to do. Worst first; a click shows where it happened.
+// The diagnosis: a card a cause, with what mending it saves and what to do; a click shows where it happened.
 
 import { count, plural, bytes as showBytes, time } from "../format/units";
-import type { Finding, IoData, Severity } from "./data";
+import type { Card, IoData, Severity } from "./data";
 import { processName, shortPath, threadName } from "./names";
 import type { ViewProps } from "./page";
 import { Section } from "./section";
 import { clampSpan, type Selection } from "./selection";
 
-const SEVERITIES: Record<Severity, { rank: number; mark: string }> = {
-  high: { rank: 0, mark: "▲" },
-  medium: { rank: 1, mark: "◆" },
-  low: { rank: 2, mark: "●" },
-};
+const MARKS: Record<Severity, string> = { high: "▲", medium: "◆", low: "●" };
 
-/** By severity, then by cost; unknown cost last. */
-export function worstFirst(findings: Finding[]): Finding[] {
-  return [...findings].sort(
-    (a, b) =>
-      SEVERITIES[a.severity].rank - SEVERITIES[b.severity].rank ||
-      (b.cost ?? -1) - (a.cost ?? -1) ||
-      a.title.localeCompare(b.title),
-  );
-}
-
-/** The buckets a finding covers; null where it has no time. */
-function spanOf(finding: Finding, data: IoData): [number, number] | null {
+/** The buckets a card covers; null where it has no time. */
+function spanOf(finding: Card, data: IoData): [number, number] | null {
   if (finding.start === null || finding.stop === null) {
     return null;
   }
@@ -32,8 +18,8 @@ function spanOf(finding: Finding, data: IoData): [number, number] | null {
   return [Math.floor((finding.start - origin) / bucket), Math.floor((finding.stop - origin) / bucket) + 1];
 }
 
-/** Whether a finding is about something that is selected. */
-export function concerns(finding: Finding, selection: Selection, data: IoData): boolean {
+/** Whether a card is about something that is selected. */
+export function concerns(finding: Card, selection: Selection, data: IoData): boolean {
   const span = spanOf(finding, data);
   const overlaps = !selection.span || !span || (span[0] < selection.span[1] && span[1] > selection.span[0]);
   const same = (wanted: number | null, own: number | null) =>
@@ -48,13 +34,13 @@ export function concerns(finding: Finding, selection: Selection, data: IoData): 
 
 type Props = ViewProps & { onSelect: (selection: Selection) => void };
 
-export function Findings({ data, selection, onSelect }: Props) {
-  const findings = worstFirst(data.findings);
+export function Diagnosis({ data, selection, onSelect }: Props) {
+  const findings = data.diagnosis;
   const counts = (["high", "medium", "low"] as const)
     .map((severity) => [severity, findings.filter((f) => f.severity === severity).length] as const)
     .filter(([, n]) => n > 0);
   const away = findings.filter((finding) => !concerns(finding, selection, data)).length;
-  const show = (finding: Finding) => {
+  const show = (finding: Card) => {
     const span = spanOf(finding, data);
     onSelect({
       span: span && clampSpan(span[0], span[1], data.run.buckets),
@@ -67,7 +53,7 @@ export function Findings({ data, selection, onSelect }: Props) {
   return (
     <Section
       id="findings"
-      title="Findings"
+      title="Diagnosis"
       note={
         findings.length === 0 ? undefined : (
           <>
@@ -78,34 +64,45 @@ export function Findings({ data, selection, onSelect }: Props) {
       }
     >
       {findings.length === 0 ? (
-        <p class="all-well">
-          <b>No known problem was found in this trail.</b> The rest of the page shows where the time went.
+        <p class={data.timed ? "all-well" : "not-known"}>
+          {data.timed ? (
+            <>
+              <b>No known problem was found in this trail.</b> The rest of the page shows where the time went.
+            </>
+          ) : (
+            <>
+              <b>How long operations took is not known:</b> the trace has no response times. Nothing is said
+              of problems that cost time; none of the patterns that need no times was found.
+            </>
+          )}
         </p>
       ) : (
         <div class="findings">
           {findings.map((finding) => (
             <article
-              key={`${finding.finding} ${finding.title}`}
+              key={`${finding.cause} ${finding.title}`}
               class="finding"
               data-severity={finding.severity}
               data-away={!concerns(finding, selection, data)}
             >
               <div class="finding-head">
                 <span class="severity">
-                  <span aria-hidden="true">{SEVERITIES[finding.severity].mark}</span> {finding.severity}
+                  <span aria-hidden="true">{MARKS[finding.severity]}</span> {finding.severity}
                 </span>
-                <code class="muted">{finding.finding}</code>
-                {finding.cost !== null && (
-                  <span class="finding-cost" title="Time this accounts for, summed over threads">
-                    {time(finding.cost)}
-                  </span>
-                )}
+                <code class="muted">{finding.cause}</code>
+                <Gain card={finding} />
               </div>
               <h3>{finding.title}</h3>
               <p class="evidence">{finding.evidence}</p>
+              {finding.location !== null && (
+                <p class="evidence">
+                  <b>Where:</b> {finding.location}
+                </p>
+              )}
               <p class="advice">
                 <b>Do:</b> {finding.advice}
               </p>
+              {finding.details.length > 1 && <Details card={finding} />}
               <div class="finding-foot">
                 <span class="muted">
                   {[
@@ -128,7 +125,40 @@ export function Findings({ data, selection, onSelect }: Props) {
   );
 }
 
-function Where({ finding, data }: { finding: Finding; data: IoData }) {
+function Gain({ card }: { card: Card }) {
+  if (card.gain !== null && card.gain > 0) {
+    const share = card.share === null ? "" : ` (${Math.round(card.share * 100)} % of the run)`;
+    return (
+      <span class="finding-cost" title="Estimate: time of the run that mending this saves">
+        saves {time(card.gain)}
+        {share}
+      </span>
+    );
+  }
+  return card.cost === null ? null : (
+    <span class="finding-cost" title="Time this accounts for, summed over threads">
+      takes {time(card.cost)}
+    </span>
+  );
+}
+
+/** The findings behind a card but for the leading one, whose words are the card's. */
+function Details({ card }: { card: Card }) {
+  return (
+    <details class="finding-details">
+      <summary>{plural(card.details.length - 1, "more finding")} over the same calls</summary>
+      <ul>
+        {card.details.slice(1).map((detail) => (
+          <li key={`${detail.finding} ${detail.title}`}>
+            <code class="muted">{detail.finding}</code> {detail.title} {detail.evidence}
+          </li>
+        ))}
+      </ul>
+    </details>
+  );
+}
+
+function Where({ finding, data }: { finding: Card; data: IoData }) {
   const names = [
     finding.file !== null && {
       full: data.files.path[finding.file],

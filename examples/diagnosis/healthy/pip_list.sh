@@ -1,0 +1,2 @@
+# pip list.
+python3 -m pip list > list

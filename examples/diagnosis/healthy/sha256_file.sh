@@ -1,0 +1,7 @@
+# sha256sum of a large file.
+# prepare: yes
+if [ "$1" = prepare ]; then
+    head -c 300000000 /dev/urandom > big
+    exit
+fi
+sha256sum big

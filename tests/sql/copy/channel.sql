@@ -1,0 +1,2 @@
+-- The pipe and the socket.
+SELECT file FROM channel ORDER BY file

@@ -1,0 +1,2 @@
+-- Two facts of the recording.
+SELECT * FROM mount ORDER BY point
