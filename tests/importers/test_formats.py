@@ -12,8 +12,9 @@ ROWS = f"SELECT ts - {START}, dur, call, pos, length, result, path FROM file_op 
 BIOSNOOP = """\
 TIME(s)     COMM           PID    DISK    T SECTOR     BYTES  QUE(ms) LAT(ms)
 0.000004    supervise      1950   xvda1   W 13092560   4096      0.01    0.74
-0.000178    Web Content    1950   xvda1   R 13092432   8192      0.00    0.61
+0.000178    Web Content    2711   xvda1   R 13092432   8192      0.00    0.61
 0.001469    ?              0      xvda1   W -1         0         0.02    1.30
+0.002000    renamed        1950   xvda1   R 13092432   4096      0.00    0.10
 """
 
 PERF = """\
@@ -62,7 +63,9 @@ def test_biosnoop(bring):
         (4_000 - 750_000, 750_000, "pwrite", 13092560 * 512, 4096, 4096, "/dev/xvda1"),
         (178_000 - 610_000, 610_000, "pread", 13092432 * 512, 8192, 8192, "/dev/xvda1"),
         (1_469_000 - 1_320_000, 1_320_000, "fdatasync", None, None, 0, "/dev/xvda1"),
+        (2_000_000 - 100_000, 100_000, "pread", 13092432 * 512, 4096, 4096, "/dev/xvda1"),
     ]
+    # a thread keeps the name that it had first
     assert {name for (name,) in got.rows("SELECT name FROM thread")} == {"supervise", "Web Content", "?"}
     assert got.fact("skipped") == "0"
 

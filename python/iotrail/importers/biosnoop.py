@@ -25,10 +25,12 @@ from iotrail.importers.base import (
 )
 
 _HEADER = re.compile(rb"TIME\(s\)[^\n]{0,200}LAT\(ms\)[^\n]{0,100}")
+# Between columns. Possessive: what it took it doesn't give back, or spaces would be shared out in all possible ways.
+_GAP = rb"[ \t]++"
 # Columns of the header -> what a line has there.
 _COLUMNS = {
     b"TIME(s)": rb"(?P<time>\d{1,10}\.\d{1,9})",
-    b"COMM": rb"(?P<comm>\S[^\n]{0,31}?)?",
+    b"COMM": rb"(?P<comm>\S[^\n]{0,31}?)",
     b"PID": rb"(?P<pid>-?\d{1,10})",
     b"DISK": rb"(?P<disk>[^ \n]{1,64})",
     b"T": rb"(?P<op>[A-Z]{1,8})",
@@ -52,7 +54,7 @@ def read(job: Job) -> None:
     """Import biosnoop's output."""
     job.relative("s")
     rows = BlockRows(job)
-    actors: dict[tuple[str, int], Actor] = {}
+    actors: dict[int | str, Actor] = {}
     for source in job.sources:
         pattern = None
         for number, block in job.lines(source):
@@ -74,12 +76,17 @@ def _pattern(job: Job, block: bytes) -> re.Pattern[bytes]:
     unknown = [name.decode("utf-8", "replace") for name in names if name not in _COLUMNS]
     if unknown:
         raise TraceError(f"{job.sources[0].path}: column {unknown[0]!r} of its header is none that is known")
-    parts = [_COLUMNS[name] for name in names]
-    return re.compile(rb"^[ \t]*" + rb"[ \t]+".join(parts) + rb"[ \t]*\r?$", re.MULTILINE)
+    # A process may have no name.
+    others = [
+        rb"(?:%s)?" % column if name == b"COMM" else column
+        for name in names[1:]
+        for column in [_GAP + _COLUMNS[name]]
+    ]
+    return re.compile(rb"^[ \t]*+" + _COLUMNS[names[0]] + b"".join(others) + rb"[ \t]*+\r?$", re.MULTILINE)
 
 
 def _add(
-    job: Job, rows: BlockRows, columns: dict[str, tuple[bytes, ...]], actors: dict[tuple[str, int], Actor]
+    job: Job, rows: BlockRows, columns: dict[str, tuple[bytes, ...]], actors: dict[int | str, Actor]
 ) -> None:
     count = len(columns["time"])
     done = _decimal(columns["time"], 9)
@@ -99,10 +106,13 @@ def _add(
     files = {name: rows.file(f"/dev/{name.decode('utf-8', 'replace')}") for name in set(columns["disk"])}
     comm = columns.get("comm", (b"",) * count)
     who = {}
-    for pid, name in {*zip(columns["pid"], comm, strict=True)}:
-        key = (name.decode("utf-8", "replace").strip(), max(int(pid), 0))
+    for pid, name in dict.fromkeys(zip(columns["pid"], comm, strict=True)):
+        # a thread that took another name (execve) is the same; what nobody is known of has names only
+        number = max(int(pid), 0)
+        label = name.decode("utf-8", "replace").strip() or "unknown"
+        key = number or label
         if key not in actors:
-            actors[key] = Actor.of(job, len(actors), key[0] or "unknown", key[1], key[1] or None)
+            actors[key] = Actor.of(job, len(actors), label, number, number or None)
         who[pid, name] = actors[key].code
     rows.add(
         ts=RELATIVE_START + done - took,
