@@ -8,6 +8,7 @@ import os
 import random
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,16 +26,59 @@ class Workload:
     before: Callable[[], None] = lambda: None
 
 
-def tree(folder: Path) -> Workload:
-    """tar of 40,000 files of 1 to 16 KiB in 800 directories."""
-    source, target = folder / "tree", folder / "tree.tar"
+def small_files(folder: Path) -> Path:
+    """40,000 files of 1 to 16 KiB in 800 directories."""
+    source = folder / "tree"
     chance = random.Random(SEED)
     for number in range(800):
         directory = source / f"{number // 20:02}" / f"{number:03}"
         directory.mkdir(parents=True)
         for file in range(50):
             (directory / f"{file:02}.dat").write_bytes(chance.randbytes(chance.randrange(1 << 10, 16 << 10)))
-    return Workload("tar of 40,000 files", ["tar", "-cf", str(target), "-C", str(folder), "tree"])
+    return source
+
+
+def tar(folder: Path) -> Workload:
+    """tar of small files."""
+    small_files(folder)
+    return Workload(
+        "tar of 40,000 files", ["tar", "-cf", str(folder / "tree.tar"), "-C", str(folder), "tree"]
+    )
+
+
+def find(folder: Path) -> Workload:
+    """find and md5sum, a pipe between them: most of what is recorded is names and small reads."""
+    pipeline = 'find "$0" -type f -print0 | xargs -0 md5sum > /dev/null'
+    return Workload("find | md5sum, 40,000 files", ["sh", "-c", pipeline, str(small_files(folder))])
+
+
+READER = """
+import os, sys
+for folder, _, names in os.walk(sys.argv[1]):
+    for name in names:
+        with open(os.path.join(folder, name), "rb") as file:
+            file.read()
+"""
+
+
+def reader(folder: Path) -> Workload:
+    """Python reads small files whole: eight calls a file."""
+    return Workload("Python reads 40,000 files", [sys.executable, "-c", READER, str(small_files(folder))])
+
+
+def inserts(folder: Path) -> Workload:
+    """150,000 rows in sqlite3's shell, a transaction each, write-ahead log, no fsync."""
+    database, script = folder / "inserts.db", folder / "inserts.sql"
+    script.write_text(
+        "PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF; CREATE TABLE t(a INTEGER PRIMARY KEY, b TEXT);\n"
+        + "".join(f"INSERT INTO t VALUES({n}, 'row {n} of 150000');\n" for n in range(150_000))
+    )
+
+    def before() -> None:
+        for path in folder.glob("inserts.db*"):
+            path.unlink()
+
+    return Workload("sqlite3, 150,000 inserts", ["sqlite3", str(database), f".read {script}"], before)
 
 
 def sqlite(folder: Path) -> Workload:
@@ -95,8 +139,11 @@ def bench() -> None:
     present, absent = recorders()
     kept: dict[str, object] = {}
     workloads = [
-        *needs("tar", tree),
-        *needs("sqlite3", sqlite),
+        lambda folder: Workload("true: to start and to end", ["true"]),
+        *needs("tar", tar),
+        *needs("find", find),
+        reader,
+        *needs("sqlite3", sqlite, inserts),
         *needs("fio", lambda folder: fio(folder, False), lambda folder: fio(folder, True)),
         *needs("mpirun", mpi),
     ]
@@ -131,7 +178,7 @@ def bench() -> None:
             rounds = seen[recorder.name]
             row = [recorder.name]
             for figure in ("program_cpu", "cpu", "whole_wall"):
-                row.append(Spread.of([r[figure] for r in rounds]).text(".2f"))
+                row.append(Spread.of([r[figure] for r in rounds]).text(".3f"))
                 ratios = [r[figure] / p[figure] for r, p in zip(rounds, plain, strict=False)]
                 row.append("" if rounds is plain else f"{Spread.of(ratios).median:.2f}")
             shape.add_row(*row)

@@ -6,12 +6,15 @@ recording all file I/O of a program; peers that can drop detail are listed with 
 
 import os
 import shutil
+import sys
 import sysconfig
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 NATIVE = Path(__file__).resolve().parent.parent / "python" / "iotrail" / "_native" / "iotrail-native"
+# The command that users type.
+IOTRAIL = Path(sys.executable).parent / "iotrail"
 
 
 @dataclass(frozen=True)
@@ -48,8 +51,8 @@ def _iotrail() -> Recorder:
     return Recorder(
         "iotrail",
         "iotrail record",
-        prefix=lambda folder: [str(NATIVE), "record", "-o", str(folder / "run.trail"), "--"],
-        missing="" if NATIVE.exists() else f"{NATIVE} is not built",
+        prefix=lambda folder: [str(IOTRAIL), "record", "-o", str(folder / "run.trail"), "--"],
+        missing="" if IOTRAIL.exists() else f"{IOTRAIL} is not installed",
     )
 
 

@@ -1,7 +1,8 @@
 /* Three threads with known shares of compute, I/O and waiting, measured by themselves.
  *
- * Prints a line a thread: tid, nanoseconds it lived, was in I/O, waited. Time inside each call is
- * measured around it with clock_gettime, so the recorder's answer can be held to it.
+ * Prints a line a thread: tid, nanoseconds it lived, was in I/O, waited, and could run without getting a CPU (which
+ * may fall between its reading of the clock and the recorder's). Time inside each call is measured around it with
+ * clock_gettime, so the recorder's answer can be held to it.
  */
 #include "witness.h"
 #include <poll.h>
@@ -12,6 +13,16 @@ struct share { int compute_us, reads, wait_us; };
 static void spin(int microseconds) {
     int64_t until = now() + microseconds * 1000L;
     while (now() < until) continue;
+}
+/* Nanoseconds that this thread was runnable and had no CPU (proc(5), schedstat). */
+static long delayed(void) {
+    char text[64] = "";
+    int fd = open("/proc/thread-self/schedstat", O_RDONLY);
+    MUST(read(fd, text, sizeof text - 1) > 0);
+    close(fd);
+    long ran, delay;
+    MUST(sscanf(text, "%ld %ld", &ran, &delay) == 2);
+    return delay;
 }
 static void *lives(void *arg) {
     struct share *share = arg;
@@ -31,7 +42,8 @@ static void *lives(void *arg) {
         waited += now() - t;
     }
     close(fd);
-    printf("%ld %ld %ld %ld\n", raw(SYS_gettid, 0, 0, 0, 0, 0, 0), (long)(now() - born), (long)io, (long)waited);
+    long lived = now() - born;
+    printf("%ld %ld %ld %ld %ld\n", raw(SYS_gettid, 0, 0, 0, 0, 0, 0), lived, (long)io, (long)waited, delayed());
     return NULL;
 }
 int main(int argc, char **argv) {
