@@ -1,53 +1,81 @@
 """The `iotrail` command. Verbs of the native binary are exec()ed before anything heavy is imported."""
 
+from __future__ import annotations
+
+import io
 import os
-import select
-import stat
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
-def _is_pipe() -> bool:
-    """Whether standard output is a pipe."""
-    try:
-        return stat.S_ISFIFO(os.fstat(1).st_mode)
-    except OSError:
-        return False
+# What a shell shows of a process that SIGPIPE ended: 128 and its number, see signal(7).
+SIGPIPE_STATUS = 141
 
 
-def _is_reader_gone() -> bool:
-    """Whether standard output, which was a pipe, has nobody who reads it any more (`| head`)."""
-    if not _is_pipe():
-        return True  # rich found out, and put /dev/null there
-    poll = select.poll()
-    poll.register(1, 0)
-    return any(event & select.POLLERR for _, event in poll.poll(0))
+class _Stdout(io.FileIO):
+    """Standard output of every verb.
+
+    When its reader is gone (`| head`) the process ends quietly, as SIGPIPE would have ended it. The signal stays ignored,
+    as Python sets it: pipes to children and a server's sockets break too, and whoever writes there handles it.
+    """
+
+    def write(self, data: Buffer, /) -> int | None:  # type: ignore[override]
+        rest = memoryview(data).cast("B")
+        length = len(rest)
+        try:
+            # a pipe whose reader goes takes a part first; without a buffer (python -u) nobody else writes the rest
+            while rest and (written := super().write(rest)):
+                rest = rest[written:]
+        except OSError as error:
+            from iotrail.errors import IotrailError
+
+            # what is still in buffers goes nowhere: written again it would fail again
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            if isinstance(error, BrokenPipeError):
+                sys.exit(SIGPIPE_STATUS)
+            raise IotrailError(f"cannot write to stdout: {error.strerror}") from None
+        return (length - len(rest)) or (None if length else 0)
+
+
+def _open_stdout(plain: io.TextIOWrapper) -> io.TextIOWrapper:
+    """Standard output, buffered as Python buffers it."""
+    raw = _Stdout(1, "w", closefd=False)
+    return io.TextIOWrapper(
+        # python -u has no buffer
+        raw if isinstance(plain.buffer, io.RawIOBase) else io.BufferedWriter(raw),
+        encoding=plain.encoding,
+        errors=plain.errors,
+        newline="\n",
+        line_buffering=plain.line_buffering,
+        write_through=plain.write_through,
+    )
 
 
 def main() -> None:
     """Run the command line and end the process."""
     arguments = sys.argv[1:]
-    to_pipe = _is_pipe()
+    if isinstance(sys.stdout, io.TextIOWrapper):  # None where it is closed
+        sys.stdout = _open_stdout(sys.stdout)
     from iotrail import native
 
     try:
-        if arguments and arguments[0] in native.VERBS:
-            native.run(arguments)
-        from iotrail import cli
+        try:
+            if arguments and arguments[0] in native.VERBS:
+                native.run(arguments)
+            from iotrail import cli
 
-        cli.app(prog_name="iotrail")
+            cli.app(prog_name="iotrail")
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
     except native.IotrailError as error:
         hint = "".join(f"\n  hint: {line}" for line in (error.hint or "").splitlines())
         print(f"iotrail: error: {error.message}{hint}", file=sys.stderr)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
-    except (BrokenPipeError, SystemExit) as end:
-        # typer and rich turn a broken pipe into status 1
-        if isinstance(end, SystemExit) and not (end.code == 1 and to_pipe and _is_reader_gone()):
-            raise
-        # keep the interpreter from flushing into the pipe once more
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        sys.exit(141)
 
 
 if __name__ == "__main__":

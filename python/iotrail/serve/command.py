@@ -87,14 +87,18 @@ def _serve(
         task = asyncio.create_task(server.serve(sockets=[listener]))
         while not server.started and not task.done():
             await asyncio.sleep(0.01)
-        print(f"serving {trail or options.collector} on {address}", flush=True)
-        if options.show:
-            webbrowser.open(address + (f"?token={token}" if token else ""))
-        while not task.done():
-            await asyncio.wait({task}, timeout=1)
-            if children is not None and failure is None and (failure := children.tend()) is not None:
-                server.should_exit = True
-        await task
+        try:
+            print(f"serving {trail or options.collector} on {address}", flush=True)
+            if options.show:
+                webbrowser.open(address + (f"?token={token}" if token else ""))
+            while not task.done():
+                await asyncio.wait({task}, timeout=1)
+                if children is not None and failure is None and (failure := children.tend()) is not None:
+                    server.should_exit = True
+        finally:
+            # also if nobody reads the line above
+            server.should_exit = True
+            await task
 
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(serving())
