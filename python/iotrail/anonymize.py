@@ -68,9 +68,9 @@ def anonymize(
     force: bool = False,
 ) -> None:
     """Write the trail without names to `output`; with `shift` its first moment is 2000-01-01T00:00:00Z."""
-    if output.resolve() == trail.path.resolve():
+    if os.path.realpath(output) == os.path.realpath(trail.path):
         raise UsageError(f"{output}: is the trail itself", "-o names another place")
-    if os.path.lexists(output) and not force:
+    if (output.exists() or output.is_symlink()) and not force:
         raise UsageError(f"{output}: exists already", "--force replaces it, -o names another place")
     if force and output.exists() and not (output / "snapshots").is_dir():
         raise UsageError(f"{output}: exists and is no trail", "-o names another place")

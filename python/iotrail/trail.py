@@ -449,6 +449,8 @@ def _newest_snapshot(path: Path) -> tuple[int, dict[str, Any]]:
         )
     except PermissionError as error:
         raise TrailError(f"{error.filename}: no permission to read") from error
+    except OSError as error:
+        raise TrailError(f"{path}: can't be read: {error.strerror}") from error
     if not names:
         raise TrailError(
             f"{path}: a trail without a snapshot: nothing was sealed yet, or the recorder was killed",

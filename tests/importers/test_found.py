@@ -1,10 +1,16 @@
 """What fuzzing found: inputs that were read wrong, or ended in an error of Python's own."""
 
+import re
 import struct
+import subprocess
 
 import pytest
 
 from iotrail.errors import TraceError, UsageError
+from iotrail.exporters import export
+from iotrail.native import binary
+from iotrail.report import write_report
+from iotrail.trail import Trail
 
 from .blktrace_writer import WRITE, C, Q, X, event, wall_clock
 from .test_fio_srt_vscsi import srt, vscsi
@@ -180,3 +186,41 @@ def test_words_that_are_no_utf8(bring):
     assert "x,0,512,r,sda" in got.fact("skipped:0")
     got = bring("vscsi", vscsi(2, (0x28, 512, 8, 1000)), name="w1", device="d\udcfe")
     assert got.rows("SELECT path FROM file") == [("/dev/d\ufffd",)]
+
+
+# Beyond PATH_MAX (4096), where a descriptor's whole path may be: each part of it was opened from the one before.
+DEEP = "/data" + ("/" + "e" * 200) * 25 + "/f.dat"
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [
+        f't_s,offset,size,op,device\n1,0,512,r,{DEEP}\n2,512,512,w,"{DEEP}"\n',
+        f'7 1.000001 openat(4<{DEEP[:-6]}>, "f.dat", O_RDWR) = 3<{DEEP}> <0.000020>\n'
+        f'7 1.001000 pread64(3<{DEEP}>, "x"..., 512, 0) = 512 <0.000020>\n'
+        f'7 1.002000 pwrite64(3<{DEEP}>, "x"..., 512, 512) = 512 <0.000020>\n'
+        f'7 1.003000 openat(AT_FDCWD, "{DEEP}", O_RDONLY) = -1 ENAMETOOLONG (File name too long) <0.000020>\n',
+        "[\n"
+        + "".join(
+            f'{{"id":{at},"name":"{call}","cat":"POSIX","pid":7,"tid":7,"ts":{at * 100},"dur":5,"ph":"X",'
+            f'"args":{{"fname":"{DEEP}","ret":512,"count":512,"offset":{at * 512}}}}}\n'
+            for at, call in enumerate(["pread", "pwrite"])
+        ),
+    ],
+    ids=["csv", "strace", "dftracer"],
+)
+def test_paths_beyond_what_the_kernel_takes(bring, tmp_path, trace):
+    """Kept whole by import, questions, page and exports; a replay can't make such a file and says so."""
+    got = bring(trace)
+    assert got.fact("skipped") == "0"
+    assert got.rows("SELECT path, bytes_read, bytes_written FROM file_summary") == [(DEEP, 512, 512)]
+    made = tmp_path / "page.html"
+    trail = Trail(got.path)
+    write_report(trail, made)
+    assert made.stat().st_size > 0
+    for format in ("csv", "parquet", "perfetto", "fio"):
+        assert export(trail, format, tmp_path / f"out.{format}").exists()
+    command = [binary(), "replay", got.path, "--root", tmp_path / "root", "-o", tmp_path / "y.trail"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stdout
+    assert re.match(r"iotrail: error: cannot make \S+: File name too long", done.stderr), done.stderr

@@ -205,6 +205,44 @@ def test_not_a_trail(tmp_path: Path) -> None:
     refused(iotrail("summary", tmp_path), "00000001.json", "iotrail trail check")
 
 
+@pytest.mark.parametrize("name", ["n" * 300, "/".join(["n" * 200] * 25)], ids=["name", "path"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "anonymize {long} -o a.trail",
+        "anonymize {trail} -o {long}",
+        "demand {long}",
+        "diff {trail} {long}",
+        "diff {trail} {trail} --html {long}",
+        "export csv {trail} -o {long}",
+        "import {long}",
+        "path {long} --slowest 1",
+        "record -o {long} -- true",
+        "replay {long} --root r",
+        "replay {trail} --root {long}",
+        "report {trail} -o {long}",
+        "report {trail} --json -o {long}",
+        "serve {long} --port 0",
+        "sql {long} op",
+        "summary {long}",
+        "trail info {long}",
+        "trail prune {long}",
+    ],
+)
+def test_a_path_that_is_too_long(trail: Path, tmp_path: Path, line: str, name: str) -> None:
+    """Longer than a name (255 bytes) or a path (4096) may be, see path_resolution(7)."""
+    long = tmp_path / name
+    words = [word.format(trail=trail, long=long) for word in line.split()]
+    refused(iotrail(*words), str(long), "File name too long")
+
+
+def test_a_file_that_may_not_be_looked_for(trail: Path, tmp_path: Path) -> None:
+    """Whatever verb stumbles over it: a link that leads to itself."""
+    (tmp_path / "loop").symlink_to("loop")
+    refused(iotrail("export", "csv", trail, "-o", tmp_path / "loop/x"), "loop", "Too many levels")
+    refused(iotrail("import", "csv", tmp_path / "loop"), "loop", "Too many levels")
+
+
 def test_the_newest_readable_snapshot_counts(copy: Path) -> None:
     (copy / "snapshots" / "00000009.json").write_text('{"cut')
     assert iotrail("sql", copy, "SELECT count(*) AS n FROM op", "--format", "csv").stdout == b'"n"\n11\n'

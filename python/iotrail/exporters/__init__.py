@@ -39,7 +39,7 @@ def export(
     path = output or Path(trail.path.resolve().name).with_suffix(suffix)
     if path.exists() and not force:
         raise UsageError(f"{path}: exists already", "--force replaces it, -o names another place")
-    if path.resolve() == trail.path.resolve():
+    if os.path.realpath(path) == os.path.realpath(trail.path):
         raise UsageError(f"{path}: is the trail itself", "-o names another place")
     if force and path.is_dir() and not (path / "README").is_file():
         raise UsageError(f"{path}: is a folder that no export wrote", "-o names another place")
