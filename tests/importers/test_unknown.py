@@ -72,8 +72,8 @@ def test_patterns_need_no_times(bring):
     assert (consecutive, consecutive + others) == (expected, COUNT - len(VOLUMES))
     # random reads in a trace without times: said, at no cost; nothing else is said
     dice = "".join(f"{1538323200 + n // 9},{n * n * 7919 % 1000003 * 8},8,0,7\n" for n in range(2000))
-    [found] = summary.collect(Trail(bring("tencent", dice).path))["findings"]
-    assert (found["finding"], found["severity"], found["cost_ns"], found["ops"]) == (
+    [found] = summary.collect(Trail(bring("tencent", dice).path))["diagnosis"]
+    assert (found["cause"], found["severity"], found["cost_ns"], found["ops"]) == (
         "untimed_access",
         "low",
         None,
@@ -85,7 +85,7 @@ def test_patterns_need_no_times(bring):
         f"{n},{n * n * 7919 % 1000003 * 8},8,r,5\n" for n in range(2000)
     )
     assert "untimed_access" not in {
-        f["finding"] for f in summary.collect(Trail(bring("csv", timed).path))["findings"]
+        f["cause"] for f in summary.collect(Trail(bring("csv", timed).path))["diagnosis"]
     }
 
 
