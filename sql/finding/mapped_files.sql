@@ -2,15 +2,18 @@
 -- are written by the kernel.
 --
 -- Reported if processes had many major faults (each read from storage), or, where the trail doesn't know
--- faults, if far more was mapped than the calls moved. The cost is what is left of the processes' lives when their
--- calls, waits and CPU time in the program are taken off: what the kernel took for the faults, and waiting for a CPU.
--- It is null where the recording doesn't know the CPU time, or where a process has several threads.
+-- faults, if far more was mapped than the calls moved. The cost is the time in page faults that module `time_split` has
+-- (`fault_ns`), if the threads counted at least half of the process's faults (`thread_time`); then less than `min_share`
+-- of the working time is no finding. Without it the cost is what is left of the process's life when its calls, waits
+-- and CPU time in the program are taken off: what the kernel took for the faults, and waiting for a CPU; null where
+-- the recording doesn't know the CPU time, or where a process has several threads.
 --
+-- @param min_share DOUBLE 0.01: share of the working time below which a finding is none
 -- @param medium_share DOUBLE 0.05: share of the working time from which a finding is medium
 -- @param high_share DOUBLE 0.2: share of the working time from which a finding is high
 -- @param mapped_bytes BIGINT 67108864 bytes: fewer bytes of mapped files are no finding
 -- @param fault_times BIGINT 1000: fewer major page faults are no finding
--- @requires unseen, process, time_split, file, activity, effort
+-- @requires unseen, process, time_split, thread_time, file, activity, effort
 WITH mapped AS (
     SELECT
         u.node,
@@ -25,9 +28,38 @@ WITH mapped AS (
 ),
 
 lived AS (
-    SELECT node, process, count(*) AS threads, CAST(sum(life_ns - io_ns - sync_ns) AS BIGINT) AS rest_ns
-    FROM time_split
-    GROUP BY node, process
+    SELECT
+        t.node,
+        t.process,
+        count(*) AS threads,
+        CAST(sum(t.life_ns - t.io_ns - t.sync_ns) AS BIGINT) AS rest_ns,
+        CAST(sum(t.fault_ns) AS BIGINT) AS fault_ns,
+        CAST(sum(c.faults) AS BIGINT) AS faults
+    FROM time_split AS t
+    LEFT JOIN (
+        SELECT thread, CAST(sum(major_faults) AS BIGINT) AS faults
+        FROM thread_time
+        WHERE source = 'thread'
+        GROUP BY thread
+    ) AS c ON c.thread = t.thread
+    GROUP BY t.node, t.process
+),
+
+lost AS (
+    SELECT
+        coalesce(p.name, 'unknown process') AS process_name,
+        p.node,
+        p.process,
+        p.start_ts,
+        p.end_ts,
+        coalesce(p.major_faults, l.faults) AS faults,
+        2 * l.faults >= coalesce(p.major_faults, l.faults) AS times_faults,
+        CASE
+            WHEN 2 * l.faults >= coalesce(p.major_faults, l.faults) THEN l.fault_ns
+            WHEN l.threads = 1 THEN greatest(0, l.rest_ns - p.user_ns)
+        END AS cost_ns
+    FROM process AS p
+    LEFT JOIN lived AS l ON l.node = p.node AND l.process = p.process
 ),
 
 seen AS (
@@ -36,21 +68,22 @@ seen AS (
 
 found AS (
     SELECT
-        coalesce(p.name, 'unknown process') AS process_name,
+        p.process_name,
         CASE WHEN min(p.process) = max(p.process) THEN min(p.process) END AS process,
-        CAST(sum(p.major_faults) AS BIGINT) AS faults,
+        CAST(sum(p.faults) AS BIGINT) AS faults,
+        -- whether each process's cost is time that was spent in page faults
+        min(CASE WHEN p.cost_ns IS NULL OR p.faults = 0 OR p.times_faults THEN 1 ELSE 0 END) = 1 AS times_faults,
         CAST(sum(coalesce(m.bytes, 0)) AS BIGINT) AS bytes,
         max_by(m.file, lpad(CAST(coalesce(m.bytes, 0) AS VARCHAR), 20, '0')) AS file,
         max_by(m.path, lpad(CAST(coalesce(m.bytes, 0) AS VARCHAR), 20, '0')) AS path,
-        CAST(sum(CASE WHEN l.threads = 1 THEN greatest(0, l.rest_ns - p.user_ns) END) AS BIGINT) AS cost_ns,
+        CAST(sum(p.cost_ns) AS BIGINT) AS cost_ns,
         min(p.start_ts) AS start_ts,
         max(coalesce(p.end_ts, p.start_ts)) AS end_ts,
         max(s.bytes) AS seen_bytes
-    FROM process AS p
+    FROM lost AS p
     LEFT JOIN mapped AS m ON m.node = p.node AND m.process = p.process
-    LEFT JOIN lived AS l ON l.node = p.node AND l.process = p.process
     CROSS JOIN seen AS s
-    GROUP BY coalesce(p.name, 'unknown process')
+    GROUP BY p.process_name
 )
 
 SELECT
@@ -83,13 +116,16 @@ SELECT
         CASE
             WHEN f.faults IS NULL OR f.cost_ns IS NULL THEN ''
             ELSE concat(
-                    '; neither in calls nor on a CPU in the program: ',
+                    CASE
+                        WHEN f.times_faults THEN '; waiting for storage in page faults: '
+                        ELSE '; neither in calls nor on a CPU in the program: '
+                    END,
                     printf('%,.3f', CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3))), ' s'
                 )
         END, '.'
     ) AS evidence,
     concat(
-        'Record with --kernel to see page faults and write-back. For fewer faults: ',
+        'Record with --kernel to see the disk requests behind them. For fewer faults: ',
         'madvise(MADV_WILLNEED) or MAP_POPULATE before the pages are needed, MADV_RANDOM or ',
         'MADV_SEQUENTIAL for the pattern, huge pages; or read into a buffer of one’s own, where ',
         'errors and latency are visible.'
@@ -97,5 +133,5 @@ SELECT
 FROM found AS f
 CROSS JOIN params AS p
 CROSS JOIN effort AS e
-WHERE f.faults >= p.fault_times
+WHERE (f.faults >= p.fault_times AND NOT coalesce(f.times_faults AND f.cost_ns < p.min_share * e.work_ns, FALSE))
     OR (f.faults IS NULL AND f.bytes >= p.mapped_bytes AND f.bytes >= f.seen_bytes)

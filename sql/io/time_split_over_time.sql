@@ -7,7 +7,8 @@
 -- was recorded. Off the CPU and in no call a thread waited for a CPU (all of the time if it never gave its CPU away by
 -- itself, else at most what the scheduler says), or for storage in page faults (the share of major faults in how often
 -- it gave its CPU away; the kernel doesn't measure their time), and the rest is not known. Where nothing is known of a
--- thread's CPU time compute_ns, queued_ns and fault_ns are null and all its time between calls is unknown_ns.
+-- thread's CPU time compute_ns, queued_ns and fault_ns are null and all its time between calls is unknown_ns. fault_ns
+-- is null too where the thread read nothing itself: the scheduler counts no faults.
 --
 -- A thread is idle while it waits at a condition, futex, semaphore, queue or poll, or accepts, and nobody waits for it:
 -- it isn't its process's first thread, and the process doesn't stand still (its first thread waiting for another one
@@ -270,7 +271,7 @@ split AS (
         CASE WHEN has_own OR has_beside THEN CAST(ROUND(on_ns) AS BIGINT) END AS compute_ns,
         CASE WHEN has_own OR has_beside THEN CAST(ROUND(for_cpu_ns) AS BIGINT) END AS queued_ns,
         CASE
-            WHEN has_own OR has_beside
+            WHEN has_own
                 THEN CAST(ROUND(LEAST(GREATEST(gap_ns - on_ns - for_cpu_ns, 0), COALESCE(own_fault_ns, 0))) AS BIGINT)
         END AS fault_ns,
         CASE WHEN has_own THEN CAST(ROUND(LEAST(in_wait_ns, wait_ns)) AS BIGINT) END AS spin_ns,

@@ -124,10 +124,12 @@ class Thread:
         """Time on a CPU without calls."""
         return self._time(ns, outside_ns=ns, away_ns=0, major_faults=0, voluntary_switches=0)
 
-    def away(self, ns: int, major_faults: int = 0) -> "Thread":
-        """Time off the CPU without calls: page faults, or nobody knows what."""
+    def away(self, ns: int, major_faults: int = 0, switches: int | None = None) -> "Thread":
+        """Time off the CPU without calls: page faults, as far as `switches` (default: all) are theirs, or nobody knows
+        what."""
+        switches = (major_faults or 1) if switches is None else switches
         return self._time(
-            ns, outside_ns=0, away_ns=ns, major_faults=major_faults, voluntary_switches=major_faults or 1
+            ns, outside_ns=0, away_ns=ns, major_faults=major_faults, voluntary_switches=switches
         )
 
     def untold(self, ns: int) -> "Thread":

@@ -304,6 +304,45 @@ def test_mapped_files_cost_what_is_neither_calls_nor_cpu_time_fires(scene, one):
     one("mapped_files", "5,000 faults", severity="high", cost_ns=470 * MS, process=db)
 
 
+def test_mapped_files_cost_the_time_in_page_faults_fires(scene, one):
+    """Half of the times that it gave its CPU away were faults: 400 of 800 ms; the guess would be 890 ms."""
+    db = scene.process("db", major_faults=5000, user_ns=10 * MS)
+    db.main.read("/db", 10, MIB, ns=10 * MS).compute(100 * MS)
+    db.main.away(800 * MS, major_faults=4800, switches=9600)
+    scene.unseen("mapped_file", 64 * MIB, db)
+    one(
+        "mapped_files",
+        "5,000 faults",
+        "waiting for storage in page faults: 0.400 s.",
+        severity="high",
+        cost_ns=400 * MS,
+        process=db,
+    )
+
+
+def test_mapped_files_of_several_threads_fires(scene, one):
+    """400 ms of the 2 s that the threads work: 20 %; what is left over between calls is not known of several threads."""
+    db = scene.process("db", user_ns=1600 * MS)
+    for thread in (db.main, db.thread(), db.thread(), db.thread()):
+        thread.compute(400 * MS).away(100 * MS, major_faults=500)
+    one("mapped_files", "2,000 faults", "page faults: 0.400 s", severity="high", cost_ns=400 * MS, process=db)
+
+
+def test_mapped_files_that_the_threads_did_not_count_fires(scene, one):
+    """The fault state knows less than half of the process's faults: what is left over counts, as without it."""
+    db = scene.process("db", major_faults=5000, user_ns=100 * MS)
+    db.main.compute(100 * MS).away(400 * MS, major_faults=2000)
+    one("mapped_files", "neither in calls nor on a CPU", severity="high", cost_ns=400 * MS)
+
+
+def test_mapped_files_spares_faults_that_cost_nothing(scene, find):
+    """2,000 faults take 9 of 1009 ms; the CPU time in the kernel would have been taken for theirs."""
+    db = scene.process("db", major_faults=2000, user_ns=500 * MS)
+    db.main.compute(1000 * MS).away(9 * MS, major_faults=2000)
+    scene.unseen("mapped_file", 640 * MIB, db)
+    assert find("mapped_files") == []
+
+
 def test_mapped_files_spares_what_is_cached(scene, find):
     db = scene.process("db", major_faults=999)
     db.main.compute(MS)
