@@ -61,10 +61,10 @@ def collect(trail: Trail) -> dict[str, Any]:
             "SELECT * FROM call_summary ORDER BY kind = 'wait', time_ns DESC NULLS LAST, n DESC, call"
         ),
         "waits": trail.rows_of("""
-            SELECT process_name, waits_for, call, object, object_name, peer,
+            SELECT process_name, waits_for, call, object, object_name, peer, peer_name,
                 COUNT(DISTINCT thread) AS threads, CAST(SUM(n) AS BIGINT) AS n,
                 CAST(SUM(time_ns) AS BIGINT) AS time_ns, MAX(max_ns) AS max_ns
-            FROM waited_for GROUP BY process_name, waits_for, call, object, object_name, peer
+            FROM waited_for GROUP BY process_name, waits_for, call, object, object_name, peer, peer_name
             ORDER BY time_ns DESC, process_name, call, object LIMIT 100"""),
         "files": trail.rows_of(
             "SELECT * FROM file_summary ORDER BY time_ns DESC NULLS LAST, n DESC, path LIMIT 100"
@@ -231,8 +231,8 @@ def _calls(calls: list[dict[str, Any]], width: int) -> RenderableType:
 
 def _waits(waits: list[dict[str, Any]], width: int) -> RenderableType:
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    for name in ("program", "waited for", "call"):
-        table.add_column(name, no_wrap=True, overflow="ellipsis", max_width=max(16, width - 84))
+    for name, room in (("program", 84), ("waited for", 68), ("call", 84)):
+        table.add_column(name, no_wrap=True, overflow="ellipsis", max_width=max(16, width - room))
     for name in ("time", "count", "threads", "longest"):
         table.add_column(name, justify="right", no_wrap=True)
     for wait in waits[:MOST_ROWS]:
