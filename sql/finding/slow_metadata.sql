@@ -1,6 +1,7 @@
 -- Slow open, close or stat: a look-up in the kernel's caches takes microseconds; `slow_ns` and more on
 -- average means a network round trip, a cold disk, a metadata server under load, or data written back in
--- close (NFS flushes there; so do ext4 and xfs for replaced files).
+-- close (NFS flushes there; so do ext4 and xfs for replaced files). A few slow ones (less than `slow_share`) among fast
+-- ones on the same mount are none: they were held up, by a disk or CPUs that others kept busy.
 --
 -- @param min_share DOUBLE 0.01: a smaller share of the working time is no finding
 -- @param medium_share DOUBLE 0.05: share of the working time from which a finding is medium

@@ -30,7 +30,8 @@
 --     eof                               reads that return nothing; reads. Files where they are half or more
 --     metadata                          names, attributes, descriptors; all calls
 --     slow_metadata                     open, close, stat and the like; the same; part_ns: close. Files where they take
---                                       slow_ns on average
+--                                       slow_ns on average, if slow_share of the program's on their mount are on
+--                                       such files: fewer were held up by something else
 --     small_files                       all calls; the same; part_ns: names and attributes. Files opened and of
 --                                       which small_file_bytes or less were moved
 --     reopened                          opens; the same; their cost with close, but for the first of each
@@ -47,12 +48,14 @@
 -- @param overwrite_ratio DOUBLE 2: bytes written for each byte that ends up in the file, from which it is a
 --     finding
 -- @param slow_ns BIGINT 1000000 ns: a call for names and attributes that takes this long on average is slow
+-- @param slow_share DOUBLE 0.05: share of a program's calls for names and attributes on one mount that are on slow
+--     files, below which something else held these up: no CPU was free, or others' requests came first
 -- @param small_file_bytes BIGINT 65536 bytes: a file of which at most this much was moved is small
 -- @param reopen_times BIGINT 10: opens of one file by one process from which they count as repeated
 -- @param stat_times BIGINT 10: questions for the attributes of one file by one process from which they
 --     count as repeated
 -- @param rewrite_times BIGINT 10: truncating opens of one file from which it counts as rewritten
--- @requires activity, footprint, process, step
+-- @requires activity, footprint, mount_file, process, step
 -- @order cost_ns DESC
 -- @dimension pattern, process_name
 -- @measure ops = sum(ops); bytes = sum(bytes); cost_ns = sum(cost_ns)
@@ -279,10 +282,30 @@ per_file AS (
     GROUP BY pattern, process_name, file, path
 ),
 
+slow AS (
+    SELECT
+        f.*,
+        sum(f.ops) OVER one AS mount_ops,
+        sum(CASE WHEN f.cost_ns >= p.slow_ns * f.ops THEN f.ops ELSE 0 END) OVER one AS slow_ops
+    FROM per_file AS f
+    CROSS JOIN params AS p
+    LEFT JOIN (SELECT file, max(point) AS point FROM mount_file GROUP BY file) AS m ON m.file = f.file
+    WHERE f.pattern = 'slow_metadata'
+    WINDOW one AS (PARTITION BY f.process_name, m.point)
+),
+
+weighed AS (
+    SELECT *, 0 AS mount_ops, 0 AS slow_ops
+    FROM per_file
+    WHERE pattern <> 'slow_metadata'
+    UNION ALL
+    SELECT * FROM slow
+),
+
 -- mark counts opens that make a file direct, synchronous or of its own; renames, or writes back, that take it out
 shown AS (
     SELECT f.*, concat(lpad(CAST(f.cost_ns AS VARCHAR), 20, '0'), f.path) AS weight
-    FROM per_file AS f
+    FROM weighed AS f
     CROSS JOIN params AS p
     WHERE CASE f.pattern
         WHEN 'mixed' THEN f.ops >= p.switch_ratio * f.all_ops AND 2 * f.mark < f.ops
@@ -294,7 +317,7 @@ shown AS (
         WHEN 'seek' THEN f.ops > 0
         WHEN 'random_stdio' THEN 2 * f.ops >= f.part_ops AND f.part_ops > 0
         WHEN 'eof' THEN 2 * f.ops >= f.all_ops
-        WHEN 'slow_metadata' THEN f.cost_ns >= p.slow_ns * f.ops
+        WHEN 'slow_metadata' THEN f.cost_ns >= p.slow_ns * f.ops AND f.slow_ops >= p.slow_share * f.mount_ops
         WHEN 'small_files' THEN f.mark > 0 AND f.bytes BETWEEN 1 AND p.small_file_bytes
         WHEN 'rewritten' THEN f.ops >= p.rewrite_times AND f.bytes > 0 AND f.mark = 0
         ELSE TRUE

@@ -1,5 +1,7 @@
 """Findings about names, attributes, descriptors and flushes: what fires each, and what looks alike but is fine."""
 
+import json
+
 import pytest
 
 from .scene import EACCES, EIO, EMFILE, ENOENT, ENOSPC, O_CREAT, O_RDWR, O_TRUNC, O_WRONLY
@@ -146,6 +148,27 @@ def test_slow_metadata_fires(app, one):
         cost_ns=20 * MS,
         severity="high",
     )
+
+
+def test_slow_metadata_on_one_mount_fires(scene, app, one):
+    """The mount is slow, however many files elsewhere are fast."""
+    scene.rows["recording"] = [
+        {"node": "n", "name": f"mount:{point}", "value": json.dumps({"type": type})}
+        for point, type in (("/", "ext4"), ("/nfs", "nfs4"))
+    ]
+    for i in range(5):
+        app.open(f"/nfs/{i}", ns=MS).close(f"/nfs/{i}", ns=3 * MS)
+    app.call("stat", "/usr/lib/x", times=1000)
+    one("slow_metadata", "10 calls", ops=10, cost_ns=20 * MS)
+
+
+def test_slow_metadata_spares_few_among_many(scene, app, find):
+    """What is held up on a busy machine: 19 slow ones of 400 on the same mount; a twentieth would be 5 %."""
+    for i in range(19):
+        app.call("close", f"/out/{i}", ns=9 * MS)
+    for i in range(381):
+        app.call("close", f"/out/{i + 100}")
+    assert find("slow_metadata") == []
 
 
 def test_small_files_fires(app, one):
