@@ -3,14 +3,15 @@
 -- Waits for a socket count in processes that connected (clients; a server that waits for its next request is idle),
 -- also those in poll, select or epoll of a thread that connected. Waits for a pipe count at both ends. What somebody
 -- else of the recording did in that time explains the wait better than the peer: counted is at most the time of the
--- run in which nobody worked. Of a chain of waits only the last counts, whose peer waits for no other.
+-- run in which nobody worked. Nor is a thread slow whose wait is over and that waits for a CPU: what the threads waited for
+-- CPUs in calls (by the scheduler, `thread_time`) is taken off too. Of a chain of waits only the last counts, whose peer waits for no other.
 --
 -- @param min_share DOUBLE 0.01: a smaller share of the working time is no finding
 -- @param medium_share DOUBLE 0.05: share of the working time from which a finding is medium
 -- @param high_share DOUBLE 0.2: share of the working time from which a finding is high
 -- @param peer_ns BIGINT 100000000 ns: waits for a peer of less in all are no finding
 -- @param answer_ns BIGINT 1000000 ns: a peer that answers faster on average is not slow, however often it is asked
--- @requires sync_op, thread, process, file, effort
+-- @requires sync_op, thread, thread_time, process, file, effort
 WITH client AS (
     SELECT t.node, t.process, s.thread
     FROM sync_op AS s
@@ -80,15 +81,25 @@ per_process AS (
     GROUP BY w.node, w.process, w.kind, w.object
 ),
 
+-- work_ns has what was waited for CPUs between calls already
+busy AS (
+    SELECT
+        e.wall_ns,
+        CAST(e.work_ns + greatest(0, coalesce(q.queued_ns, 0) - coalesce(e.queued_ns, 0)) AS BIGINT) AS busy_ns
+    FROM effort AS e
+    CROSS JOIN (SELECT sum(queued_ns) AS queued_ns FROM thread_time WHERE source = 'scheduler') AS q
+),
+
 found AS (
     SELECT
         w.node, w.process, w.kind, w.object, w.call, w.ops, w.wait_ns, w.max_ns, w.start_ts, w.end_ts,
         coalesce(p.name, 'unknown process') AS process_name,
-        least(w.wait_ns, e.wall_ns - e.work_ns) AS cost_ns,
+        least(w.wait_ns, b.wall_ns - b.busy_ns) AS cost_ns,
+        b.busy_ns,
         f.path,
         coalesce(r.peer, v.process) AS peer
     FROM per_process AS w
-    CROSS JOIN effort AS e
+    CROSS JOIN busy AS b
     LEFT JOIN process AS p ON p.node = w.node AND p.process = w.process
     LEFT JOIN (SELECT node, file, max(path) AS path FROM file GROUP BY node, file) AS f ON f.node = w.node AND f.file = w.object
     LEFT JOIN peers AS r ON r.node = w.node AND r.process = w.process AND r.object = w.object
@@ -140,5 +151,5 @@ CROSS JOIN effort AS e
 WHERE f.cost_ns >= p.peer_ns
     AND f.wait_ns >= p.answer_ns * f.ops
     AND f.cost_ns >= p.min_share * (e.work_ns + f.cost_ns)
-    AND 2 * e.work_ns <= e.wall_ns
+    AND 2 * f.busy_ns <= e.wall_ns
     AND 2 * coalesce(n.wait_ns, 0) < f.wait_ns

@@ -1,6 +1,6 @@
 """Findings about waiting for other processes: file locks with their holder, peers of sockets and pipes."""
 
-from .scene import EAGAIN
+from .scene import EAGAIN, START
 
 US, MS = 1_000, 1_000_000
 
@@ -61,6 +61,14 @@ def talk(scene, *, busy):
     return server, client
 
 
+def queued(scene, process, ns):
+    """What the scheduler says of a process's first thread: how long it could run and had no CPU, in calls too."""
+    row = {"source": "scheduler", "cpu_ns": 0, "queued_ns": ns}
+    scene.rows["thread_time"].append(
+        row | {"ts": START, "dur": process.main.now, "node": "n", "thread": process.main.id}
+    )
+
+
 def test_slow_peer_fires(scene, one):
     server, client = talk(scene, busy=False)
     client.main.compute(10 * MS)
@@ -87,6 +95,22 @@ def test_slow_peer_of_a_pipe_fires(scene, one):
 
 def test_slow_peer_spares_a_peer_that_works(scene, find):
     talk(scene, busy=True)
+    assert find("slow_peer") == []
+
+
+def test_slow_peer_on_a_machine_short_of_cpus_fires(scene, one):
+    """Of the 211 ms 10 are work and 41 waiting for a CPU at the end of a wait: 160 ms are left for the peer."""
+    server, client = talk(scene, busy=False)
+    client.main.compute(10 * MS)
+    queued(scene, client, 41 * MS)
+    one("slow_peer", f"server (pid {server.id})", cost_ns=160 * MS)
+
+
+def test_slow_peer_spares_who_waits_for_a_cpu(scene, find):
+    """Awake again, but no CPU is free: 120 of 211 ms."""
+    _, client = talk(scene, busy=False)
+    client.main.compute(10 * MS)
+    queued(scene, client, 110 * MS)
     assert find("slow_peer") == []
 
 
