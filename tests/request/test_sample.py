@@ -2,6 +2,7 @@
 
 import json
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -147,3 +148,35 @@ def test_a_sample_estimates_what_there_was(make: MakeTrail, seed: int) -> None:
         variance = sum((values[i] - mean) ** 2 for values in spread) / (minutes - 1)
         assert abs(found[name] - exact[i]) < 3 * 60 * (minutes * variance) ** 0.5
         assert found[name] != exact[i], "an estimate"
+
+
+def test_runs_are_compared_by_the_seconds_that_were_drawn(make: MakeTrail, tmp_path: Path) -> None:
+    """A burst of slow requests, of which all are there, says nothing of what the run's requests usually take."""
+
+    def run(first: int, burst: int) -> dict[str, list[dict[str, Any]]]:
+        drawn = [
+            one(10 * (first + number), (60 + number % 3) * SECOND + number * 1000, 1_000_000 + number % 7, 60)
+            for number in range(300)
+        ]
+        known = [
+            one(10 * (first + 300 + number), 90 * SECOND + number * 1000, 50_000_000, None)
+            for number in range(burst)
+        ]
+        return together(*drawn, *known)
+
+    a, b = (make(run(1, burst)).rename(tmp_path / name) for name, burst in (("a.trail", 0), ("b.trail", 600)))
+    found = ask("diff", a, b, "--requests")
+    assert found["sampled_seconds"] == {"a": 3, "b": 3}
+    assert [(kind["a"], kind["b"]) for kind in found["kinds"]] == [(300, 300)]
+    assert found["found"] == []
+    assert "A is a sample: its requests of 3 seconds are compared" in said(a, b)
+    # a part of a run of which all requests are there is compared as it is
+    alone = ask("diff", a, b, "--requests", "--against-from", "+20s")
+    assert alone["sampled_seconds"] == {"a": 3, "b": None}
+    assert [(kind["a"], kind["b"]) for kind in alone["kinds"]] == [(300, 600)]
+    assert "request" in {difference["metric"] for difference in alone["found"]}
+
+
+def said(*trails: object) -> str:
+    """What is printed of two trails' requests."""
+    return CliRunner().invoke(app, ["diff", *map(str, trails), "--requests"]).output

@@ -7,7 +7,7 @@ round of joins a level (docs/decisions/0007-walks-are-loops.md).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -266,3 +266,13 @@ def kinds(trail: Trail, chosen: Chosen) -> dict[tuple[str, str], dict[str, Any]]
         GROUP BY component, op ORDER BY time_ns DESC, n DESC, component, op"""
     )
     return {(row["component"], row["op"]): row for row in rows}
+
+
+def in_sample(trail: Trail, chosen: Chosen) -> tuple[Chosen, int]:
+    """What is left of a sample of requests where all are as likely to be in it, and of how many seconds it is; of all
+    requests what was chosen, and 0. Whoever counts each request once would count slow ones and those of bursts too often."""
+    [row] = trail.rows_of(
+        f"""SELECT COUNT(DISTINCT ts - ts % 1000000000) AS seconds
+        FROM request WHERE {chosen.where} AND weight > 1"""
+    )
+    return (replace(chosen, sampled=True) if row["seconds"] else chosen), row["seconds"]

@@ -40,9 +40,12 @@ def compare_flows(
     """Compare the requests that `chosen` leaves of A with those that `chosen_b` (None: the same) leaves of B; `only`
     those of these kinds: (component, op)."""
     chosen_b = chosen_b or chosen
+    (chosen, seconds_a), (chosen_b, seconds_b) = flow.in_sample(a, chosen), flow.in_sample(b, chosen_b)
     of_a, of_b = flow.kinds(a, chosen), flow.kinds(b, chosen_b)
     time_a = sum(row["time_ns"] for row in of_a.values())
-    result = FlowComparison(str(a.path), str(b.path), min_effect, false_discoveries, time_a)
+    result = FlowComparison(
+        str(a.path), str(b.path), min_effect, false_discoveries, time_a, (seconds_a, seconds_b)
+    )
     compared = []
     for key in dict.fromkeys((*of_a, *of_b)):
         if only is not None and key not in only:
@@ -137,6 +140,8 @@ def show(result: FlowComparison, most: int) -> None:
     for kind in result.kinds:
         table.add_row(*kind_row(kind))
     console.print(table)
+    for line in samples(result):
+        console.print(Text(line, style="yellow"))
     if not result.found:
         console.print(Text(f"\n{nothing(result)}", style="bold"))
         return
@@ -155,6 +160,15 @@ def show(result: FlowComparison, most: int) -> None:
         for difference in steps:
             table.add_row(*step_row(difference))
         console.print(table)
+
+
+def samples(result: FlowComparison) -> list[str]:
+    """What is said of trails of which a sample was compared."""
+    return [
+        f"{name} is a sample: its requests of {counted(seconds, 'second')} are compared, not other slow ones or bursts"
+        for name, seconds in zip("AB", result.sampled_seconds, strict=True)
+        if seconds
+    ]
 
 
 KINDS = ("requests", "A", "B", "mean A", "mean B", "change")

@@ -81,6 +81,8 @@ class FlowComparison:
     false_discoveries: float
     # ns until their replies, of all requests of A
     time_a: int
+    # of how many seconds the requests are, where a trail has a sample of them; 0 all
+    sampled_seconds: tuple[int, int] = (0, 0)
     kinds: list[Kind] = field(default_factory=list)
     # what is more than noise first, by what it adds
     differences: list[FlowDifference] = field(default_factory=list)
@@ -98,6 +100,7 @@ class FlowComparison:
             "min_effect": self.min_effect,
             "false_discoveries": self.false_discoveries,
             "time_a_ns": self.time_a,
+            "sampled_seconds": {"a": self.sampled_seconds[0] or None, "b": self.sampled_seconds[1] or None},
             "kinds": [asdict(kind) for kind in self.kinds],
             "found": [_finite(d) for d in self.found],
             "not_shown_to_be_more_than_noise": [_finite(d) for d in self.differences if not d.significant],

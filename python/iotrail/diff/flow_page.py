@@ -4,7 +4,17 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from iotrail.diff.flow_command import KINDS, RANKED, STEPS, kind_row, notes, nothing, sentence, step_row
+from iotrail.diff.flow_command import (
+    KINDS,
+    RANKED,
+    STEPS,
+    kind_row,
+    notes,
+    nothing,
+    samples,
+    sentence,
+    step_row,
+)
 from iotrail.diff.flow_compare import FlowComparison, FlowDifference
 from iotrail.diff.page import from_zero, keys, lines_of_both
 from iotrail.page import Html, document, figures, table, tag
@@ -26,6 +36,7 @@ def render(result: FlowComparison, of_a: str, of_b: str) -> bytes:
     """The page; `of_a` and `of_b` say which requests were chosen."""
     names = [", ".join(filter(None, (path, words))) for path, words in ((result.a, of_a), (result.b, of_b))]
     parts: list[Html] = [keys(*names), table(KINDS, map(kind_row, result.kinds))]
+    parts += [tag("p", line, of="note") for line in samples(result)]
     if not result.found:
         parts.append(tag("p", nothing(result), of="verdict"))
     else:

@@ -22,6 +22,8 @@ class Chosen:
     through: str | None = None
     # not those that this leaves
     but: "Chosen | None" = None
+    # only those of the seconds of which a sample of requests consists: slow ones and bursts are all there, others not
+    sampled: bool = False
 
     @property
     def all(self) -> bool:
@@ -31,9 +33,14 @@ class Chosen:
     @property
     def where(self) -> str:
         """The condition on the modules `request` and `request_count`, in SQL."""
-        if self.through is None:
-            return self.rolled
-        return f"{self.rolled} AND (node, crumb) IN (SELECT node, crumb FROM through)"
+        tests = self.rolled
+        if self.through is not None:
+            tests += " AND (node, crumb) IN (SELECT node, crumb FROM through)"
+        if self.sampled:
+            tests += (
+                " AND ts - ts % 1000000000 IN (SELECT ts - ts % 1000000000 FROM request WHERE weight > 1)"
+            )
+        return tests
 
     @property
     def rolled(self) -> str:
