@@ -23,6 +23,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from iotrail.block import BlockView
 from iotrail.diagnosis import collect_cards
 from iotrail.errors import IotrailError, UsageError
 from iotrail.trail import Trail
@@ -205,6 +206,7 @@ class _Collector:
             "waits": self.waits(),
             "depth": self.depth(),
             "heat": self.heat(),
+            "block": BlockView(trail, self.origin, self.width).collect(),
             "folded": {"files": self.folded},
         }
 
@@ -359,10 +361,14 @@ class _Collector:
             SELECT COUNT(*) AS n, COUNT(*) FILTER (WHERE cells <= {4 * MOST_HEAT_CELLS}) AS fitting
             FROM (
                 SELECT SUM(LEAST(SUM(ops), {self.buckets * HEAT_ROWS})) OVER (ORDER BY SUM(ops) DESC) AS cells
-                FROM activity
+                FROM activity AS a
+                -- devices of a block trace have their map in the block view
+                ANTI JOIN block_device AS d ON d.node = a.node AND d.file = a.file
                 WHERE kind IN ('read', 'write') AND max_pos IS NOT NULL AND file IS NOT NULL
                 GROUP BY node, file
             )""")
+        if files["n"] == 0:
+            return {"files": [], "omitted": 0}
         self.trail.set_params({"heat_files": max(1, files["fitting"])})
         self.run(f"""
             CREATE OR REPLACE TEMP TABLE _report_heat AS
@@ -370,7 +376,8 @@ class _Collector:
                 f.i AS f, h.width, {self.bucket_of("h.ts")} AS b, CAST(h.pos / h.width AS INTEGER) AS p,
                 h.reads, h.writes, h.bytes_read, h.bytes_written
             FROM heat AS h
-            JOIN _report_file AS f ON f.node = h.node AND f.file = h.file""")
+            JOIN _report_file AS f ON f.node = h.node AND f.file = h.file
+            ANTI JOIN block_device AS d ON d.node = h.node AND d.file = h.file""")
         ranked = self.columns(f"""
             WITH ranked AS (
                 SELECT f, MAX(width) AS width, SUM(reads + writes) AS ops, COUNT(*) AS cells
