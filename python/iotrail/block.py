@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from iotrail.reuse import MOST_USES, Curve, Floats, Ints, miss_ratios, use_blocks
+from iotrail.reuse import Curve, Floats, Ints, followed_share, miss_ratios, use_blocks
 from iotrail.trail import Trail
 
 # Devices that have numbers of their own on the page; the others share a row.
@@ -194,7 +194,7 @@ class BlockView:
                 is_write
             FROM block_request
             WHERE pos IS NOT NULL AND length > 0
-            ORDER BY ts, trace_row, device, pos, length""")
+            ORDER BY ts, trace_row, device, pos""")
         )
         if not parts:
             return []
@@ -203,17 +203,14 @@ class BlockView:
             for name in ("device", "first", "count", "is_write")
         )
         is_write = is_write.astype(np.bool_)
-        curves = [_curve(None, device, first, count, is_write, MOST_USES, self.page)]
+        # all devices are walked once together, and once each if there are several
         found = np.unique(device)
-        if len(found) > 1:
-            # together they may take as long as all devices do
-            share = MOST_USES / max(MOST_USES, int(count.sum()))
-            for one in found[found <= self.kept].tolist():
-                of = device == one
-                most = int(count[of].sum() * share) + 1
-                curves.append(
-                    _curve(one - 1, device[of], first[of], count[of], is_write[of], most, self.page)
-                )
+        walks = 2 if len(found) > 1 else 1
+        rate = followed_share(walks * int(count.sum()))
+        curves = [_curve(None, device, first, count, is_write, rate, self.page)]
+        for one in found[found <= self.kept].tolist() if walks == 2 else []:
+            of = device == one
+            curves.append(_curve(one - 1, device[of], first[of], count[of], is_write[of], rate, self.page))
         return curves
 
     def _one(self, sql: str) -> dict[str, Any]:
@@ -249,9 +246,9 @@ def chain_heads(last: Ints) -> Ints:
 
 
 def _curve(
-    place: int | None, device: Ints, first: Ints, count: Ints, is_write: Any, most: int, page: int
+    place: int | None, device: Ints, first: Ints, count: Ints, is_write: Any, rate: float, page: int
 ) -> dict[str, Any]:
-    uses = use_blocks(device, first, count, is_write, most)
+    uses = use_blocks(device, first, count, is_write, rate)
     curve: Curve = miss_ratios(uses)
 
     def rounded(values: Floats | None) -> list[float] | None:

@@ -5,7 +5,7 @@ included: an LRU cache that holds as many blocks serves it, a smaller one doesn'
 techniques for storage hierarchies", IBM Systems Journal 1970). Distances here are exact, from one pass over the
 bits of a permutation, which numpy does by columns where Olken's tree goes use by use.
 
-Of more than MOST_USES uses a part of the blocks, chosen by a hash, is followed and distances are scaled (Waldspurger et al.,
+Of more than MOST_EXACT uses a part of the blocks, chosen by a hash, is followed and distances are scaled (Waldspurger et al.,
 "Efficient MRC Construction with SHARDS", USENIX FAST 2015, with its adjustment of counts). The error of that is estimated
 from GROUPS parts of the sample.
 """
@@ -20,8 +20,10 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
-# Uses whose distances are computed: half a second of CPU time a million.
-MOST_USES = 4_000_000
+# Up to so many uses distances are computed of all: half a second to a second of CPU time a million.
+MOST_EXACT = 8_000_000
+# Of more about so many are followed, twice: for the curve and for its error.
+MOST_FOLLOWED = 2_000_000
 # Parts of a sample that its error is estimated from.
 GROUPS = 8
 # Sizes of a curve an octave.
@@ -57,10 +59,9 @@ class Curve:
     error: float
 
 
-def use_blocks(device: Ints, first: Ints, count: Ints, is_write: Flags, most: int = MOST_USES) -> Uses:
-    """The uses of blocks by requests: of `count` blocks each from `first` on. At most about `most` of them."""
+def use_blocks(device: Ints, first: Ints, count: Ints, is_write: Flags, rate: float = 1.0) -> Uses:
+    """The uses of blocks by requests: of `count` blocks each from `first` on. Of the share `rate` of blocks."""
     total = int(count.sum())
-    rate = min(1.0, most / max(total, 1))
     blocks, writes = [], []
     ends = np.cumsum(count)
     start = 0
@@ -88,6 +89,11 @@ def use_blocks(device: Ints, first: Ints, count: Ints, is_write: Flags, most: in
         reads,
         total - reads,
     )
+
+
+def followed_share(total: int) -> float:
+    """The share of blocks to follow where there are so many uses: 1 unless that takes too long."""
+    return 1.0 if total <= MOST_EXACT else MOST_FOLLOWED / total
 
 
 def miss_ratios(uses: Uses) -> Curve:
