@@ -85,6 +85,7 @@ function data(): IoData {
     waits: { thread: [], what: [], call: [], count: [], time: [], max: [] },
     depth: { most: null },
     heat: { files: [], omitted: 0 },
+    block: null,
     folded: { files: 0 },
   };
 }

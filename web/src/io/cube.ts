@@ -15,6 +15,8 @@ export class Tally {
   readonly written: Float64Array;
   readonly dur: Float64Array;
   readonly max: Float64Array;
+  /** More than 0 if the duration of any operation is known; if not, `dur` and `max` are 0 and say nothing. */
+  readonly timed: Float64Array;
 
   constructor(readonly length: number) {
     this.ops = new Float64Array(length);
@@ -23,6 +25,7 @@ export class Tally {
     this.written = new Float64Array(length);
     this.dur = new Float64Array(length);
     this.max = new Float64Array(length);
+    this.timed = new Float64Array(length);
   }
 }
 
@@ -156,6 +159,7 @@ export class Cube {
     tally.ops[row] += cells.ops[cell];
     tally.errors[row] += cells.errors[cell];
     tally.dur[row] += cells.dur[cell];
+    tally.timed[row] += cells.bins[cell];
     if (cells.max[cell] > tally.max[row]) {
       tally.max[row] = cells.max[cell];
     }

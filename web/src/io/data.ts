@@ -38,7 +38,10 @@ export interface IoData {
   waits: Waits;
   /** The most operations under way at once, by bucket; null in trails where sorting all of them takes too long. */
   depth: { most: number[] | null };
+  /** Files that are no devices of a block trace: those have their map in `block`. */
   heat: { files: HeatFile[]; omitted: number };
+  /** Requests to devices; null where the trail holds no block trace. */
+  block: Block | null;
   /** What was folded to keep the page small: the last row of `files` then stands for `files` others. */
   folded: { files: number };
 }
@@ -179,6 +182,79 @@ export interface HeatFile {
   writes: number[];
   readBytes: number[];
   writeBytes: number[];
+}
+
+/** Requests to devices: of an imported block trace, or of `iotrail record --kernel`. */
+export interface Block {
+  /** Bytes of a block, of which working set and miss ratios count. */
+  page: number;
+  /** The last stands for `folded` others, if there are any. */
+  devices: {
+    name: string[];
+    node: (string | null)[];
+    /** Its row in `files`; null of a disk that the kernel recorded. */
+    file: (number | null)[];
+    reads: number[];
+    writes: number[];
+    /** Flushes, discards and what else is no read or write. */
+    others: number[];
+    /** Reads and writes at no known offset, or of no length. */
+    unplaced: number[];
+    /** Times are multiples of so many ns; null where the trace has no times. */
+    tick: (number | null)[];
+  };
+  folded: number;
+  sizes: BlockRows & { size: number[]; n: number[]; bytes: number[] };
+  sequential: BlockRows & { n: number[]; bytes: number[]; sequential: number[]; sequential_bytes: number[] };
+  streams: BlockStreams | null;
+  /** Bins of the histogram of times between requests, 32 an octave. */
+  gaps: BlockRows & { bin: number[]; n: number[] };
+  /** Bytes used in `at` whose last use before was in `before`, -1 none; one block of `followed` was followed. */
+  working: BlockRows & { followed: number; before: number[]; bytes: number[] };
+  heat: BlockHeat[];
+  curves: BlockCurve[];
+}
+
+/** Of a time bucket, device (a place in `devices`) and kind: 0 reads and writes, 1 reads, 2 writes. */
+export interface BlockRows {
+  at: number[];
+  device: number[];
+  kind: number[];
+}
+
+/** Streams whose length in requests is from 2^octave to below twice that; null where there are too many requests to follow. */
+export interface BlockStreams extends BlockRows {
+  octave: number[];
+  /** Requests of the time bucket in such streams, and their bytes. */
+  n: number[];
+  bytes: number[];
+  /** Streams that begin in the time bucket; all their requests and bytes; the most requests of one. */
+  streams: number[];
+  requests: number[];
+  whole: number[];
+  longest: number[];
+}
+
+/** As HeatFile, of a device from offset `base` on. */
+export interface BlockHeat extends Omit<HeatFile, "file"> {
+  device: number;
+  base: number;
+}
+
+/** Miss ratios of an LRU cache by its size in bytes, over the whole trace. */
+export interface BlockCurve {
+  /** Null: one cache for all devices. */
+  device: number | null;
+  /** Blocks used, each time counted. */
+  uses: number;
+  size: number[];
+  all: number[];
+  read: number[] | null;
+  write: number[] | null;
+  /** Share of the blocks that were followed: 1 is exact. */
+  rate: number;
+  /** Half width of a 95 % interval of the miss ratios, the widest of all sizes. */
+  error: number;
 }
 
 /** Data inlined in the page by `iotrail report`: base64 of gzipped JSON. */

@@ -16,8 +16,8 @@ const HEIGHT = 300;
 const LEFT = 84;
 const BOTTOM = 24;
 
-type Way = "both" | "read" | "write";
-type Unit = "ops" | "bytes";
+export type Way = "both" | "read" | "write";
+export type Unit = "ops" | "bytes";
 
 type Props = ViewProps & { span: [number, number]; theme: Theme };
 
@@ -61,25 +61,7 @@ export function Heat({ data, axis, selection, span, theme, onBrush, onChoose }: 
                 ))}
               </select>
             </label>
-            <Choices<Way>
-              label="Direction"
-              value={way}
-              onChange={setWay}
-              options={[
-                ["both", "Both"],
-                ["read", "Reads"],
-                ["write", "Writes"],
-              ]}
-            />
-            <Choices<Unit>
-              label="Colour shows"
-              value={unit}
-              onChange={setUnit}
-              options={[
-                ["ops", "Operations"],
-                ["bytes", "Bytes"],
-              ]}
-            />
+            <HeatChoices way={way} unit={unit} onWay={setWay} onUnit={setUnit} />
           </>
         )
       }
@@ -104,8 +86,43 @@ export function Heat({ data, axis, selection, span, theme, onBrush, onChoose }: 
   );
 }
 
+/** What the map counts. */
+export function HeatChoices(props: {
+  way: Way;
+  unit: Unit;
+  onWay: (way: Way) => void;
+  onUnit: (unit: Unit) => void;
+}) {
+  return (
+    <>
+      <Choices<Way>
+        label="Direction"
+        value={props.way}
+        onChange={props.onWay}
+        options={[
+          ["both", "Both"],
+          ["read", "Reads"],
+          ["write", "Writes"],
+        ]}
+      />
+      <Choices<Unit>
+        label="Colour shows"
+        value={props.unit}
+        onChange={props.onUnit}
+        options={[
+          ["ops", "Operations"],
+          ["bytes", "Bytes"],
+        ]}
+      />
+    </>
+  );
+}
+
 interface MapProps {
-  heat: HeatFile;
+  heat: Omit<HeatFile, "file"> & {
+    /** Offset at which the map begins. */
+    base?: number;
+  };
   path: string;
   axis: TimeAxis;
   span: [number, number];
@@ -115,12 +132,13 @@ interface MapProps {
   onBrush: (from: number, to: number) => void;
 }
 
-function HeatMap({ heat, path, axis, span, way, unit, theme, onBrush }: MapProps) {
+export function HeatMap({ heat, path, axis, span, way, unit, theme, onBrush }: MapProps) {
   const [box, width] = useWidth<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
   const [tooltip, setTooltip] = useState<TooltipAt | null>(null);
   const [drag, setDrag] = useState<[number, number] | null>(null);
   const [from, to] = span;
+  const base = heat.base ?? 0;
 
   const { values, rows, least, most, byCell } = useMemo(() => {
     const pick = (reads: number, writes: number) =>
@@ -171,8 +189,8 @@ function HeatMap({ heat, path, axis, span, way, unit, theme, onBrush }: MapProps
     context.textAlign = "right";
     const size = rows * heat.width;
     const each = 2 ** Math.ceil(Math.log2(size / 6));
-    for (let offset = 0; offset <= size; offset += each) {
-      const y = plot.top + plot.height - (offset / size) * plot.height;
+    for (let offset = Math.ceil(base / each) * each; offset <= base + size; offset += each) {
+      const y = plot.top + plot.height - ((offset - base) / size) * plot.height;
       context.fillText(bytes(offset).replace(/\.0+ /, " "), LEFT - 8, Math.max(10, y));
     }
     const ticks = niceTicks(
@@ -214,7 +232,7 @@ function HeatMap({ heat, path, axis, span, way, unit, theme, onBrush }: MapProps
       y: event.clientY,
       content: (
         <TooltipRows
-          title={`${bucketTitle(axis, bucket, bucket + 1)}, offset ${bytes(pos * heat.width)} – ${bytes((pos + 1) * heat.width)}`}
+          title={`${bucketTitle(axis, bucket, bucket + 1)}, offset ${bytes(base + pos * heat.width)} – ${bytes(base + (pos + 1) * heat.width)}`}
           rows={[
             ["Reads", i === undefined ? "0" : `${exact(heat.reads[i])} · ${bytes(heat.readBytes[i])}`],
             ["Writes", i === undefined ? "0" : `${exact(heat.writes[i])} · ${bytes(heat.writeBytes[i])}`],

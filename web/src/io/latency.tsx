@@ -10,7 +10,7 @@ import type { Sums } from "./cube";
 import type { ViewProps } from "./page";
 import { Choices, Section } from "./section";
 
-const PERCENTILES: [number, string][] = [
+export const PERCENTILES: [number, string][] = [
   [0.5, "p50"],
   [0.9, "p90"],
   [0.99, "p99"],
@@ -163,7 +163,7 @@ export function axisRange(histograms: Float64Array[]): [number, number] {
 const position = (ns: number, [from, to]: [number, number]): number =>
   (Math.log10(Math.max(ns, 1)) - from) / (to - from);
 
-function LogAxis({ range: [from, to] }: { range: [number, number] }) {
+export function LogAxis({ range: [from, to] }: { range: [number, number] }) {
   const decades = Array.from({ length: to - from + 1 }, (_, i) => from + i);
   // Labels of neighbouring decades would touch on a long axis.
   const every = decades.length > 8 ? 2 : 1;
@@ -193,9 +193,21 @@ interface RidgeProps {
   colorName: string;
   theme: Theme;
   name: string;
+  /** What is distributed, and what is counted. */
+  of?: string;
+  noun?: string;
 }
 
-function Ridge({ counts, range, shape, colorName, theme, name }: RidgeProps) {
+export function Ridge({
+  counts,
+  range,
+  shape,
+  colorName,
+  theme,
+  name,
+  of = "latency",
+  noun = "Operations",
+}: RidgeProps) {
   const [box, width] = useWidth<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
   const [tooltip, setTooltip] = useState<TooltipAt | null>(null);
@@ -287,9 +299,9 @@ function Ridge({ counts, range, shape, colorName, theme, name }: RidgeProps) {
         <TooltipRows
           title={`${name}: ${time(edge(bin))} – ${time(edge(bin + 1))}`}
           rows={[
-            ["Operations here", exact(bins[bin] ?? 0)],
+            [`${noun} here`, exact(bins[bin] ?? 0)],
             ["Share here", share(bins[bin] ?? 0, total)],
-            ["This fast or faster", share(upTo, total)],
+            ["This short or shorter", share(upTo, total)],
           ]}
         />
       ),
@@ -297,7 +309,7 @@ function Ridge({ counts, range, shape, colorName, theme, name }: RidgeProps) {
   };
   return (
     <div class="ridge" ref={box} onPointerMove={move} onPointerLeave={() => setTooltip(null)}>
-      <canvas ref={canvas} role="img" aria-label={`Distribution of the latency of ${name}`} />
+      <canvas ref={canvas} role="img" aria-label={`Distribution of the ${of} of ${name}`} />
       <Tooltip at={tooltip} />
     </div>
   );

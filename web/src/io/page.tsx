@@ -5,6 +5,7 @@ import type { ComponentChildren } from "preact";
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { TimeAxis } from "../chart/time-chart";
 import type { Theme } from "../theme/theme";
+import { BlockView } from "./block";
 import { Cube } from "./cube";
 import type { IoData } from "./data";
 import { Diagnosis } from "./diagnosis";
@@ -77,7 +78,14 @@ export function IoPage({ data, theme, words, onWords, children }: Props) {
       setSelection(place);
       // The chart of what the finding is about; it follows the selection, so that it shows the calls at once.
       const drawn = data.heat.files.some((heat) => heat.file === place.file);
-      const chart = drawn ? "heat" : place.file !== null || !data.timed ? "throughput" : "split";
+      const device = place.file !== null && data.block?.devices.file.includes(place.file);
+      const chart = device
+        ? "block"
+        : drawn
+          ? "heat"
+          : place.file !== null || !data.timed
+            ? "throughput"
+            : "split";
       const title = document.getElementById(`${chart}-title`);
       title?.focus({ preventScroll: true });
       title?.scrollIntoView({ block: "start" });
@@ -101,7 +109,8 @@ export function IoPage({ data, theme, words, onWords, children }: Props) {
         {data.timed && <TimeSplit {...view} sums={sums} span={span} theme={theme} />}
         <Throughput {...view} sums={sums} span={span} theme={theme} />
         {data.timed && <Latency {...view} sums={sums} theme={theme} />}
-        <Heat {...view} span={span} theme={theme} />
+        {data.block && <BlockView {...view} block={data.block} span={span} theme={theme} />}
+        {(data.block === null || data.heat.files.length > 0) && <Heat {...view} span={span} theme={theme} />}
         <Tables {...view} sums={sums} />
         <Provenance data={data} />
       </main>

@@ -17,14 +17,18 @@ const MEASURES = "96px 92px 92px 92px 92px 92px 72px";
 function measures(tally: Tally): TableColumn[] {
   const whole = tally.dur.reduce((a, b) => a + b, 0);
   const widths = MEASURES.split(" ");
+  const known = (row: number, value: number): number | null => (tally.timed[row] > 0 ? value : null);
+  const inNs = (row: number, value: number): string =>
+    tally.timed[row] > 0 ? `${exact(value)} ns` : "not known: no operation has a response time";
   return [
     {
       key: "dur",
       title: "I/O time",
       meaning: "Time of its operations, summed over threads",
-      value: (row) => tally.dur[row],
-      show: (row) => time(tally.dur[row]),
-      exact: (row) => `${exact(tally.dur[row])} ns, ${share(tally.dur[row], whole)}`,
+      value: (row) => known(row, tally.dur[row]),
+      show: (row) => time(known(row, tally.dur[row])),
+      exact: (row) =>
+        inNs(row, tally.dur[row]) + (tally.timed[row] > 0 ? `, ${share(tally.dur[row], whole)}` : ""),
       bar: "split-io",
       numeric: true,
       width: widths[0],
@@ -62,17 +66,18 @@ function measures(tally: Tally): TableColumn[] {
       key: "mean",
       title: "Mean",
       meaning: "I/O time over operations",
-      value: (row) => (tally.ops[row] > 0 ? tally.dur[row] / tally.ops[row] : null),
-      show: (row) => time(tally.ops[row] > 0 ? tally.dur[row] / tally.ops[row] : null),
+      value: (row) => known(row, tally.dur[row] / tally.ops[row]),
+      show: (row) => time(known(row, tally.dur[row] / tally.ops[row])),
+      exact: (row) => inNs(row, Math.round(tally.dur[row] / tally.ops[row])),
       numeric: true,
       width: widths[4],
     },
     {
       key: "max",
       title: "Longest",
-      value: (row) => tally.max[row],
-      show: (row) => time(tally.max[row]),
-      exact: (row) => `${exact(tally.max[row])} ns`,
+      value: (row) => known(row, tally.max[row]),
+      show: (row) => time(known(row, tally.max[row])),
+      exact: (row) => inNs(row, tally.max[row]),
       numeric: true,
       width: widths[5],
     },
@@ -239,7 +244,7 @@ export function Tables({ data, selection, sums, onChoose }: Props) {
           columns={table.columns}
           rows={table.rows}
           text={table.text}
-          sortBy="dur"
+          sortBy={data.timed ? "dur" : "ops"}
           chosen={selection[tab]}
           onChoose={(row) => onChoose(tab, row)}
         />
