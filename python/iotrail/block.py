@@ -47,6 +47,7 @@ class BlockView:
             "sizes": self._sums("block_size", "size", "n, bytes"),
             "sequential": self._sums("block_sequential", "", "n, bytes, sequential, sequential_bytes"),
             "streams": self._streams(),
+            "look": self._one("SELECT stream_requests FROM params")["stream_requests"],
             "gaps": self._sums("block_gap", "bucket AS bin", "n"),
             "working": {
                 "followed": self._one("SELECT COALESCE(MAX(followed), 1) AS m FROM working_set")["m"],

@@ -65,6 +65,8 @@ export function CurveChart({ label, size, series, height, theme }: Props) {
             gap: 4,
             space: 60,
             splits: (_u, _axis, min, max) => powers(min, max, width / 90),
+            // uPlot labels few ticks of a logarithmic axis by itself
+            filter: (_u, ticks) => ticks,
             values: (_u, ticks) => ticks.map((t) => bytes(t).replace(/\.0+ /, " ")),
           },
           {

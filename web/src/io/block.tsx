@@ -89,7 +89,7 @@ export function BlockView({ block, axis, selection, span, theme, onBrush, onChoo
     >
       <div class="block-pair">
         <Sizes sums={sums} kinds={kinds} />
-        <Sequential sums={sums} rows={rows} streams={block.streams !== null} />
+        <Sequential sums={sums} rows={rows} streams={block.streams !== null} look={block.look} />
       </div>
       <Offsets
         block={block}
@@ -101,7 +101,15 @@ export function BlockView({ block, axis, selection, span, theme, onBrush, onChoo
         onBrush={onBrush}
       />
       <Gaps sums={sums} rows={rows} ticks={ticks} theme={theme} />
-      <Working block={block} sums={sums} axis={axis} span={span} theme={theme} onBrush={onBrush} />
+      <Working
+        block={block}
+        sums={sums}
+        rows={rows}
+        axis={axis}
+        span={span}
+        theme={theme}
+        onBrush={onBrush}
+      />
       <Misses block={block} device={device} several={several} whole={selection.span === null} theme={theme} />
     </Section>
   );
@@ -200,7 +208,15 @@ function Sizes({ sums, kinds }: { sums: BlockSums; kinds: BlockKind[] }) {
   );
 }
 
-function Sequential({ sums, rows, streams }: { sums: BlockSums; rows: BlockKind[]; streams: boolean }) {
+interface SequentialProps {
+  sums: BlockSums;
+  rows: BlockKind[];
+  /** Whether the lengths of streams are known. */
+  streams: boolean;
+  look: number;
+}
+
+function Sequential({ sums, rows, streams, look }: SequentialProps) {
   const both = sums.streams?.[rows[0] ?? "all"].byOctave ?? [];
   const octaves = Array.from(both.keys()).filter((octave) => both[octave] > 0);
   const most = Math.max(1, ...octaves.map((octave) => both[octave]));
@@ -208,7 +224,7 @@ function Sequential({ sums, rows, streams }: { sums: BlockSums; rows: BlockKind[
     <div class="panel">
       <h3>
         Sequential streams{" "}
-        <span class="muted">requests that go on where one of the 16 of their kind before ended</span>
+        <span class="muted">requests that go on where one of the {look} of their kind before ended</span>
       </h3>
       {!streams && (
         <p class="muted">
@@ -461,13 +477,14 @@ function Gaps({ sums, rows, ticks, theme }: GapsProps) {
 interface WorkingProps {
   block: Block;
   sums: BlockSums;
+  rows: BlockKind[];
   axis: TimeAxis;
   span: [number, number];
   theme: Theme;
   onBrush: (from: number, to: number) => void;
 }
 
-function Working({ block, sums, axis, span, theme, onBrush }: WorkingProps) {
+function Working({ block, sums, rows, axis, span, theme, onBrush }: WorkingProps) {
   const { all, read, write } = sums.working;
   const { followed } = block.working;
   const parts: [string, string, number][] = [
@@ -478,7 +495,7 @@ function Working({ block, sums, axis, span, theme, onBrush }: WorkingProps) {
   ];
   const charts = useMemo(() => {
     const lines = (of: "grown" | "each") =>
-      KINDS.map((kind) => ({ name: NAMES[kind], color: COLORS[kind], values: sums.working[kind][of] }));
+      rows.map((kind) => ({ name: NAMES[kind], color: COLORS[kind], values: sums.working[kind][of] }));
     return { grown: lines("grown"), each: lines("each") };
   }, [sums]);
   const common = { axis, span, theme, onBrush, format: bytes, binary: true };

@@ -207,6 +207,8 @@ export interface Block {
   sizes: BlockRows & { size: number[]; n: number[]; bytes: number[] };
   sequential: BlockRows & { n: number[]; bytes: number[]; sequential: number[]; sequential_bytes: number[] };
   streams: BlockStreams | null;
+  /** How many requests of its device and kind are looked back over for the one that a request follows. */
+  look: number;
   /** Bins of the histogram of times between requests, 32 an octave. */
   gaps: BlockRows & { bin: number[]; n: number[] };
   /** Bytes used in `at` whose last use before was in `before`, -1 none; one block of `followed` was followed. */

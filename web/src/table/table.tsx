@@ -121,6 +121,10 @@ export function Table({ label, columns, rows, text, sortBy, chosen, onChoose, no
   };
 
   const grid = { gridTemplateColumns: columns.map((c) => c.width).join(" ") };
+  // Where the window is narrower than the columns, the table scrolls sideways and not the page. Rows stand outside of the
+  // flow, so that their width doesn't say it; each column has a least one in pixels, and 4 are between two.
+  const least = columns.reduce((sum, c) => sum + Number(/(\d+)px/.exec(c.width)?.[1] ?? 0) + 4, 16);
+  const wide = { minWidth: `${least}px` };
   const id = label.replace(/\W+/g, "-").toLowerCase();
   return (
     <div class="table">
@@ -147,7 +151,7 @@ export function Table({ label, columns, rows, text, sortBy, chosen, onChoose, no
         aria-activedescendant={shown.length > 0 ? `${id}-${shown[marked]}` : undefined}
         onKeyDown={move}
       >
-        <div class="table-head" role="row" style={grid} tabIndex={-1}>
+        <div class="table-head" role="row" style={{ ...grid, ...wide }} tabIndex={-1}>
           {columns.map((column) => {
             const sorted = sort.key === column.key;
             const descending = (column.numeric ?? false) !== sort.reversed;
@@ -177,7 +181,7 @@ export function Table({ label, columns, rows, text, sortBy, chosen, onChoose, no
           class="table-body"
           ref={body}
           role="rowgroup"
-          style={{ height: `${Math.min(VISIBLE, Math.max(1, shown.length)) * ROW + 1}px` }}
+          style={{ ...wide, height: `${Math.min(VISIBLE, Math.max(1, shown.length)) * ROW + 1}px` }}
           onScroll={(event) => setTop(event.currentTarget.scrollTop)}
         >
           {shown.length === 0 && (
