@@ -69,8 +69,24 @@ def collect(trail: Trail) -> dict[str, Any]:
         "files": trail.rows_of(
             "SELECT * FROM file_summary ORDER BY time_ns DESC NULLS LAST, n DESC, path LIMIT 100"
         ),
+        "block": _collect_block(trail),
         "unseen": trail.rows_of("SELECT * FROM unseen_summary ORDER BY amount DESC, kind"),
         "diagnosis": collect_cards(trail),
+    }
+
+
+def _collect_block(trail: Trail) -> dict[str, Any] | None:
+    """Of a block trace its devices and what is asked first of one; None if the trail has none."""
+    devices = trail.rows_of("SELECT * FROM block_device ORDER BY device LIMIT 100")
+    if not devices:
+        return None
+    return {
+        "devices": devices,
+        "kinds": trail.rows_of("SELECT * FROM block_summary ORDER BY kind"),
+        "sizes": trail.rows_of("""
+            SELECT kind, size, CAST(SUM(n) AS BIGINT) AS n, CAST(SUM(bytes) AS BIGINT) AS bytes
+            FROM block_size GROUP BY kind, size ORDER BY kind, size"""),
+        "page_bytes": trail.rows_of("SELECT page_bytes FROM params")[0]["page_bytes"],
     }
 
 
@@ -93,12 +109,16 @@ def _page(data: dict[str, Any], width: int) -> list[RenderableType]:
     parts: list[RenderableType] = [_head(data, width)]
     if not overview["ops"] and not overview["waits"]:
         parts.append(Text("\nNo call was recorded.", style="bold"))
+        if data["block"]:
+            parts.append(_section("Requests to devices", _block(data["block"])))
     else:
         if not data["timed"]:
             text = "How long operations took is not known: the trace has no response times."
             parts.append(_section("Time", Text(text, style="yellow")))
         elif overview["thread_ns"]:
             parts.append(_section("Where the threads' time went", _split(data, width)))
+        if data["block"]:
+            parts.append(_section("Requests to devices", _block(data["block"])))
         if data["diagnosis"]:
             parts.append(_section("Diagnosis", _diagnosis(data["diagnosis"])))
         parts.append(_section("Calls", _calls(data["calls"], width)))
@@ -203,6 +223,57 @@ def _diagnosis(cards: list[dict[str, Any]]) -> RenderableType:
         table.add_row("", Text(f"Do: {card['advice']}", style="dim"))
     if len(cards) > MOST_CARDS:
         table.add_row("", Text(f"and {len(cards) - MOST_CARDS} more: iotrail report shows all", style="dim"))
+    return table
+
+
+def _block(block: dict[str, Any]) -> RenderableType:
+    kinds = block["kinds"]
+    # of a trace of reads alone both are the same
+    shown = [k for k in kinds if k["kind"] != "all" or len(kinds) > 2]
+    names = {"all": "both", "read": "reads", "write": "writes"}
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    devices = block["devices"]
+    more = len(devices) == 100
+    table.add_column(f"{'at least ' * more}{counted(len(devices), 'device')}", no_wrap=True)
+    for kind in shown:
+        table.add_column(names[kind["kind"]], justify="right", no_wrap=True)
+
+    def most(kind: dict[str, Any]) -> str:
+        """The most frequent size, and its share."""
+        name = size(kind["common_bytes"]) if kind["common_bytes"] else "no length"
+        return f"{name} {kind['common_n'] / kind['n'] * 100:.0f}%"
+
+    # within a tick of the trace's clock a gap is 0: shorter than the tick is all that is known
+    tick = max((device["tick_ns"] or 0 for device in devices), default=0)
+
+    def gap(ns: int | None) -> Text:
+        return _time(ns) if ns is None or ns >= tick else Text(f"< {duration(tick)}")
+
+    def working_set(kind: dict[str, Any]) -> Text:
+        if kind["working_set_bytes"] is None:
+            return Text("–", style="dim")
+        return Text(f"{'' if kind['followed'] == 1 else 'about '}{size(kind['working_set_bytes'])}")
+
+    rows: list[tuple[str, list[str | Text]]] = [
+        ("requests", [f"{k['n']:,}" for k in shown]),
+        ("bytes", [size(k["bytes"]) for k in shown]),
+        ("mean size", [size(round(k["bytes"] / k["n"])) for k in shown]),
+        ("most frequent size", [most(k) for k in shown]),
+        (
+            "sequential",
+            [
+                Text("–", style="dim")
+                if k["sequential_share"] is None
+                else f"{k['sequential_share'] * 100:.1f}%"
+                for k in shown
+            ],
+        ),
+        ("time between, p50", [gap(k["gap_p50_ns"]) for k in shown]),
+        ("time between, p99", [gap(k["gap_p99_ns"]) for k in shown]),
+        (f"working set, {size(block['page_bytes'])} blocks", [working_set(k) for k in shown]),
+    ]
+    for name, cells in rows:
+        table.add_row(Text(name, style="dim"), *cells)
     return table
 
 

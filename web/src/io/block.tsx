@@ -407,7 +407,7 @@ function Gaps({ sums, rows, ticks, theme }: GapsProps) {
         </p>
       )}
       {coarse >= COARSE && (
-        <p class="muted">The trace's times are multiples of {time(coarse)}: shorter gaps are 0.</p>
+        <p class="muted">The trace's times are multiples of {time(coarse)}: shorter gaps can't be told apart.</p>
       )}
       {!ticks.every((tick) => tick === null) && (
         <div class="table-scroll">
@@ -459,7 +459,7 @@ function Gaps({ sums, rows, ticks, theme }: GapsProps) {
                           data-block={`gap-${label}-${kind}`}
                           data-value={value ?? ""}
                         >
-                          {time(value)}
+                          {value !== null && value < coarse ? `< ${time(coarse)}` : time(value)}
                         </td>
                       );
                     })}
