@@ -5,6 +5,7 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { bytes } from "../format/units";
 import { color, type Theme } from "../theme/theme";
+import { powers } from "./axis";
 import { useWidth } from "./canvas";
 import { Tooltip, type TooltipAt, TooltipRows } from "./tooltip";
 import "./time-chart.css";
@@ -128,12 +129,4 @@ export function CurveChart({ label, size, series, height, theme }: Props) {
       <Tooltip at={tooltip} />
     </figure>
   );
-}
-
-/** Powers of two between two sizes, at most about `most` of them. */
-export function powers(min: number, max: number, most: number): number[] {
-  const first = Math.ceil(Math.log2(min) - 1e-9);
-  const last = Math.floor(Math.log2(max) + 1e-9);
-  const step = Math.max(1, Math.ceil((last - first + 1) / Math.max(1, most)));
-  return Array.from({ length: Math.floor((last - first) / step) + 1 }, (_, i) => 2 ** (first + i * step));
 }

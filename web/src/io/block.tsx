@@ -407,7 +407,9 @@ function Gaps({ sums, rows, ticks, theme }: GapsProps) {
         </p>
       )}
       {coarse >= COARSE && (
-        <p class="muted">The trace's times are multiples of {time(coarse)}: shorter gaps can't be told apart.</p>
+        <p class="muted">
+          The trace's times are multiples of {time(coarse)}: shorter gaps can't be told apart.
+        </p>
       )}
       {!ticks.every((tick) => tick === null) && (
         <div class="table-scroll">
