@@ -56,7 +56,7 @@ export function BlockView({ block, axis, selection, span, theme, onBrush, onChoo
       "Of all processes, threads and calls.",
     selection.file !== null && filtered < 0 && "The file that is filtered has no numbers of its own here.",
     others > 0 &&
-      `${plural(others, "request that is", "requests that are")} neither (flushes, discards) left out.`,
+      `${plural(others, "request of another kind (flush, discard …) is", "requests of other kinds (flushes, discards …) are")} left out.`,
     unplaced > 0 &&
       `${plural(unplaced, "request has", "requests have")} no known offset or no length: in sizes and times only.`,
   ];
@@ -574,6 +574,8 @@ function Misses({ block, device, several, whole, theme }: MissesProps) {
             {whole
               ? ""
               : "Of the whole trace: it doesn't follow the selection, for a cache holds what came before. "}
+            {curve.all[curve.all.length - 1] === 1 &&
+              "No block is used twice: a cache of any size misses all. "}
             Blocks of {bytes(block.page)}; reads and writes bring theirs into an empty cache. The last size
             misses first uses only.
           </p>

@@ -167,13 +167,14 @@ export function LogAxis({ range: [from, to] }: { range: [number, number] }) {
   const decades = Array.from({ length: to - from + 1 }, (_, i) => from + i);
   // Labels of neighbouring decades would touch on a long axis.
   const every = decades.length > 8 ? 2 : 1;
+  const last = decades.length - 1;
   return (
     <div class="log-axis" aria-hidden="true">
       {decades.map((decade, i) =>
-        i % every === 0 ? (
+        i === last || (i % every === 0 && last - i >= every) ? (
           <span
             key={decade}
-            data-edge={i === 0 ? "first" : i === decades.length - 1 ? "last" : ""}
+            data-edge={i === 0 ? "first" : i === last ? "last" : ""}
             style={{ left: `${(100 * (decade - from)) / (to - from)}%` }}
           >
             {time(10 ** decade)
