@@ -189,21 +189,25 @@ class BlockView:
         parts = list(
             self._batches(f"""
             SELECT
-                device, CAST((pos - pos % {self.page}) / {self.page} AS BIGINT) AS first,
+                ts, COALESCE(trace_row, 0) AS trace_row, device, CAST((pos - pos % {self.page}) / {self.page} AS BIGINT) AS first,
                 CAST((pos + length - 1 - (pos + length - 1) % {self.page} - pos + pos % {self.page}) / {self.page} AS BIGINT) + 1
                     AS count,
                 is_write
             FROM block_request
-            WHERE pos IS NOT NULL AND length > 0
-            ORDER BY ts, trace_row, device, pos""")
+            WHERE pos IS NOT NULL AND length > 0""")
         )
         if not parts:
             return []
-        device, first, count, is_write = (
-            np.concatenate([part[name] for part in parts])
-            for name in ("device", "first", "count", "is_write")
-        )
-        is_write = is_write.astype(np.bool_)
+        columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        del parts
+        keys = [columns.pop(name) for name in ("ts", "trace_row")]
+        step, row_step = np.diff(keys[0]), np.diff(keys[1])
+        # rows of a trace of one thread come in its order
+        if ((step < 0) | ((step == 0) & (row_step <= 0))).any():
+            order = np.lexsort((columns["first"], columns["device"], keys[1], keys[0]))
+            columns = {name: values[order] for name, values in columns.items()}
+        device, first, count = columns["device"], columns["first"], columns["count"]
+        is_write = columns["is_write"].astype(np.bool_)
         # all devices are walked once together, and once each if there are several
         found = np.unique(device)
         walks = 2 if len(found) > 1 else 1

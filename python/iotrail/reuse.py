@@ -146,7 +146,7 @@ def last_uses(block: Ints) -> Ints:
 
 
 def count_smaller_before(values: Ints) -> Ints:
-    """Of each of these different numbers, how many before it are smaller.
+    """Of each of these different numbers, none below 0, how many before it are smaller.
 
     Bit by bit from the top, numbers that agree in the bits above stand together, in their order: of one whose bit is set
     those before it in its group with the bit not set are smaller.
@@ -154,8 +154,9 @@ def count_smaller_before(values: Ints) -> Ints:
     n = len(values)
     # the narrower numbers halve what is moved, which is what takes the time
     kind: Any = np.int32 if n < 1 << 31 else np.int64
-    rank = np.empty(n, kind)
-    rank[np.argsort(values)] = np.arange(n, dtype=kind)
+    seen = np.zeros(int(values.max(initial=0)) + 1, kind)
+    seen[values] = 1
+    rank = np.cumsum(seen, dtype=kind)[values] - 1
     here = np.arange(n, dtype=kind)
     # The number at each place, and what was counted of it. Of a permutation the group of `v` begins at `v` without its lower bits.
     at: Any = rank
