@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from iotrail.reuse import Curve, Floats, Ints, followed_share, miss_ratios, use_blocks
+from iotrail.reuse import MOST_USES, Curve, Floats, Ints, followed_share, miss_ratios, use_blocks
 from iotrail.trail import Trail
 
 # Devices that have numbers of their own on the page; the others share a row.
@@ -106,20 +106,28 @@ class BlockView:
 
     def _heat(self) -> list[dict[str, Any]]:
         """Offsets over time of the devices that are kept, as far as the page has room."""
+        sql = f"""
+            CREATE OR REPLACE TEMP TABLE _report_block_heat AS
+            SELECT device, {self._bucket("ts")} AS bucket, pos, width, reads, writes, bytes_read, bytes_written
+            FROM block_heat WHERE device <= {self.kept}"""
+        self.trail.prepare(sql)
+        with self.trail.errors(sql):
+            self.trail.connection.execute(sql)
         maps: list[dict[str, Any]] = []
         room = MOST_HEAT_CELLS
-        for device in range(self.kept):
-            where = f"FROM block_heat WHERE device = {device + 1}"
-            head = self._one(f"SELECT MAX(width) AS width, MIN(pos) AS base, COUNT(*) AS n {where}")
-            if head["n"] == 0 or head["n"] > room:
+        heads = self._columns("""
+            SELECT device, MAX(width) AS width, MIN(pos) AS base, COUNT(*) AS n
+            FROM _report_block_heat GROUP BY device ORDER BY device""")
+        for device, width, base, n in zip(*heads.values(), strict=True):
+            if n > room:
                 continue
-            room -= head["n"]
+            room -= n
             cells = self._columns(f"""
                 SELECT
-                    {self._bucket("ts")} AS bucket, CAST((pos - {head["base"]}) / width AS INTEGER) AS pos, reads, writes,
+                    bucket, CAST((pos - {base}) / width AS INTEGER) AS pos, reads, writes,
                     bytes_read AS readBytes, bytes_written AS writeBytes
-                {where} ORDER BY 1, 2""")
-            maps.append({"device": device, "base": head["base"], "width": head["width"], **cells})
+                FROM _report_block_heat WHERE device = {device} ORDER BY 1, 2""")
+            maps.append({"device": device - 1, "base": base, "width": width, **cells})
         return maps
 
     def _streams(self) -> dict[str, list[int]] | None:
@@ -128,14 +136,11 @@ class BlockView:
         lines = self._columns("""
             SELECT device, is_write, COUNT(*) AS n FROM block_link GROUP BY ALL ORDER BY device, is_write""")
         total = sum(lines["n"])
-        if total > MOST_CHAINED:
+        if not 0 < total <= MOST_CHAINED:
             return None
-        begins = {
-            (device, is_write): begin
-            for device, is_write, begin in zip(
-                lines["device"], lines["is_write"], np.cumsum([0, *lines["n"]])[:-1].tolist(), strict=True
-            )
-        }
+        # devices and kinds as one number, ascending, and where the requests of each begin
+        known = np.array(lines["device"]) * 2 + np.array(lines["is_write"])
+        begins = np.cumsum([0, *lines["n"]])[:-1]
         at, length, line = (np.zeros(total, np.int64) for _ in range(3))
         last = np.full(total, -1, np.int64)
         for rows in self._batches(f"""
@@ -143,11 +148,7 @@ class BlockView:
                 device, is_write, turn, COALESCE(after_turn, 0) AS after_turn, length, {self._device} AS d,
                 {self._bucket(f"ts - ts % {self.width}")} AS at
             FROM block_link"""):
-            # devices and kinds are few in a batch
-            code = rows["device"] * 2 + rows["is_write"]
-            begin = np.zeros(len(code), np.int64)
-            for one in np.unique(code).tolist():
-                begin[code == one] = begins[one // 2, bool(one % 2)]
+            begin = begins[np.searchsorted(known, rows["device"] * 2 + rows["is_write"])]
             place = begin + rows["turn"] - 1
             at[place], length[place] = rows["at"], rows["length"]
             line[place] = rows["d"] * 2 + rows["is_write"]
@@ -194,7 +195,7 @@ class BlockView:
                     AS count,
                 is_write
             FROM block_request
-            WHERE pos IS NOT NULL AND length > 0""")
+            WHERE pos IS NOT NULL""")
         )
         if not parts:
             return []
@@ -206,6 +207,8 @@ class BlockView:
         if ((step < 0) | ((step == 0) & (row_step <= 0))).any():
             order = np.lexsort((columns["first"], columns["device"], keys[1], keys[0]))
             columns = {name: values[order] for name, values in columns.items()}
+        if columns["count"].sum() > MOST_USES:
+            return []
         device, first, count = columns["device"], columns["first"], columns["count"]
         is_write = columns["is_write"].astype(np.bool_)
         # all devices are walked once together, and once each if there are several

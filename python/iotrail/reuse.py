@@ -26,6 +26,8 @@ MOST_EXACT = 8_000_000
 MOST_FOLLOWED = 2_000_000
 # Parts of a sample that its error is estimated from.
 GROUPS = 8
+# Of more uses there is no curve: reading them out of their requests alone would take minutes.
+MOST_USES = 1_000_000_000
 # Sizes of a curve an octave.
 PER_OCTAVE = 8
 # Uses that requests are cut into at a time.
@@ -63,6 +65,8 @@ def use_blocks(device: Ints, first: Ints, count: Ints, is_write: Flags, rate: fl
     """The uses of blocks by requests: of `count` blocks each from `first` on. Of the share `rate` of blocks."""
     total = int(count.sum())
     blocks, writes = [], []
+    # one number a device and block
+    device = _separate(device, int((first + count).max(initial=0)))
     ends = np.cumsum(count)
     start = 0
     while start < len(count):
@@ -72,8 +76,7 @@ def use_blocks(device: Ints, first: Ints, count: Ints, is_write: Flags, rate: fl
         n = count[part]
         begins = np.cumsum(n) - n
         block = np.arange(int(n.sum())) + np.repeat(first[part] - begins, n)
-        # one number a device and block: devices hold less than 2^43 blocks, 2^55 bytes of 4 KiB
-        block += np.repeat(device[part] << 43, n)
+        block += np.repeat(device[part], n)
         write = np.repeat(is_write[part], n)
         if rate < 1:
             kept = _hash(block) < rate * _HASHES
@@ -89,6 +92,17 @@ def use_blocks(device: Ints, first: Ints, count: Ints, is_write: Flags, rate: fl
         reads,
         total - reads,
     )
+
+
+def _separate(device: Ints, blocks: int) -> Ints:
+    """What to add to the numbers of a device's blocks, all below `blocks`, so that no two devices share one."""
+    found, place = np.unique(device, return_inverse=True)
+    stride: Ints = place.astype(np.int64) * blocks
+    if len(found) * blocks < 1 << 63:
+        return stride
+    # some offset is garbage: spread by hash, where two blocks of 64 bits seldom meet
+    spread: Ints = (_hash(found) << np.uint64(31)).astype(np.int64)[place]
+    return spread
 
 
 def followed_share(total: int) -> float:

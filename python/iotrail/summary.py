@@ -81,6 +81,7 @@ def _collect_block(trail: Trail) -> dict[str, Any] | None:
     if not devices:
         return None
     return {
+        "device_count": trail.rows_of("SELECT COUNT(*) AS n FROM block_device")[0]["n"],
         "devices": devices,
         "kinds": trail.rows_of("SELECT * FROM block_summary ORDER BY kind"),
         "sizes": trail.rows_of("""
@@ -233,8 +234,7 @@ def _block(block: dict[str, Any]) -> RenderableType:
     names = {"all": "both", "read": "reads", "write": "writes"}
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
     devices = block["devices"]
-    more = len(devices) == 100
-    table.add_column(f"{'at least ' * more}{counted(len(devices), 'device')}", no_wrap=True)
+    table.add_column(counted(block["device_count"], "device"), no_wrap=True)
     for kind in shown:
         table.add_column(names[kind["kind"]], justify="right", no_wrap=True)
 

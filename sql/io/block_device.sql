@@ -1,7 +1,8 @@
 -- Devices of block traces, one row each: of imported traces of requests, and the disks that `record --kernel` saw.
 -- No rows in trails of programs. An imported trace says of itself that it has requests only (table `unseen`, kind
 -- between_requests); each file its requests are on is a device. Left out are disks of which a sample was collected or
--- a part was pruned: their requests aren't all there.
+-- a part was pruned: their requests aren't all there. A request of 4 GiB or more counts as one of which nobody knows where it
+-- is: no kernel makes one (bi_size has 32 bits: include/linux/blk_types.h).
 --
 -- @materialize
 -- @requires file_op, call, file, unseen, recording, disk_op, kernel_seen
@@ -15,8 +16,8 @@
 -- @column file BIGINT: its file in an imported trace; null for disks of `record --kernel`
 -- @column reads BIGINT ops: reads
 -- @column writes BIGINT ops: writes
--- @column others BIGINT ops: flushes, discards and what else is no read or write
--- @column unplaced BIGINT ops: reads and writes at no known offset, or of no length
+-- @column others BIGINT ops: flushes, discards (fallocate) and other requests that are no reads or writes
+-- @column unplaced BIGINT ops: reads and writes at no known offset, of no length, or of 4 GiB and more
 -- @column bytes_read BIGINT bytes: bytes the reads asked for
 -- @column bytes_written BIGINT bytes: bytes the writes asked for
 -- @column min_pos BIGINT bytes: smallest offset of a read or write; null none is known
@@ -52,12 +53,12 @@ summed AS (
         CAST(NULL AS VARCHAR) AS disk,
         COUNT(*) FILTER (WHERE c.kind = 'read') AS reads,
         COUNT(*) FILTER (WHERE c.kind = 'write') AS writes,
-        COUNT(*) FILTER (WHERE c.kind NOT IN ('read', 'write')) AS others,
-        COUNT(*) FILTER (WHERE c.kind IN ('read', 'write') AND (o.pos IS NULL OR COALESCE(o.length, 0) <= 0)) AS unplaced,
+        COUNT(*) FILTER (WHERE c.kind = 'flush' OR o.call = 'fallocate') AS others,
+        COUNT(*) FILTER (WHERE c.kind IN ('read', 'write') AND (o.pos IS NULL OR COALESCE(o.length, 0) NOT BETWEEN 1 AND 4294967295)) AS unplaced,
         CAST(COALESCE(SUM(o.length) FILTER (WHERE c.kind = 'read'), 0) AS BIGINT) AS bytes_read,
         CAST(COALESCE(SUM(o.length) FILTER (WHERE c.kind = 'write'), 0) AS BIGINT) AS bytes_written,
-        MIN(o.pos) FILTER (WHERE c.kind IN ('read', 'write') AND o.length > 0) AS min_pos,
-        MAX(o.pos + o.length) FILTER (WHERE c.kind IN ('read', 'write') AND o.length > 0) AS end_pos,
+        MIN(o.pos) FILTER (WHERE c.kind IN ('read', 'write') AND o.length BETWEEN 1 AND 4294967295) AS min_pos,
+        MAX(o.pos + o.length) FILTER (WHERE c.kind IN ('read', 'write') AND o.length BETWEEN 1 AND 4294967295) AS end_pos,
         CASE
             WHEN MAX(o.ts % 1000000000) = 0 THEN 1000000000
             WHEN MAX(o.ts % 1000000) = 0 THEN 1000000
@@ -80,11 +81,11 @@ summed AS (
         COUNT(*) FILTER (WHERE d.op = 'read'),
         COUNT(*) FILTER (WHERE d.op = 'write'),
         COUNT(*) FILTER (WHERE d.op NOT IN ('read', 'write')),
-        COUNT(*) FILTER (WHERE d.op IN ('read', 'write') AND (d.pos IS NULL OR COALESCE(d.length, 0) <= 0)),
+        COUNT(*) FILTER (WHERE d.op IN ('read', 'write') AND (d.pos IS NULL OR COALESCE(d.length, 0) NOT BETWEEN 1 AND 4294967295)),
         CAST(COALESCE(SUM(d.length) FILTER (WHERE d.op = 'read'), 0) AS BIGINT),
         CAST(COALESCE(SUM(d.length) FILTER (WHERE d.op = 'write'), 0) AS BIGINT),
-        MIN(d.pos) FILTER (WHERE d.op IN ('read', 'write') AND d.length > 0),
-        MAX(d.pos + d.length) FILTER (WHERE d.op IN ('read', 'write') AND d.length > 0),
+        MIN(d.pos) FILTER (WHERE d.op IN ('read', 'write') AND d.length BETWEEN 1 AND 4294967295),
+        MAX(d.pos + d.length) FILTER (WHERE d.op IN ('read', 'write') AND d.length BETWEEN 1 AND 4294967295),
         1,
         MIN(d.ts) FILTER (WHERE d.op IN ('read', 'write')),
         MAX(d.ts) FILTER (WHERE d.op IN ('read', 'write'))

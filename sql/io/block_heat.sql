@@ -49,7 +49,7 @@ summed AS (
     FROM block_request AS r
     INNER JOIN extent AS e ON e.device = r.device
     CROSS JOIN (SELECT MAX(every_ns) AS every_ns FROM time_bucket) AS b
-    WHERE r.pos IS NOT NULL AND r.length > 0
+    WHERE r.pos IS NOT NULL
     GROUP BY r.ts - r.ts % b.every_ns, r.device, r.pos - r.pos % e.width
 )
 

@@ -24,7 +24,7 @@ WITH numbered AS (
         pos,
         length
     FROM block_request
-    WHERE pos IS NOT NULL AND length > 0
+    WHERE pos IS NOT NULL
 ),
 
 -- where each begins and ends, and in which stretch of turns: one that follows another is in its stretch or the next

@@ -9,7 +9,7 @@
 -- @column ts BIGINT ns: when it was issued, or queued
 -- @column dur BIGINT ns: response time; null unknown, or it never completed
 -- @column trace_row BIGINT: row in the imported trace, which orders requests of equal ts; null of `record --kernel`
--- @column pos BIGINT bytes: offset on the device; null unknown
+-- @column pos BIGINT bytes: offset on the device; null unknown, or where length is 0 or 4 GiB and more
 -- @column length BIGINT bytes: bytes asked for; null unknown
 SELECT
     CAST(d.device AS BIGINT) AS device,
@@ -17,7 +17,7 @@ SELECT
     o.ts,
     o.dur,
     o.trace_row,
-    o.pos,
+    CASE WHEN o.length BETWEEN 1 AND 4294967295 THEN o.pos END AS pos,
     o.length
 FROM file_op AS o
 INNER JOIN call AS c ON c.call = o.call
@@ -30,7 +30,7 @@ SELECT
     o.ts,
     o.dur,
     NULL,
-    o.pos,
+    CASE WHEN o.length BETWEEN 1 AND 4294967295 THEN o.pos END,
     o.length
 FROM disk_op AS o
 INNER JOIN block_device AS d ON d.file IS NULL AND d.node = o.node AND d.dev = o.dev

@@ -49,7 +49,7 @@ span AS (
     FROM block_request AS r
     CROSS JOIN params AS p
     CROSS JOIN (SELECT MAX(every_ns) AS every_ns FROM time_bucket) AS b
-    WHERE r.pos IS NOT NULL AND r.length > 0
+    WHERE r.pos IS NOT NULL
     GROUP BY 1, 2, 3, 4
 ),
 

@@ -113,7 +113,7 @@ def by_call(rows: list[dict[str, int]]) -> dict[str, dict[str, int]]:
     return {row["call"]: {key: int(value) for key, value in row.items() if key != "call"} for row in rows}
 
 
-@pytest.mark.parametrize("width", [900, 1366])
+@pytest.mark.parametrize("width", [700, 900, 1366])
 def test_times_of_a_week_fit_their_column(browser: Browser, page_file: Path, width: int) -> None:
     """On one line, and within the panel."""
     with opened(browser, page_file) as page:

@@ -58,7 +58,7 @@ export function BlockView({ block, axis, selection, span, theme, onBrush, onChoo
     others > 0 &&
       `${plural(others, "request of another kind (flush, discard …) is", "requests of other kinds (flushes, discards …) are")} left out.`,
     unplaced > 0 &&
-      `${plural(unplaced, "request has", "requests have")} no known offset or no length: in sizes and times only.`,
+      `${plural(unplaced, "request has", "requests have")} no known offset, or no length, or 4 GiB and more: in sizes and times only.`,
   ];
   return (
     <Section
@@ -590,7 +590,7 @@ function Misses({ block, device, several, whole, theme }: MissesProps) {
       ) : (
         <p class="table-empty">
           {block.curves.length === 0
-            ? "Not known: no request has a known offset."
+            ? "Not computed: no request has a known offset, or together they use more than a billion blocks."
             : "Not computed for this choice: it is for all devices together and for each that has numbers of its own."}
         </p>
       )}
