@@ -136,10 +136,10 @@ class BlockView:
         lines = self._columns("""
             SELECT device, is_write, COUNT(*) AS n FROM block_link GROUP BY ALL ORDER BY device, is_write""")
         total = sum(lines["n"])
-        if not 0 < total <= MOST_CHAINED:
+        if total > MOST_CHAINED:
             return None
         # devices and kinds as one number, ascending, and where the requests of each begin
-        known = np.array(lines["device"]) * 2 + np.array(lines["is_write"])
+        known = np.array(lines["device"], np.int64) * 2 + np.array(lines["is_write"], np.int64)
         begins = np.cumsum([0, *lines["n"]])[:-1]
         at, length, line = (np.zeros(total, np.int64) for _ in range(3))
         last = np.full(total, -1, np.int64)

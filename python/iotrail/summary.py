@@ -247,7 +247,7 @@ def _block(block: dict[str, Any]) -> RenderableType:
     tick = max((device["tick_ns"] or 0 for device in devices), default=0)
 
     def gap(ns: int | None) -> Text:
-        return _time(ns) if ns is None or ns >= tick else Text(f"< {duration(tick)}")
+        return Text(f"< {duration(tick)}") if ns == 0 and tick > 1 else _time(ns)
 
     def working_set(kind: dict[str, Any]) -> Text:
         if kind["working_set_bytes"] is None:

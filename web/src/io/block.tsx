@@ -461,7 +461,7 @@ function Gaps({ sums, rows, ticks, theme }: GapsProps) {
                           data-block={`gap-${label}-${kind}`}
                           data-value={value ?? ""}
                         >
-                          {value !== null && value < coarse ? `< ${time(coarse)}` : time(value)}
+                          {value === 0 && coarse > 1 ? `< ${time(coarse)}` : time(value)}
                         </td>
                       );
                     })}
@@ -570,7 +570,7 @@ function Misses({ block, device, several, whole, theme }: MissesProps) {
           <p class="muted" data-block="curve-exactness" data-value={curve.rate}>
             {curve.rate === 1
               ? "Exact, from the reuse distance of every use of a block."
-              : `Estimated from ${(100 * curve.rate).toFixed(curve.rate < 0.1 ? 2 : 0)} % of the blocks: off by at most ${(100 * curve.error).toFixed(1)} points (95 % confidence).`}{" "}
+              : `Estimated from ${(100 * curve.rate).toFixed(curve.rate < 0.1 ? 2 : 0)} % of the blocks: off by at most ${(100 * curve.error).toFixed(1)} points (4 standard errors).`}{" "}
             {whole
               ? ""
               : "Of the whole trace: it doesn't follow the selection, for a cache holds what came before. "}

@@ -255,7 +255,7 @@ export interface BlockCurve {
   write: number[] | null;
   /** Share of the blocks that were followed: 1 is exact. */
   rate: number;
-  /** Half width of a 95 % interval of the miss ratios, the widest of all sizes. */
+  /** How far off a miss ratio is at most: four standard errors, of the size where they are largest. */
   error: number;
 }
 
