@@ -211,6 +211,7 @@ class BlockView:
             return []
         device, first, count = columns["device"], columns["first"], columns["count"]
         is_write = columns["is_write"].astype(np.bool_)
+        del columns, keys, step, row_step
         # all devices are walked once together, and once each if there are several
         found = np.unique(device)
         walks = 2 if len(found) > 1 else 1
@@ -236,7 +237,7 @@ class BlockView:
         with self.trail.errors(sql):
             for batch in relation.to_arrow_reader(1 << 19):
                 yield {
-                    name: batch.column(name).to_numpy(zero_copy_only=False).astype(np.int64)
+                    name: batch.column(name).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
                     for name in batch.schema.names
                 }
 

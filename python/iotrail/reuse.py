@@ -176,22 +176,26 @@ def count_smaller_before(values: Ints) -> Ints:
     kind: Any = np.int32 if n < 1 << 31 else np.int64
     seen = np.zeros(int(values.max(initial=0)) + 1, kind)
     seen[values] = 1
-    rank = np.cumsum(seen, dtype=kind)[values] - 1
+    rank: Any = np.cumsum(seen, dtype=kind)[values] - kind(1)
     here = np.arange(n, dtype=kind)
     # The number at each place, and what was counted of it. Of a permutation the group of `v` begins at `v` without its lower bits.
-    at: Any = rank
-    counted: Any = np.zeros(n, kind)
+    at, moved = rank.copy(), np.empty(n, kind)
+    counted, moved_count = np.zeros(n, kind), np.empty(n, kind)
+    # columns that each bit writes anew: to make them anew would take longer than to fill them
+    is_set, is_clear = np.empty(n, np.bool_), np.empty(n, np.bool_)
+    clear, begin, clear_before, there = np.zeros(n + 1, kind), *(np.empty(n, kind) for _ in range(3))
     for bit in range(max(n - 1, 1).bit_length() - 1, -1, -1):
-        is_set = (at >> bit & 1).astype(np.bool_)
-        begin = at >> (bit + 1) << (bit + 1)
-        clear = np.zeros(n + 1, kind)
-        np.cumsum(~is_set, dtype=kind, out=clear[1:])
-        clear_before = clear[:-1] - clear[begin]
-        counted += clear_before * is_set
-        place = np.where(is_set, here - clear_before + kind(1 << bit), begin + clear_before)
-        moved, moved_count = np.empty_like(at), np.empty_like(counted)
-        moved[place], moved_count[place] = at, counted
-        at, counted = moved, moved_count
+        np.not_equal(np.bitwise_and(at, kind(1 << bit), out=there), 0, out=is_set)
+        np.cumsum(np.logical_not(is_set, out=is_clear), out=clear[1:])
+        np.left_shift(np.right_shift(at, bit + 1, out=begin), bit + 1, out=begin)
+        np.subtract(clear[:-1], np.take(clear, begin, out=there, mode="clip"), out=clear_before)
+        counted += np.multiply(clear_before, is_set, out=there)
+        # those whose bit isn't set move to the begin of their group, the others behind them
+        np.add(begin, clear_before, out=begin)
+        np.add(np.subtract(here, clear_before, out=there), kind(1 << bit), out=there)
+        np.copyto(begin, there, where=is_set)
+        moved[begin], moved_count[begin] = at, counted
+        at, moved, counted, moved_count = moved, at, moved_count, counted
     smaller: Ints = counted[rank].astype(np.int64)
     return smaller
 
