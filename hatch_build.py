@@ -21,7 +21,7 @@ class NativeHook(BuildHookInterface[Any]):
             return
         build = runpy.run_path(str(Path(self.root) / "scripts" / "build.py"))
         try:
-            build["native"]()
+            build["native"](only_products=True)
             build["web"]()
         except build["BuildError"] as error:
             self.app.abort(f"iotrail: error: {error}")

@@ -43,11 +43,13 @@ def run(command: list[str], cwd: Path = ROOT, capture: bool = False) -> str:
     return done.stdout if capture else ""
 
 
-def native() -> None:
+def native(only_products: bool = False) -> None:
     """Build the binary and the preload library, optimised: tests, demo and bench use the same files."""
     # --examples (one small tool) makes cargo choose the features that tests need too, so that `make test`
     # finds all dependencies compiled. See docs/decisions/0002-tests-use-release-dependencies.md.
-    targets = ["--workspace", "--bins", "--lib", "--examples"]
+    # A wheel has no use for that.
+    others = ["--exclude", "iotrail-store"] if only_products else ["--examples"]
+    targets = ["--workspace", "--bins", "--lib", *others]
     command = [
         "cargo",
         "build",

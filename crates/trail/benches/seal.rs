@@ -42,7 +42,7 @@ impl Turn for Inline {
         let (trail, encoding) = (&mut self.trail, &mut self.encoding);
         let mut sink = |table, batch| {
             let began = cpu_seconds();
-            let result = trail.append(table, &batch);
+            let result = trail.append_more(table, &batch);
             *encoding += cpu_seconds() - began;
             result
         };

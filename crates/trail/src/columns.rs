@@ -202,3 +202,15 @@ pub fn first_out_of_order(table: &Table, batch: &RecordBatch) -> Option<usize> {
         }
     }
 }
+
+/// Whether the rows of `next` continue the order of `rows`, none of them empty. False also where the order isn't one of
+/// integers.
+pub(crate) fn continues(table: &Table, rows: &RecordBatch, next: &RecordBatch) -> bool {
+    let key = |batch: &RecordBatch, row| -> Option<Vec<i64>> {
+        order_columns(table, batch)
+            .iter()
+            .map(|column| column.as_primitive_opt::<Int64Type>().map(|column| column.value(row)))
+            .collect()
+    };
+    key(rows, rows.num_rows() - 1).zip(key(next, 0)).is_some_and(|(last, first)| last <= first)
+}

@@ -141,6 +141,11 @@ impl DataFile {
         Ok(())
     }
 
+    /// Its table.
+    pub(crate) fn table(&self) -> &'static Table {
+        self.table
+    }
+
     /// Rows so far.
     pub(crate) fn rows(&self) -> u64 {
         self.rows

@@ -10,9 +10,9 @@ use arrow_array::RecordBatch;
 use iotrail_format::ids::hash63;
 use iotrail_format::schema::{TABLES, Table};
 
-use crate::columns::{conform, first_out_of_order};
+use crate::columns::{conform, continues, first_out_of_order};
 use crate::error::{Error, IoContext as _};
-use crate::file::{DataFile, Finished, Layout};
+use crate::file::{DataFile, FILE_ROWS, Finished, Layout};
 use crate::seal::awaited;
 use crate::snapshot::{DeadFile, Snapshot, TableFiles, now_ns};
 
@@ -24,6 +24,8 @@ pub const GRACE: Duration = Duration::from_secs(60);
 pub struct TrailWriter {
     path: PathBuf,
     newest: Snapshot,
+    /// The file that [`TrailWriter::append_more`] goes on in, and the last row of it.
+    open: Option<(DataFile, RecordBatch)>,
     added: Vec<Finished>,
     removed: BTreeSet<String>,
     nodes: BTreeSet<String>,
@@ -78,6 +80,7 @@ impl TrailWriter {
         Self {
             path: path.to_owned(),
             newest,
+            open: None,
             added: Vec::new(),
             removed: BTreeSet::new(),
             nodes: BTreeSet::new(),
@@ -122,14 +125,47 @@ impl TrailWriter {
     /// nullable columns become null) or a row stands before its predecessor in the table's order
     /// ([`crate::sort`] helps); [`Error::Io`] if the system refuses.
     pub fn append(&mut self, table: &'static Table, batch: &RecordBatch) -> Result<(), Error> {
+        self.append_more(table, batch)?;
+        self.end_file()
+    }
+
+    /// As [`TrailWriter::append`], into the file of the rows before, if they are of the same table and these continue their
+    /// order: who makes rows a few thousand at a time need not hold all of a file's. [`TrailWriter::end_file`] ends it.
+    ///
+    /// # Errors
+    /// Those of [`TrailWriter::append`].
+    pub fn append_more(&mut self, table: &'static Table, batch: &RecordBatch) -> Result<(), Error> {
         let batch = conform(table, batch)?;
         if let Some(row) = first_out_of_order(table, &batch) {
             let why = format!("row {row} is out of the order by {}", table.order.join(", "));
             return Err(Error::BadRows { table: table.name, why });
         }
-        if batch.num_rows() > 0 {
-            let mut file = DataFile::create(&self.path, table, self.layout)?;
-            file.write(&batch)?;
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        let goes_on = |(file, last): &(DataFile, RecordBatch)| {
+            file.table().name == table.name
+                && file.rows() < FILE_ROWS as u64
+                && continues(table, last, &batch)
+        };
+        let mut file = match self.open.take_if(|open| goes_on(open)) {
+            Some((file, _)) => file,
+            None => {
+                self.end_file()?;
+                DataFile::create(&self.path, table, self.layout)?
+            }
+        };
+        file.write(&batch)?;
+        self.open = Some((file, batch.slice(batch.num_rows() - 1, 1)));
+        Ok(())
+    }
+
+    /// Completes the file that [`TrailWriter::append_more`] goes on in, if there is one.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the system refuses.
+    pub fn end_file(&mut self) -> Result<(), Error> {
+        if let Some((file, _)) = self.open.take() {
             let file = file.finish(self.durable)?;
             self.add(file);
         }
@@ -166,6 +202,7 @@ impl TrailWriter {
     /// [`Error::Io`]. After an error nothing has changed, and it may be tried again; unless it was the last step, to make
     /// the new snapshot's name durable, which [`crate::is_listed`] tells.
     pub fn publish(&mut self) -> Result<u64, Error> {
+        self.end_file()?;
         loop {
             let taken = Snapshot::numbers(&self.path)?.last().copied().unwrap_or(0);
             if taken > self.newest.snapshot {

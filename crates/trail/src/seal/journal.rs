@@ -2,7 +2,7 @@
 //!
 //! Draining a ring frees its slots, Parquet is written half a million rows at a time, and between
 //! the two a SIGKILL must lose nothing. So the sealer copies slots into a file on the session's
-//! tmpfs, which outlives it: the buffer of pending rows *is* the journal. Two such files of fixed
+//! tmpfs, which outlives it: the buffer of pending rows *is* the journal. Two such files of bounded
 //! size take turns, one being filled while the other is written.
 //!
 //! ```text
@@ -226,39 +226,64 @@ pub fn pieces(mut units: &[Unit]) -> impl Iterator<Item = Piece<'_>> {
 /// One journal file, mapped.
 pub struct Journal {
     map: Mapping,
+    /// None: its memory is no file's, and is there when it is touched.
+    file: Option<File>,
     capacity: usize,
+    /// Units for which there is memory for certain.
+    allocated: usize,
     len: usize,
 }
 
+/// Units by which a journal grows: a megabyte.
+const STEP: usize = (1 << 20) / size_of::<Unit>();
+
 impl Journal {
-    /// Makes journal `index` in `dir` with room for `capacity` units, all of it allocated now: a
-    /// write into a hole of a full tmpfs would be SIGBUS.
+    /// Makes journal `index` in `dir` with room for `capacity` units. It grows to that as it is filled, and each part is
+    /// allocated before it is written: a write into a hole of a full tmpfs would be SIGBUS.
     pub fn create(dir: &Path, index: usize, capacity: usize) -> io::Result<Self> {
         let path = dir.join(format!("{JOURNAL_PREFIX}{index}"));
-        let bytes = PAGE + capacity * size_of::<Unit>();
         let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
-        // SAFETY: a system call on a descriptor that is open.
-        let failed = unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, bytes as libc::off_t) } != 0;
-        let made = if failed { Err(io::Error::last_os_error()) } else { Mapping::shared(&file, bytes) };
-        match made {
-            Ok(map) => Ok(Self::start(map, capacity)),
-            Err(error) => {
-                let _ = std::fs::remove_file(&path);
-                Err(error)
-            }
+        let made = Mapping::shared(&file, PAGE + capacity * size_of::<Unit>())
+            .and_then(|map| Self::start(map, Some(file), capacity));
+        if made.is_err() {
+            let _ = std::fs::remove_file(&path);
         }
+        made
     }
 
     /// A journal in memory of its own, which does not outlive the process.
     pub fn volatile(capacity: usize) -> io::Result<Self> {
-        Ok(Self::start(Mapping::anonymous(PAGE + capacity * size_of::<Unit>())?, capacity))
+        Self::start(Mapping::anonymous(PAGE + capacity * size_of::<Unit>())?, None, capacity)
     }
 
-    fn start(map: Mapping, capacity: usize) -> Self {
-        let words = map.words();
+    fn start(map: Mapping, file: Option<File>, capacity: usize) -> io::Result<Self> {
+        let mut journal = Self { map, file, capacity, allocated: 0, len: 0 };
+        journal.allocate(0, PAGE)?;
+        journal.grow()?;
+        let words = journal.map.words();
         words[AT_VERSION].store(VERSION, Ordering::Relaxed);
         words[AT_MAGIC].store(MAGIC, Ordering::Release);
-        Self { map, capacity, len: 0 }
+        Ok(journal)
+    }
+
+    /// Allocates the next part.
+    fn grow(&mut self) -> io::Result<()> {
+        let units = STEP.min(self.capacity - self.allocated);
+        self.allocate(PAGE + self.allocated * size_of::<Unit>(), units * size_of::<Unit>())?;
+        self.allocated += units;
+        Ok(())
+    }
+
+    fn allocate(&self, from: usize, bytes: usize) -> io::Result<()> {
+        if let Some(file) = &self.file {
+            // SAFETY: a system call on a descriptor that is open.
+            if unsafe { libc::fallocate(file.as_raw_fd(), 0, from as libc::off_t, bytes as libc::off_t) } != 0
+            {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        self.map.populate(from, bytes);
+        Ok(())
     }
 
     fn header(&self, index: usize) -> &AtomicU64 {
@@ -286,10 +311,16 @@ impl Journal {
         self.header(AT_PUBLISHES).store(snapshot, Ordering::Release);
     }
 
-    /// Units that still fit.
+    /// Units that can be written now, more than `units` if there is memory and it isn't full.
     #[must_use]
-    pub fn room(&self) -> usize {
-        self.capacity - self.len
+    pub fn room(&mut self, units: usize) -> usize {
+        while self.allocated - self.len <= units && self.allocated < self.capacity {
+            if self.grow().is_err() {
+                // Without memory it is as large as it has become.
+                self.capacity = self.allocated;
+            }
+        }
+        self.allocated - self.len
     }
 
     /// Whether nothing was committed.
@@ -455,6 +486,34 @@ mod tests {
         ] {
             assert_eq!(Event::decode(&event.encode()), Some(event));
         }
+    }
+
+    #[test]
+    fn a_journal_grows_as_it_is_filled() {
+        let dir = tempfile::tempdir().unwrap();
+        let capacity = 2 * STEP + 100;
+        let mut journal = Journal::create(dir.path(), 0, capacity).unwrap();
+        journal.begin(1);
+        let allocated = || std::fs::metadata(dir.path().join("journal-0")).unwrap().len();
+        assert_eq!(allocated(), (PAGE + STEP * 64) as u64);
+        let mut written = 0;
+        while journal.room(1) > 1 {
+            let count = (journal.room(1) - 1).min(1000);
+            for index in 0..count {
+                journal.slot(index, &[(written + index) as u64; 8]);
+            }
+            let head = Event::Run { process: 1, thread: 2, ring: 0, tid: 3, first: 0, count: count as u64 };
+            journal.commit_run(head, count);
+            written += count;
+        }
+        assert!(journal.len() >= capacity - 1 && journal.len() <= capacity);
+        assert_eq!(allocated(), (PAGE + capacity * 64) as u64);
+        let left = Left::read(&dir.path().join("journal-0")).unwrap().unwrap();
+        let slots: Vec<u64> = pieces(&left.units).flat_map(|(_, slots)| slots.iter().map(|s| s[0])).collect();
+        assert_eq!(slots, (0..written as u64).collect::<Vec<_>>());
+        // What was allocated serves the next turn.
+        journal.begin(2);
+        assert_eq!(journal.room(0), capacity);
     }
 
     #[test]

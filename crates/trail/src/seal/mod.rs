@@ -90,9 +90,10 @@ impl Writer {
     fn write(&mut self, journal: &Journal) -> Result<(), Error> {
         let trail = &mut self.trail;
         let sequence = journal.sequence();
-        self.rows.apply(journal.units(), sequence, &mut |table, batch| trail.append(table, &batch))?;
+        self.rows.apply(journal.units(), sequence, &mut |table, batch| trail.append_more(table, &batch))?;
         // Without room for the carry a crash later on costs names, not calls.
         let carry = Carry::write(&self.dir, sequence, &self.rows.carry());
+        trail.end_file()?;
         if let Some(file) = trail.first_added() {
             journal.publishes(trail.snapshot().snapshot + 1, hash63(file.as_bytes()));
             trail.publish()?;
@@ -110,8 +111,7 @@ struct ToWriter {
     empty: Receiver<Journal>,
     dir: PathBuf,
     units: usize,
-    /// Journals made so far. They are made here, when they are needed: to allocate one takes 10 ms,
-    /// for which a program should not wait, and a short one needs no second.
+    /// Journals made so far. They are made here, when they are needed: a short recording needs no second.
     made: usize,
     /// Why one could not be made where it outlives a crash.
     volatile: Option<String>,
@@ -171,7 +171,7 @@ impl Sealer {
         let path = trail.path().to_owned();
         SessionFile::of(&session).write(&path)?;
         let rows = Rows::new(session.node(), session.clock(), HashSet::new());
-        let mut sink = |table, batch| trail.append(table, &batch);
+        let mut sink = |table, batch| trail.append_more(table, &batch);
         rows.write_facts(facts, &mut sink)?;
         let mono = clock::clock_ns(libc::CLOCK_MONOTONIC);
         rows.write_clock(mono, clock::clock_ns(libc::CLOCK_REALTIME), "start", &mut sink)?;
@@ -249,7 +249,7 @@ fn close_trail(
     sealed: &mut Sealed,
     facts: &[Fact],
 ) -> Result<u64, Error> {
-    let mut sink = |table, batch| trail.append(table, &batch);
+    let mut sink = |table, batch| trail.append_more(table, &batch);
     rows.finish(u64::MAX, &mut sink)?;
     sealed.totals = Totals { lost: sealed.totals.lost, ..rows.totals() };
     let facts: Vec<Fact> = facts.iter().cloned().chain(rows.mounts()).collect();

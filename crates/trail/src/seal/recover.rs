@@ -58,7 +58,7 @@ pub fn recover(trail: &Path) -> Result<Recovered, Error> {
         let session = file.session_dir;
         let mut writer = TrailWriter::open(trail)?;
         let rows = Rows::new(file.node, Clock::new(0), HashSet::new());
-        let mut sink = |table, batch| writer.append(table, &batch);
+        let mut sink = |table, batch| writer.append_more(table, &batch);
         rows.write_facts(
             &[recovered_fact("its session was gone: the last seconds may be missing")],
             &mut sink,
@@ -126,7 +126,7 @@ fn run(trail: &Path, mut file: SessionFile, facts: &[Fact]) -> Result<Sealed, Er
             // Only what later rows need of it.
             rows.apply(&journal.units, sequence, &mut |_, _| Ok(()))?;
         } else {
-            rows.apply(&journal.units, sequence, &mut |table, batch| writer.append(table, &batch))?;
+            rows.apply(&journal.units, sequence, &mut |table, batch| writer.append_more(table, &batch))?;
         }
     }
 
@@ -147,6 +147,7 @@ fn run(trail: &Path, mut file: SessionFile, facts: &[Fact]) -> Result<Sealed, Er
         return Err(error);
     }
     let mut sealed = Sealed { totals: rows.totals(), running, foreign_versions, ..Sealed::default() };
+    writer.end_file()?;
     if let Some(path) = writer.first_added() {
         (file.publishes, file.file) = (writer.snapshot().snapshot + 1, hash63(path.as_bytes()));
         file.write(trail)?;
@@ -218,7 +219,7 @@ impl Turn for ToRows {
     fn full(&mut self, journal: Journal) {
         if self.failed.is_none() {
             let writer = &mut self.writer;
-            let mut sink = |table, batch| writer.append(table, &batch);
+            let mut sink = |table, batch| writer.append_more(table, &batch);
             self.failed = self.rows.apply(journal.units(), journal.sequence(), &mut sink).err();
         }
         self.spare = Some(journal);

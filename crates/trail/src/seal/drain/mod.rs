@@ -935,7 +935,8 @@ mod tests {
             0_u64..200,
             Just(u64::MAX),
             (0_u64..3).prop_map(|ring| (RINGS_START + ring as usize * 2 * PAGE) as u64),
-            (0_u64..0x100, 0_u64..6).prop_map(|(number, extra)| (u64::from(FIRST_TYPE) + number) | (extra << 24)),
+            (0_u64..0x100, 0_u64..6)
+                .prop_map(|(number, extra)| (u64::from(FIRST_TYPE) + number) | (extra << 24)),
             (0x4000_u64..0x4008).prop_map(|opcode| opcode | (2 << 16)),
         ]
     }

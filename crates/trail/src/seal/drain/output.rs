@@ -33,7 +33,7 @@ impl<T: Turn> Output<T> {
 
     /// A journal with room for at least `units` more and the clock event that closes it.
     pub(super) fn room(&mut self, units: usize) -> Result<&mut Journal, Stopped> {
-        if self.journal.as_ref().is_some_and(|journal| journal.room() <= units) {
+        if self.journal.as_mut().is_some_and(|journal| journal.room(units) <= units) {
             let next = self.turn.spare(true);
             self.turn_over(next);
         }

@@ -360,8 +360,9 @@ impl<T: Turn> RingDrain<'_, '_, T> {
     fn run(&mut self, left: u64) -> Result<u64, Stopped> {
         let (ring, owner) = (self.ring, self.owner);
         let first = ring.tail();
-        let journal = self.output.room(2 + MAX_EXTRA)?;
-        let limit = left.min(RUN).min(journal.room() as u64 - 2);
+        let least = 2 + MAX_EXTRA;
+        let journal = self.output.room(least)?;
+        let limit = left.min(RUN).min(journal.room(least) as u64 - 2);
         let mut now = clock::ticks();
         let mut count = 0;
         while count < limit {

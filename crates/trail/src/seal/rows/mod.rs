@@ -185,7 +185,8 @@ impl Rows {
         &self.clock
     }
 
-    /// Takes in the units of journal `sequence` and gives `sink` their rows, one batch a table.
+    /// Takes in the units of journal `sequence` and gives `sink` their rows, table by table and some
+    /// thousand at a time.
     ///
     /// # Errors
     /// Those of the sink.

@@ -13,6 +13,132 @@ use crate::columns::arrow_schema;
 use crate::error::{ArrowContext as _, Error};
 use crate::seal::view::Unit;
 
+/// Rows that become columns at a time: so few that they are still in the processor's cache when they are encoded, and that
+/// the allocator takes their memory from what the last ones left.
+const ROWS_AT_A_TIME: usize = 8192;
+
+/// Columns of `file_op` as they grow.
+struct FileOps {
+    ts: Vec<i64>,
+    dur: Nullable,
+    thread: Vec<i64>,
+    crumb: Vec<i64>,
+    call: Vec<i32>,
+    file: Nullable,
+    file2: Nullable,
+    fd: Nullable,
+    pos: Nullable,
+    length: Nullable,
+    result: Nullable,
+    errno: Vec<i64>,
+    flags: Nullable,
+    calls: Vec<i64>,
+}
+
+impl FileOps {
+    fn new(rows: usize) -> Self {
+        let ints = || Vec::with_capacity(rows);
+        let nullable = || Nullable::new(rows);
+        Self {
+            ts: ints(),
+            dur: nullable(),
+            thread: ints(),
+            crumb: ints(),
+            call: Vec::with_capacity(rows),
+            file: nullable(),
+            file2: nullable(),
+            fd: nullable(),
+            pos: nullable(),
+            length: nullable(),
+            result: nullable(),
+            errno: ints(),
+            flags: nullable(),
+            calls: ints(),
+        }
+    }
+
+    fn finish(self, node: &str) -> Result<RecordBatch, Error> {
+        let rows = self.ts.len();
+        let columns: Vec<ArrayRef> = vec![
+            ints(self.ts),
+            self.dur.finish(),
+            repeated(node, rows),
+            ints(self.thread),
+            ints(self.crumb),
+            named(self.call, call_names()),
+            self.file.finish(),
+            self.file2.finish(),
+            self.fd.finish(),
+            self.pos.finish(),
+            self.length.finish(),
+            self.result.finish(),
+            ints(self.errno),
+            self.flags.finish(),
+            ints(self.calls),
+            new_null_array(&DataType::Int64, rows),
+        ];
+        RecordBatch::try_new(arrow_schema(&FILE_OP), columns).when("make rows of file_op")
+    }
+}
+
+/// Columns of `sync_op` as they grow.
+struct SyncOps {
+    ts: Vec<i64>,
+    dur: Nullable,
+    thread: Vec<i64>,
+    crumb: Vec<i64>,
+    call: Vec<i32>,
+    kind: Vec<i32>,
+    object: Nullable,
+    peer: Nullable,
+    fd: Nullable,
+    length: Nullable,
+    result: Nullable,
+    errno: Vec<i64>,
+}
+
+impl SyncOps {
+    fn new(rows: usize) -> Self {
+        let ints = || Vec::with_capacity(rows);
+        let names = || Vec::with_capacity(rows);
+        let nullable = || Nullable::new(rows);
+        Self {
+            ts: ints(),
+            dur: nullable(),
+            thread: ints(),
+            crumb: ints(),
+            call: names(),
+            kind: names(),
+            object: nullable(),
+            peer: nullable(),
+            fd: nullable(),
+            length: nullable(),
+            result: nullable(),
+            errno: ints(),
+        }
+    }
+
+    fn finish(self, node: &str) -> Result<RecordBatch, Error> {
+        let rows = self.ts.len();
+        let columns: Vec<ArrayRef> = vec![
+            ints(self.ts),
+            self.dur.finish(),
+            repeated(node, rows),
+            ints(self.thread),
+            ints(self.crumb),
+            named(self.call, call_names()),
+            named(self.kind, wait_names()),
+            self.object.finish(),
+            self.peer.finish(),
+            self.fd.finish(),
+            self.length.finish(),
+            self.result.finish(),
+            ints(self.errno),
+        ];
+        RecordBatch::try_new(arrow_schema(&SYNC_OP), columns).when("make rows of sync_op")
+    }
+}
+
 impl Rows {
     pub(super) fn write_file_ops(
         &mut self,
@@ -21,69 +147,38 @@ impl Rows {
         gathered: &Gathered,
         sink: Sink<'_>,
     ) -> Result<(), Error> {
-        let (order, rows) = in_order(units, slots);
-        if rows == 0 {
-            return Ok(());
-        }
-        let mut ts = Vec::with_capacity(rows);
-        let mut thread_ids = Vec::with_capacity(rows);
-        let mut crumbs = Vec::with_capacity(rows);
-        let mut names = Vec::with_capacity(rows);
-        let mut errno = Vec::with_capacity(rows);
-        let mut calls = Vec::with_capacity(rows);
-        let (mut dur, mut file, mut file2, mut fd) =
-            (Nullable::new(rows), Nullable::new(rows), Nullable::new(rows), Nullable::new(rows));
-        let (mut pos, mut length, mut result, mut flags) =
-            (Nullable::new(rows), Nullable::new(rows), Nullable::new(rows), Nullable::new(rows));
         let (mut piece, mut end_piece) = (0, 0);
-        for (thread, indices) in &order {
-            for index in indices {
+        for slots in in_order(units, slots).chunks(ROWS_AT_A_TIME) {
+            let mut rows = FileOps::new(slots.len());
+            for (thread, index) in slots {
                 let slot = Fields(&units[*index as usize]);
                 let Some(known) = slot.known() else { continue };
                 let start = gathered.times.ts(&self.clock, slot.start(), &mut piece);
-                ts.push(start);
-                thread_ids.push(*thread);
-                crumbs.push(gathered.crumb(*index));
-                names.push(known.name);
-                errno.push(slot.errno());
+                rows.ts.push(start);
+                rows.thread.push(*thread);
+                rows.crumb.push(gathered.crumb(*index));
+                rows.call.push(known.name);
+                rows.errno.push(slot.errno());
                 let finished = slot.finished();
                 let end = gathered.times.ts(&self.clock, slot.end(), &mut end_piece);
-                dur.push(end - start, finished);
-                result.push(slot.result(), finished);
-                file.push(slot.object(), slot.object() != 0);
-                fd.push(i64::from(slot.fd()), slot.fd() >= 0);
-                pos.push(slot.pos(), slot.pos() != NONE);
-                length.push(slot.length(), slot.length() != NONE);
+                rows.dur.push(end - start, finished);
+                rows.result.push(slot.result(), finished);
+                rows.file.push(slot.object(), slot.object() != 0);
+                rows.fd.push(i64::from(slot.fd()), slot.fd() >= 0);
+                rows.pos.push(slot.pos(), slot.pos() != NONE);
+                rows.length.push(slot.length(), slot.length() != NONE);
                 let aux = slot.aux();
                 let given = aux != NONE;
-                file2.push(aux, given && known.aux == Aux::File2 && aux != 0);
-                flags.push(aux, given && known.aux == Aux::Flags);
+                rows.file2.push(aux, given && known.aux == Aux::File2 && aux != 0);
+                rows.flags.push(aux, given && known.aux == Aux::Flags);
                 let stands_for = if given && known.aux == Aux::Calls { aux.max(1) } else { 1 };
-                calls.push(stands_for);
+                rows.calls.push(stands_for);
                 self.totals.calls = self.totals.calls.saturating_add(stands_for as u64);
             }
+            self.totals.rows += rows.ts.len() as u64;
+            sink(&FILE_OP, rows.finish(&self.node)?)?;
         }
-        self.totals.rows += rows as u64;
-        let columns: Vec<ArrayRef> = vec![
-            ints(ts),
-            dur.finish(),
-            repeated(&self.node, rows),
-            ints(thread_ids),
-            ints(crumbs),
-            named(names, call_names()),
-            file.finish(),
-            file2.finish(),
-            fd.finish(),
-            pos.finish(),
-            length.finish(),
-            result.finish(),
-            ints(errno),
-            flags.finish(),
-            ints(calls),
-            new_null_array(&DataType::Int64, rows),
-        ];
-        let rows = RecordBatch::try_new(arrow_schema(&FILE_OP), columns).when("make rows of file_op")?;
-        sink(&FILE_OP, rows)
+        Ok(())
     }
 
     pub(super) fn write_sync_ops(
@@ -93,71 +188,45 @@ impl Rows {
         gathered: &Gathered,
         sink: Sink<'_>,
     ) -> Result<(), Error> {
-        let (order, rows) = in_order(units, slots);
-        if rows == 0 {
-            return Ok(());
-        }
-        let mut ts = Vec::with_capacity(rows);
-        let mut thread_ids = Vec::with_capacity(rows);
-        let mut crumbs = Vec::with_capacity(rows);
-        let mut names = Vec::with_capacity(rows);
-        let mut kinds = Vec::with_capacity(rows);
-        let mut errno = Vec::with_capacity(rows);
-        let (mut dur, mut object, mut peer, mut fd) =
-            (Nullable::new(rows), Nullable::new(rows), Nullable::new(rows), Nullable::new(rows));
-        let (mut length, mut result) = (Nullable::new(rows), Nullable::new(rows));
         let (mut piece, mut end_piece) = (0, 0);
-        for (thread, indices) in &order {
-            for index in indices {
+        for slots in in_order(units, slots).chunks(ROWS_AT_A_TIME) {
+            let mut rows = SyncOps::new(slots.len());
+            for (thread, index) in slots {
                 let slot = Fields(&units[*index as usize]);
                 let Some(known) = slot.known() else { continue };
                 let start = gathered.times.ts(&self.clock, slot.start(), &mut piece);
-                ts.push(start);
-                thread_ids.push(*thread);
-                crumbs.push(gathered.crumb(*index));
-                names.push(known.name);
-                kinds.push(i32::from(slot.kind()).min(WAIT_KINDS - 1));
-                errno.push(slot.errno());
+                rows.ts.push(start);
+                rows.thread.push(*thread);
+                rows.crumb.push(gathered.crumb(*index));
+                rows.call.push(known.name);
+                rows.kind.push(i32::from(slot.kind()).min(WAIT_KINDS - 1));
+                rows.errno.push(slot.errno());
                 let finished = slot.finished();
                 let end = gathered.times.ts(&self.clock, slot.end(), &mut end_piece);
-                dur.push(end - start, finished);
-                result.push(slot.result(), finished);
-                object.push(slot.object(), slot.object() != 0);
-                peer.push(slot.aux(), slot.aux() != NONE);
-                fd.push(i64::from(slot.fd()), slot.fd() >= 0);
-                length.push(slot.length(), slot.length() != NONE);
+                rows.dur.push(end - start, finished);
+                rows.result.push(slot.result(), finished);
+                rows.object.push(slot.object(), slot.object() != 0);
+                rows.peer.push(slot.aux(), slot.aux() != NONE);
+                rows.fd.push(i64::from(slot.fd()), slot.fd() >= 0);
+                rows.length.push(slot.length(), slot.length() != NONE);
             }
+            self.totals.rows += rows.ts.len() as u64;
+            self.totals.calls += rows.ts.len() as u64;
+            sink(&SYNC_OP, rows.finish(&self.node)?)?;
         }
-        self.totals.rows += rows as u64;
-        self.totals.calls += rows as u64;
-        let columns: Vec<ArrayRef> = vec![
-            ints(ts),
-            dur.finish(),
-            repeated(&self.node, rows),
-            ints(thread_ids),
-            ints(crumbs),
-            named(names, call_names()),
-            named(kinds, wait_names()),
-            object.finish(),
-            peer.finish(),
-            fd.finish(),
-            length.finish(),
-            result.finish(),
-            ints(errno),
-        ];
-        let rows = RecordBatch::try_new(arrow_schema(&SYNC_OP), columns).when("make rows of sync_op")?;
-        sink(&SYNC_OP, rows)
+        Ok(())
     }
 }
 
-/// The slots of each thread by start, threads by id: the order of the table. Also how many.
-fn in_order(units: &[Unit], slots: ByThread) -> (Vec<(i64, Vec<u32>)>, usize) {
-    let mut order: Vec<_> = slots.into_iter().filter(|(_, indices)| !indices.is_empty()).collect();
-    order.sort_unstable_by_key(|(thread, _)| *thread);
-    for (_, indices) in &mut order {
+/// The slots of each thread by start, threads by id: the order of the table.
+fn in_order(units: &[Unit], slots: ByThread) -> Vec<(i64, u32)> {
+    let mut threads: Vec<_> = slots.into_iter().collect();
+    threads.sort_unstable_by_key(|(thread, _)| *thread);
+    let mut order = Vec::with_capacity(threads.iter().map(|(_, indices)| indices.len()).sum());
+    for (thread, mut indices) in threads {
         // Nearly sorted already: a ring has them by return, and few calls nest.
         indices.sort_by_key(|index| units[*index as usize][1]);
+        order.extend(indices.into_iter().map(|index| (thread, index)));
     }
-    let rows = order.iter().map(|(_, indices)| indices.len()).sum();
-    (order, rows)
+    order
 }
