@@ -151,12 +151,12 @@ pub fn run(mut args: Args) -> Result<ExitCode, Failure> {
         }
     };
     target.settle();
-    let Recording { mut child, sealer, kernel, sampler, pruner } = recording;
+    let Recording { mut child, session, sealer, kernel, sampler, pruner } = recording;
     let status = host
         .wait(&mut child)
         .map_err(|error| Failure::new(format!("cannot wait for {}: {error}", program.path.display())))?;
     if args.follow {
-        host.wait_for_rest(&sealer);
+        host.wait_for_rest(&sealer, &session);
     }
     let took = began.elapsed();
     let facts = [
@@ -275,6 +275,8 @@ fn default_name(program: &Path, force: bool) -> Result<PathBuf, Failure> {
 /// A program being recorded.
 struct Recording {
     child: Child,
+    /// The session's folder, as its environment names it.
+    session: PathBuf,
     sealer: Sealer,
     kernel: Option<Kernel>,
     sampler: Option<Sampler>,
@@ -361,7 +363,7 @@ fn start(
     match spawned {
         Ok(child) => {
             let sampler = Sampler::start(&dir, child.id());
-            Ok(Recording { child, sealer, kernel, sampler, pruner })
+            Ok(Recording { child, session: dir, sealer, kernel, sampler, pruner })
         }
         Err(error) => {
             if let Some(kernel) = kernel {
@@ -529,8 +531,13 @@ impl Host {
     }
 
     /// Waits until no process of the recording is left, or a signal asks to end it.
-    fn wait_for_rest(&self, sealer: &Sealer) {
-        while sealer.any_alive() {
+    ///
+    /// The sealer doesn't know a process yet that was just forked, nor an image that is being loaded: their environment
+    /// names the session, and is looked at twice.
+    fn wait_for_rest(&self, sealer: &Sealer, session: &Path) {
+        let mut absent = 0;
+        while absent < 2 {
+            absent = if sealer.any_alive() || has_processes(session) { 0 } else { absent + 1 };
             // SAFETY: valid set and buffer.
             let signal = unsafe {
                 let mut info: libc::siginfo_t = std::mem::zeroed();
@@ -673,6 +680,16 @@ fn report(path: &Path, sealed: Result<Sealed, iotrail_trail::Error>, took: Durat
     {
         say!("iotrail: warning: cannot write {}: {error}", file.display());
     }
+}
+
+/// Whether there is a process whose environment names this session (proc(5), environ), of those that may be looked at.
+fn has_processes(session: &Path) -> bool {
+    let variable = [SESSION_ENV.as_bytes(), b"=", session.as_os_str().as_encoded_bytes()].concat();
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes.filter(|entry| entry.file_name().as_encoded_bytes()[0].is_ascii_digit()).any(|entry| {
+        std::fs::read(entry.path().join("environ"))
+            .is_ok_and(|environment| environment.split(|byte| *byte == 0).any(|word| word == variable))
+    })
 }
 
 /// A line about what was pruned meanwhile, where that failed.
