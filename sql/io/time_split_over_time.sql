@@ -205,6 +205,45 @@ beside AS (
 -- threads of which the kernel was asked have no slice where they don't run
 sliced AS (SELECT DISTINCT thread FROM stretch WHERE source = 'slice'),
 
+-- a bucket has no more than its gap; what it has not goes to where the thread's other buckets have room, so that sums over
+-- its life are what its clock said, whatever the width of buckets
+fit AS (
+    SELECT
+        p.*,
+        g.gap_ns,
+        COALESCE(LEAST(1, CAST(g.gap_ns AS DOUBLE) / NULLIF(p.outside_ns + p.away_ns, 0)), 1) AS fit
+    FROM own_bucket AS p
+    INNER JOIN gap AS g ON g.thread = p.thread AND g.ts = p.bucket_ts
+),
+
+room AS (
+    SELECT
+        *,
+        gap_ns - fit * (outside_ns + away_ns) AS room_ns,
+        SUM(gap_ns - fit * (outside_ns + away_ns)) OVER one AS whole_room_ns,
+        SUM((1 - fit) * (outside_ns + away_ns)) OVER one AS left_ns,
+        SUM((1 - fit) * outside_ns) OVER one AS left_outside_ns,
+        SUM((1 - fit) * away_ns) OVER one AS left_away_ns,
+        SUM((1 - fit) * queued_ns) OVER one AS left_queued_ns,
+        SUM((1 - fit) * fault_ns) OVER one AS left_fault_ns
+    FROM fit
+    WINDOW one AS (PARTITION BY thread)
+),
+
+fitted AS (
+    SELECT
+        thread,
+        bucket_ts,
+        covered_ns,
+        io_cpu_ns,
+        wait_cpu_ns,
+        fit * outside_ns + COALESCE(room_ns / NULLIF(GREATEST(whole_room_ns, left_ns), 0), 0) * left_outside_ns AS outside_ns,
+        fit * away_ns + COALESCE(room_ns / NULLIF(GREATEST(whole_room_ns, left_ns), 0), 0) * left_away_ns AS away_ns,
+        fit * queued_ns + COALESCE(room_ns / NULLIF(GREATEST(whole_room_ns, left_ns), 0), 0) * left_queued_ns AS queued_ns,
+        fit * fault_ns + COALESCE(room_ns / NULLIF(GREATEST(whole_room_ns, left_ns), 0), 0) * left_fault_ns AS fault_ns
+    FROM room
+),
+
 known AS (
     SELECT
         g.*,
@@ -216,19 +255,14 @@ known AS (
         -- in the part of the bucket that the thread's own clock doesn't cover
         COALESCE(CASE WHEN s.thread IS NULL THEN b.cpu_ns ELSE COALESCE(b.slice_ns, 0) END, 0)
         * GREATEST(1 - COALESCE(CAST(o.covered_ns AS DOUBLE) / NULLIF(g.life_ns, 0), 0), 0) AS beside_ns,
-        f.fit * COALESCE(o.outside_ns, 0) AS outside_ns,
-        f.fit * COALESCE(o.away_ns, 0) AS away_ns,
-        f.fit * COALESCE(o.queued_ns, 0) AS own_queued_ns,
-        f.fit * COALESCE(o.fault_ns, 0) AS own_fault_ns
+        o.outside_ns,
+        o.away_ns,
+        o.queued_ns AS own_queued_ns,
+        o.fault_ns AS own_fault_ns
     FROM gap AS g
-    LEFT JOIN own_bucket AS o ON o.thread = g.thread AND o.bucket_ts = g.ts
+    LEFT JOIN fitted AS o ON o.thread = g.thread AND o.bucket_ts = g.ts
     LEFT JOIN beside AS b ON b.thread = g.thread AND b.bucket_ts = g.ts
     LEFT JOIN sliced AS s ON s.thread = g.thread
-    LEFT JOIN (
-        SELECT q.thread, q.ts, LEAST(1, CAST(q.gap_ns AS DOUBLE) / NULLIF(p.outside_ns + p.away_ns, 0)) AS fit
-        FROM gap AS q
-        INNER JOIN own_bucket AS p ON p.thread = q.thread AND p.bucket_ts = q.ts
-    ) AS f ON f.thread = g.thread AND f.ts = g.ts
 ),
 
 computed AS (

@@ -10,7 +10,7 @@ import pytest
 
 from iotrail.trail import Trail
 
-from .tiny import ingest
+from .tiny import ingest, write_trail
 
 PAGE = 4096
 
@@ -222,3 +222,49 @@ def test_working_set_of_many_blocks_is_estimated(native: Path, tmp_path: Path) -
             reached = pos + length
         assert row["followed"] == 3
         assert row["bytes"] == pytest.approx(union, rel=0.001)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_computing_is_what_the_clock_said_whatever_the_width_of_buckets(
+    native: Path, tmp_path: Path, seed: int
+) -> None:
+    """A thread that computes in some stretches between its calls and is away in others; it reads its clock now and then."""
+    drawn = random.Random(seed)
+    end = 10_000_000
+    calls, rows, computed = [], [], 0
+    now = row = outside = away = 0
+    while now < end:
+        gap = min(drawn.randint(1, 20_000), end - now)
+        now += gap
+        on = gap if drawn.random() < 0.3 else gap // 10
+        outside, away = outside + on, away + gap - on
+        dur = min(drawn.randint(1, 40_000), end - now)
+        calls.append(f"1,{now},{dur},pread,1,0,1,1,0")
+        now += dur
+        if now - row > 700_000 or now >= end:
+            rows.append(f"1,{row},{now - row},thread,{outside},{outside},0,0,{away},0,0,0,1")
+            computed += outside
+            row, outside, away = now, 0, 0
+    for name, header, lines in (
+        (
+            "process",
+            "process,pid,name,start_ts,end_ts,ended,status,exe,cmd",
+            [f"1,1,app,0,{end},exit,0,/app,app"],
+        ),
+        ("thread", "thread,process,pid,tid,start_ts,end_ts", [f"1,1,1,1,0,{end}"]),
+        ("file_op", "thread,ts,dur,call,file,pos,length,result,errno", calls),
+        (
+            "thread_time",
+            "thread,ts,dur,source,cpu_ns,outside_ns,io_cpu_ns,wait_cpu_ns,away_ns,minor_faults,major_faults,queued_ns,"
+            "voluntary_switches",
+            rows,
+        ),
+    ):
+        (tmp_path / f"{name}.csv").write_text("\n".join((header, *lines)) + "\n")
+    path = write_trail(native, tmp_path, tmp_path)
+    for width in (50_000, 500_000, 5_000_000):
+        trail = Trail(path)
+        trail.set_params({"every_ns": width})
+        [split] = trail.rows_of("SELECT * FROM time_split")
+        assert split["compute_ns"] == pytest.approx(computed, abs=end // width + 1), width
+        assert split["life_ns"] == end
