@@ -139,6 +139,9 @@ def test_whole_run_equals_the_modules(page: Page, trail: Trail) -> None:
     for name, column in (("Read", "bytes_read"), ("Written", "bytes_written")):
         assert page.locator(".tile", has_text=name).get_attribute("title") == f"{overview[column]:,} bytes"
 
+    files_tile = page.locator(".tile", has_text="Files").locator("[data-total]")
+    assert files_tile.inner_text() == f"{overview['files']:,}"
+
     expected = trail.rows_of("""
         SELECT call, n AS ops, p50_ns AS p50, p90_ns AS p90, p99_ns AS p99, p999_ns AS "p99.9", max_ns AS max
         FROM percentiles WHERE per = 'call'""")

@@ -34,13 +34,13 @@ interface Tile {
   whole: string | null;
 }
 
-/** Files and processes with an operation in the selection; `more` if folded files are among them. */
+/** Files and processes with an operation in the selection; `more` if folded files are among them. What is on no file is on none. */
 function countUsed(data: IoData, selection: Selection, { files, processes }: Sums) {
   // Each table ignores its own filter (see cube.ts), which therefore applies here.
   const file = (row: number) => files.ops[row] > 0 && (selection.file ?? row) === row;
   const process = (row: number) => processes.ops[row] > 0 && (selection.process ?? row) === row;
   return {
-    files: data.files.path.filter((_, row) => file(row)).length,
+    files: data.files.id.filter((id, row) => id !== null && file(row)).length,
     processes: data.processes.id.filter((_, row) => process(row)).length,
     more: data.folded.files > 0 && file(data.files.path.length - 1),
   };
