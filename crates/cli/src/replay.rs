@@ -4,7 +4,7 @@
 //! needs and runs the sealer; a worker, the same binary again, does the operations and posts them, so that
 //! the trail of a replay holds them and nothing else.
 
-use std::io::{IsTerminal as _, Read as _};
+use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
@@ -320,7 +320,8 @@ fn host(args: &Args, plan: &Plan, place: &Place, output: &Path) -> Result<ExitCo
     outcome["replay_of"] = text(&args.trail);
     outcome["json"] = args.json.into();
     match &args.announce {
-        None => println!("{outcome}"),
+        // Whoever read the beginning may be gone (`| head`); what was replayed is recorded.
+        None => drop(writeln!(std::io::stdout(), "{outcome}")),
         Some(file) => std::fs::write(file, outcome.to_string())
             .map_err(|error| Failure::new(format!("cannot write {}: {error}", file.display())))?,
     }
