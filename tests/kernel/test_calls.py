@@ -269,6 +269,23 @@ def test_a_go_program_makes_its_calls_itself(tmp_path: Path, cgo: bool) -> None:
 
 
 @needs_root
+@pytest.mark.skipif(shutil.which("go") is None, reason="needs go")
+def test_computing_of_a_go_program_is_its_cpu_time(tmp_path: Path) -> None:
+    """Not the time in which its threads made no call."""
+    environment = {**os.environ, "CGO_ENABLED": "0", "GO111MODULE": "off"}
+    subprocess.run(
+        ["go", "build", "-o", tmp_path / "works", PROGRAMS / "works.go"], env=environment, check=True
+    )
+    path = tmp_path / "t.trail"
+    recorder = [*IOTRAIL, "record", "--kernel", "-o", path, "--", tmp_path / "works", tmp_path / "lines"]
+    run = subprocess.run(recorder, check=True, stdout=subprocess.PIPE, text=True)
+    (row,) = Trail(path).rows_of(
+        "SELECT CAST(sum(compute_ns) AS BIGINT) AS compute FROM time_split WHERE process_name = 'works'"
+    )
+    assert row["compute"] == pytest.approx(int(run.stdout), rel=0.1, abs=50_000_000), row
+
+
+@needs_root
 def test_what_is_not_seen_without_ebpf_is_said(tmp_path: Path) -> None:
     program = build("hop.c", tmp_path / "fixed", "-static")
     record = [*IOTRAIL, "record", "-o", tmp_path / "t.trail"]
