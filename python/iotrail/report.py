@@ -311,7 +311,8 @@ class _Collector:
         return {"first": self.first("_report_bin", "COUNT(DISTINCT (t, f, c))"), **cells, **bins}
 
     def split(self) -> dict[str, Any]:
-        """What each thread did with its time, by time bucket. Without `cpu` its times on CPUs are unknown, not 0."""
+        """What each thread did with its time, by time bucket. Without `cpu` its times on CPUs are unknown, not 0, and
+        without `waited` (an import without any wait) its times waiting."""
         self.run(f"""
             CREATE OR REPLACE TEMP TABLE _report_split AS
             SELECT {self.bucket_of("s.ts")} AS b, t.i AS t, s.compute_ns, s.queued_ns, s.fault_ns, s.io_ns,
@@ -323,7 +324,9 @@ class _Collector:
                 t AS thread, COALESCE(compute_ns, 0) AS compute, COALESCE(queued_ns, 0) AS queued,
                 COALESCE(fault_ns, 0) AS fault, io_ns AS io, sync_ns AS sync, idle_ns AS idle, unknown_ns AS unknown
             FROM _report_split ORDER BY b, t""")
-        known = self.one("SELECT COUNT(compute_ns) > 0 AS cpu FROM _report_split")
+        known = self.one("""
+            SELECT COUNT(compute_ns) > 0 AS cpu, COUNT(compute_ns) > 0 OR SUM(sync_ns + idle_ns) > 0 AS waited
+            FROM _report_split""")
         return {"first": self.first("_report_split"), **known, **columns}
 
     def waits(self) -> dict[str, list[Any]]:

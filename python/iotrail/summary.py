@@ -185,11 +185,13 @@ def _split(data: dict[str, Any], width: int) -> RenderableType:
         table.add_column(Text(name, style=style), justify="right", no_wrap=True)
     table.add_column("")
     bar = max(10, min(40, width - 32 - 14 * len(states)))
+    # An import without CPU time and without any wait: waits were not traced.
+    no_waits = o["compute_ns"] is None and not o["sync_ns"] and not o["idle_ns"]
     for name, threads, row in rows:
         shares = [(row[column] or 0) / row["thread_ns"] for _, column, _, _ in STATES]
         cells = [
             "not known"
-            if row[column] is None
+            if row[column] is None or (no_waits and column == "sync_ns")
             else f"{duration(row[column])} {row[column] / row['thread_ns'] * 100:3.0f}%"
             for _, column, _, _ in states
         ]

@@ -1,8 +1,9 @@
 -- One slow thread: among the threads of a process that do I/O, one spends far more time in it than the
 -- typical one, and the work that was split among them ends when it ends.
 --
--- Threads that do I/O for less than a tenth of the slowest thread's time don't count: they have other
--- tasks.
+-- Compared are threads that do I/O side by side: from the first to the last operation, half of the shorter span lies
+-- in that of the slowest thread. Those that do I/O for less than a tenth of the slowest thread's time don't count: they
+-- have other tasks.
 --
 -- @param min_share DOUBLE 0.01: a smaller share of the working time is no finding
 -- @param medium_share DOUBLE 0.05: share of the working time from which a finding is medium
@@ -25,8 +26,12 @@ WITH did AS (
     GROUP BY process, process_name, thread
 ),
 
-most AS (
-    SELECT process, max(io_ns) AS io_ns FROM did GROUP BY process
+slowest AS (
+    SELECT
+        process,
+        max_by(thread, concat(lpad(CAST(io_ns AS VARCHAR), 20, '0'), CAST(thread AS VARCHAR))) AS thread
+    FROM did
+    GROUP BY process
 ),
 
 -- the file that takes most of each thread's time
@@ -46,21 +51,24 @@ held AS (
 
 found AS (
     SELECT
-        d.process,
-        d.process_name,
+        m.process,
+        m.process_name,
+        m.thread,
+        m.ops,
+        m.bytes,
+        m.start_ts,
+        m.end_ts,
+        m.io_ns AS slow_ns,
         count(*) AS threads,
-        max_by(d.thread, concat(lpad(CAST(d.io_ns AS VARCHAR), 20, '0'), CAST(d.thread AS VARCHAR))) AS thread,
-        max_by(d.ops, concat(lpad(CAST(d.io_ns AS VARCHAR), 20, '0'), CAST(d.thread AS VARCHAR))) AS ops,
-        max_by(d.bytes, concat(lpad(CAST(d.io_ns AS VARCHAR), 20, '0'), CAST(d.thread AS VARCHAR))) AS bytes,
-        max_by(d.start_ts, concat(lpad(CAST(d.io_ns AS VARCHAR), 20, '0'), CAST(d.thread AS VARCHAR))) AS start_ts,
-        max_by(d.end_ts, concat(lpad(CAST(d.io_ns AS VARCHAR), 20, '0'), CAST(d.thread AS VARCHAR))) AS end_ts,
-        max(d.io_ns) AS slow_ns,
-        CAST(percentile_cont(0.5) WITHIN GROUP (ORDER BY d.io_ns) AS DOUBLE) AS median_ns,
-        CAST(percentile_cont(0.5) WITHIN GROUP (ORDER BY d.ops) AS DOUBLE) AS median_ops,
-        CAST(floor(max(d.io_ns) - percentile_cont(0.5) WITHIN GROUP (ORDER BY d.io_ns)) AS BIGINT) AS cost_ns
-    FROM did AS d
-    INNER JOIN most AS m ON m.process = d.process AND 10 * d.io_ns >= m.io_ns
-    GROUP BY d.process, d.process_name
+        CAST(percentile_cont(0.5) WITHIN GROUP (ORDER BY o.io_ns) AS DOUBLE) AS median_ns,
+        CAST(percentile_cont(0.5) WITHIN GROUP (ORDER BY o.ops) AS DOUBLE) AS median_ops,
+        CAST(floor(m.io_ns - percentile_cont(0.5) WITHIN GROUP (ORDER BY o.io_ns)) AS BIGINT) AS cost_ns
+    FROM slowest AS s
+    INNER JOIN did AS m ON m.process = s.process AND m.thread = s.thread
+    INNER JOIN did AS o ON o.process = m.process AND 10 * o.io_ns >= m.io_ns
+    WHERE 2 * (least(o.end_ts, m.end_ts) - greatest(o.start_ts, m.start_ts))
+        >= least(o.end_ts - o.start_ts, m.end_ts - m.start_ts)
+    GROUP BY m.process, m.process_name, m.thread, m.ops, m.bytes, m.start_ts, m.end_ts, m.io_ns
 )
 
 SELECT

@@ -89,6 +89,16 @@ def test_slow_thread_spares_three_threads(scene, find):
     assert find("slow_thread") == []
 
 
+def test_slow_thread_spares_those_that_come_later(scene, find):
+    """Epochs of a training: the first one's workers read from the disk, those of the others from memory."""
+    app = scene.process("app")
+    for epoch in range(4):
+        for i in range(4):
+            reader = app.thread(start=epoch * 50 * MS)
+            reader.read(f"/part.{i}", 100, MIB, ns=(300 if epoch == 0 else 100) * US)
+    assert find("slow_thread") == []
+
+
 def test_slow_thread_spares_threads_with_other_tasks(scene, find):
     app = scene.process("app")
     app.main.read("/data", 100, MIB, ns=100 * US)

@@ -1,10 +1,14 @@
 """biosnoop, perf script, fio's latency logs, DFTracer, Darshan, oracleGeneral: the rows each must give, and its bad lines."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from iotrail.errors import TraceError
 from iotrail.importers import guess, oracle_general
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 START = 946_684_800_000_000_000
 ROWS = f"SELECT ts - {START}, dur, call, pos, length, result, path FROM file_op JOIN file USING (node, file) ORDER BY trace_row"
@@ -167,14 +171,42 @@ def test_what_is_no_oracle_general(data):
     assert "oracle-general" not in guess(data)
 
 
-def test_darshan_of_shared_traces(bring, shared):
-    """192 ranks with DXT: each segment is a call of its rank, at its place."""
+MOVED = """
+    SELECT CAST(sum(result) FILTER (WHERE call IN ('read', 'pread')) AS BIGINT),
+        CAST(sum(result) FILTER (WHERE call IN ('write', 'pwrite')) AS BIGINT) FROM file_op"""
+
+
+def test_darshan_counts_each_call_once(bring):
+    """A log of a program that wrote 10 times, read 7 times and printed 3 lines, with DXT."""
     pytest.importorskip("darshan", reason="needs iotrail[darshan]")
-    got = bring(next(shared("darshan").glob("treddy*")))
+    got = bring(FIXTURES / "dxt.darshan")
+    assert got.rows("SELECT call, count(*), CAST(sum(calls) AS BIGINT), count(dur) FROM file_op GROUP BY 1 ORDER BY 1") == [
+        ("fopen", 1, 1, 0), ("fsync", 1, 1, 0), ("fwrite", 1, 3, 0), ("lseek", 1, 1, 0), ("open", 1, 1, 0), ("pread", 7, 7, 7),
+        ("pwrite", 10, 10, 10),
+    ]  # fmt: skip
+    assert got.rows(MOVED) == [(7 * 1000, 10 * 4096)]
+    files = "SELECT parse_filename(path) FROM file WHERE file IN (SELECT file FROM file_op) ORDER BY 1"
+    assert got.rows(files) == [("data.bin",), ("text.txt",)]
+
+
+@pytest.mark.parametrize(
+    ("log", "ranks", "segments", "files", "read", "written"),
+    [
+        ("treddy*", 32, 320, 35, 2147483648, 2147486208),
+        ("dxtexpl*", 192, 77_696, 11, 16596991456, 17496571648),
+    ],
+)
+def test_darshan_of_shared_traces(bring, shared, log, ranks, segments, files, read, written):
+    """Each segment of DXT is a call of its rank, at its place; bytes are those of the log's counters."""
+    pytest.importorskip("darshan", reason="needs iotrail[darshan]")
+    got = bring(next(shared("darshan").glob(log)))
     assert (
-        got.one("SELECT count(*) FROM file_op WHERE call IN ('pread', 'pwrite') AND dur IS NOT NULL") == 320
+        got.one("SELECT count(*) FROM file_op WHERE call IN ('pread', 'pwrite') AND dur IS NOT NULL")
+        == segments
     )
-    assert got.one("SELECT count(DISTINCT rank) FROM process WHERE rank IS NOT NULL") == 32
+    assert got.one("SELECT count(DISTINCT rank) FROM process WHERE rank IS NOT NULL") == ranks
+    assert got.one("SELECT count(DISTINCT file) FROM file_op") == files
+    assert got.rows(MOVED) == [(read, written)]
     # what is only known as sums has no durations, and says of how many calls
     assert got.one("SELECT count(dur) FROM file_op WHERE calls > 1") == 0
     assert int(got.fact("summed_calls")) > 0

@@ -74,6 +74,7 @@ function data(): IoData {
       first: [0, 2, 3, 3, 4],
       thread: [0, 1, 0, 2],
       cpu: true,
+      waited: true,
       queued: [1, 0, 0, 0],
       fault: [0, 1, 0, 0],
       idle: [0, 0, 1, 0],

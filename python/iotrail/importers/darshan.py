@@ -2,7 +2,7 @@
 
 With DXT (`DXT_ENABLE_IO_TRACE`) a log has each read and write of POSIX: where, how much, when and how long. They become
 calls of their rank. All else are sums for each file and rank: how many opens, seeks, stats, flushes, and without DXT
-reads and writes. Such a sum is one row: `calls` says of how many, `result` how many bytes they moved together, `ts`
+reads and writes, or those that DXT had no memory for. Such a sum is one row: `calls` says of how many, `result` how many bytes they moved together, `ts`
 when the first began, and how long they took is not known. MPI-IO's own records are left out: what it does to files is
 in POSIX's. Files that all ranks share may be summed over them: then the rank isn't known.
 """
@@ -89,8 +89,8 @@ class _Log:
             )
         self.backend: Any = cffi_backend
         self.job, self.source, self.number, self.rows, self.ranks = job, source, number, rows, ranks
-        # records that DXT has the reads and writes of
-        self.traced: set[tuple[int, int]] = set()
+        # (record, rank, call) -> reads or writes that DXT has, and their bytes. Rank -1 is all of them.
+        self.traced: dict[tuple[int, int, str], tuple[int, int]] = {}
 
     def read(self) -> int:
         """Make rows; returns how many calls are in sums."""
@@ -105,7 +105,11 @@ class _Log:
             self.names = dict(self.backend.log_get_name_records(log))
             modules = self.backend.log_get_modules(log)
             if "DXT_POSIX" in modules:
-                self._segments(log)
+                if not self._segments(log):
+                    self.job.note(
+                        f"{self.source.path}: this PyDarshan finds nothing in its DXT (another version of the format?): "
+                        "reads and writes are sums"
+                    )
             else:
                 self.job.note(
                     f"{self.source.path}: no DXT: its reads and writes are sums; DXT_ENABLE_IO_TRACE=1 traces each"
@@ -127,15 +131,17 @@ class _Log:
             self.job.read += 1
             yield record
 
-    def _segments(self, log: Any) -> None:
-        """DXT's reads and writes."""
+    def _segments(self, log: Any) -> int:
+        """DXT's reads and writes; returns of how many records."""
+        records = 0
         for record in self._records(log, "DXT_POSIX"):
-            self.traced.add((int(record["id"]), int(record["rank"])))
+            records += 1
             for call, name in (("pread", "read_segments"), ("pwrite", "write_segments")):
                 segments = record[name]
                 count = len(segments)
                 if not count:
                     continue
+                self._trace(record, call.removeprefix("p"), segments)
                 begin, end = (segments[key].to_numpy(float) for key in ("start_time", "end_time"))
                 good = np.isfinite(begin) & np.isfinite(end) & (begin >= 0) & (end >= begin) & (end < 1e9)
                 length = segments["length"].to_numpy(np.int64)
@@ -149,22 +155,33 @@ class _Log:
                     ts = np.rint(begin[good] * _SECOND).astype(np.int64)
                     dur = np.rint(end[good] * _SECOND).astype(np.int64) - ts
                     self._add(record, call, ts, dur, offset[good], length[good], length[good], 1)
+        return records
+
+    def _trace(self, record: Any, call: str, segments: Any) -> None:
+        moved = int(segments["length"].sum())
+        for rank in (int(record["rank"]), -1):
+            key = (int(record["id"]), rank, call)
+            count, before = self.traced.get(key, (0, 0))
+            self.traced[key] = (count + len(segments), before + moved)
 
     def _sums(self, log: Any, module: str) -> int:
         summed = 0
         for record in self._records(log, module):
-            counters = record["counters"].iloc[0]
+            # Column by column: a row of all would turn the 64-bit ids into floats.
+            counters = {name: int(values.iloc[0]) for name, values in record["counters"].items()}
             times = record["fcounters"].iloc[0]
             about = {"id": counters["id"], "rank": counters["rank"]}
-            traced = (int(about["id"]), int(about["rank"])) in self.traced
             for call, (counter, begun, moved) in _SUMS[module].items():
-                count = int(counters[f"{module}_{counter}"])
-                if count <= 0 or (traced and moved):
+                count = counters[f"{module}_{counter}"]
+                result = counters[f"{module}_{moved}"] if moved else 0
+                if moved and module == "POSIX":
+                    traced = self.traced.get((about["id"], about["rank"], call), (0, 0))
+                    count, result = count - traced[0], result - traced[1]
+                if count <= 0:
                     continue
                 ts = np.array(
                     [max(int(float(times[f"{module}_F_{begun}_TIMESTAMP"]) * _SECOND), 0)], np.int64
                 )
-                result = int(counters[f"{module}_{moved}"]) if moved else 0
                 self._add(about, call, ts, np.array([-1]), None, None, np.array([max(result, 0)]), count)
                 summed += count
         return summed
@@ -174,7 +191,7 @@ class _Log:
     ) -> None:
         count = len(ts)
         actor = self._rank(int(record["rank"]))
-        path = self.names.get(int(record["id"]), f"record {record['id']}")
+        path = self.names.get(int(record["id"]), f"record {int(record['id'])}")
         self.rows.add_calls(
             {
                 "ts": self.start + ts,

@@ -147,6 +147,8 @@ export interface Split {
   thread: number[];
   /** Whether CPU time is known of any thread; if not, compute, queued and fault are 0 and say nothing. */
   cpu: boolean;
+  /** Whether waits were recorded; if not, sync and idle are 0 and say nothing. */
+  waited: boolean;
   compute: number[];
   queued: number[];
   fault: number[];

@@ -79,6 +79,7 @@ export function Latency({ data, selection, sums, theme, onChoose }: Props) {
               {shown.map((call) => {
                 const counts = sums.latency.get(call) ?? new Float64Array();
                 const name = data.calls.name[call];
+                const longest = sums.calls.timed[call] > 0 ? sums.calls.max[call] : null;
                 return (
                   <tr key={call} data-call={name} data-chosen={selection.call === call}>
                     <th scope="row">
@@ -122,11 +123,11 @@ export function Latency({ data, selection, sums, theme, onChoose }: Props) {
                     })}
                     <td
                       class="numeric"
-                      title={`${exact(sums.calls.max[call])} ns`}
+                      title={`${exact(longest)} ns`}
                       data-percentile="max"
-                      data-value={sums.calls.max[call]}
+                      data-value={longest ?? ""}
                     >
-                      {time(sums.calls.max[call])}
+                      {time(longest)}
                     </td>
                   </tr>
                 );

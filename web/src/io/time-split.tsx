@@ -25,8 +25,12 @@ const NAMES: Record<State, string> = {
 const ALL_PARTS = STATES.map((key) => ({ key, name: NAMES[key], color: `split-${key}` }));
 /** States that have a column of the table; the others are in the bars. */
 const COLUMNS = ALL_PARTS.filter(({ key }) => ["io", "sync", "compute", "unknown"].includes(key));
-/** These are shown only if CPU time was recorded: without, they are unknown and not 0. */
 const OF_CPU: readonly State[] = ["compute", "queued", "fault"];
+const OF_WAITS: readonly State[] = ["sync", "idle"];
+
+/** Whether a state was recorded: without, it is unknown and not 0. */
+const known = (data: IoData, state: State): boolean =>
+  (data.split.cpu || !OF_CPU.includes(state)) && (data.split.waited || !OF_WAITS.includes(state));
 
 type Parts = Record<State, number>;
 type Order = "total" | State;
@@ -120,7 +124,7 @@ export function TimeSplit({ data, axis, selection, sums, span, theme, onBrush, o
     () =>
       ALL_PARTS.filter(
         ({ key }) => COLUMNS.some((c) => c.key === key) || data.split[key].some((ns) => ns > 0),
-      ).filter(({ key }) => data.split.cpu || !OF_CPU.includes(key)),
+      ).filter(({ key }) => known(data, key)),
     [data],
   );
   const chart = useMemo(
@@ -277,10 +281,14 @@ export function TimeSplit({ data, axis, selection, sums, span, theme, onBrush, o
                       role="cell"
                       class="numeric"
                       data-part={part}
-                      data-value={lane.parts[part]}
-                      title={`${exact(lane.parts[part])} ns, ${share(lane.parts[part], total(lane.parts))}`}
+                      data-value={known(data, part) ? lane.parts[part] : ""}
+                      title={
+                        known(data, part)
+                          ? `${exact(lane.parts[part])} ns, ${share(lane.parts[part], total(lane.parts))}`
+                          : "the trail doesn't say"
+                      }
                     >
-                      {part === "compute" && !data.split.cpu ? "not known" : time(lane.parts[part])}
+                      {known(data, part) ? time(lane.parts[part]) : "not known"}
                     </div>
                   ))}
                 </div>
