@@ -2,11 +2,12 @@
 
 fio 3.x, HOWTO "Log File Formats". NAME_lat.N.log has the time from submission (with slat) to completion in ns, and
 NAME_clat.N.log from issue to completion; the time in ms is that of the completion, and the offset is there with
-`log_offset=1`, else 0 in all lines. Logs of submissions (_slat), bandwidth (_bw) and IOPS (_iops) have no I/O in them
+`log_offset=1`, else 0 in all lines. Completions within a millisecond are taken as evenly spread, in the log's order. Logs of submissions (_slat), bandwidth (_bw) and IOPS (_iops) have no I/O in them
 that could be told from another: they are refused, and so are averages (`log_avg_msec`), whose size is 0.
 """
 
 import re
+from typing import Any
 
 import numpy as np
 
@@ -78,9 +79,7 @@ def read(job: Job) -> None:
             keep = ~averages
             offsets |= bool(offset.any())
             took = value[keep]
-            begun = time_ms[keep] * 1_000_000 - took
-            # known to a millisecond: in the log's order as far as that allows
-            begun = np.minimum(np.maximum.accumulate(begun), begun + 999_999)
+            begun = _completions(time_ms[keep]) - took
             rows.add(
                 ts=RELATIVE_START + begun,
                 dur=took,
@@ -97,3 +96,11 @@ def read(job: Job) -> None:
             job.facts["pos"] = "unknown: no log_offset=1"
             job.note(f"{source.path}: no offset but 0: without log_offset=1 fio doesn't write them")
     rows.finish(actors)
+
+
+def _completions(time_ms: Any) -> Any:
+    """Completions in ns of whole ms in the log's order (arrays of int64): those of one ms are spread over it."""
+    first = np.flatnonzero(np.diff(time_ms, prepend=-1))
+    count = np.diff(first, append=len(time_ms))
+    place = np.arange(len(time_ms)) - np.repeat(first, count)
+    return time_ms * 1_000_000 + (place * 2 + 1) * 500_000 // np.repeat(count, count)
