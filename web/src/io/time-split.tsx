@@ -341,7 +341,7 @@ function Waited({ data, selection }: Pick<Props, "data" | "selection">) {
               <tr key={at}>
                 <td>{threadName(data, thread)}</td>
                 <td>{waits.what[at]}</td>
-                <td>{waits.call[at]}</td>
+                <td class="whole">{waits.call[at]}</td>
                 <td class="numeric" data-value={waits.time[at]}>
                   {time(waits.time[at])}
                 </td>

@@ -93,7 +93,8 @@ fn detail(kind: &str, times: i64) -> String {
         }
         "no_memory" => "calls of threads that got no memory to record into; --memory gives more".into(),
         "mapped_file" => {
-            format!("mapped {times} times into memory; what the program reads and writes there makes no call")
+            let often = if times == 1 { "once".into() } else { format!("{times} times") };
+            format!("mapped into memory {often}; what the program reads and writes there makes no call")
         }
         "static_program" => "statically linked programs load no recorder".into(),
         "setuid_program" => "programs that gain privileges load no recorder".into(),
