@@ -1,8 +1,9 @@
--- Random access through stdio: a seek for (nearly) every read of a stream. glibc throws the stream's buffer away
--- when it seeks out of it and reads a whole buffer again (4096 bytes on most file systems), of which the program
--- takes a few bytes.
+-- Random access through stdio: (nearly) every read of a stream's buffer begins elsewhere than the one before ended.
+-- glibc throws the buffer away when it seeks out of it and reads a whole one again (4096 bytes on most file systems),
+-- of which the program takes a few bytes.
 --
--- Counted are streams with an fseek for at least every second read. The cost is that of both.
+-- Counted are files half of whose reads jump and fill a stream's buffer. The cost is that of the jumps, and of
+-- fseek where it doesn't read itself.
 --
 -- @param min_share DOUBLE 0.01: a smaller share of the working time is no finding
 -- @param medium_share DOUBLE 0.05: share of the working time from which a finding is medium
@@ -18,8 +19,8 @@ SELECT
         ELSE 'low'
     END AS severity,
     concat(
-        f.process_name, ': ', printf('%,d', f.ops), ' seeks for ', printf('%,d', f.part_ops),
-        ' reads of the stream ', f.place, ' take ',
+        f.process_name, ': ', printf('%,d', f.ops), ' of ', printf('%,d', f.all_ops),
+        ' reads through stdio jump in ', f.place, ' and take ',
         printf('%,d', CAST(round(1e2 * f.cost_ns / e.work_ns) AS BIGINT)), ' % of the working time.'
     ) AS title,
     f.process_name AS program,
@@ -32,9 +33,9 @@ SELECT
     f.start_ts AS start_ts,
     f.end_ts AS end_ts,
     concat(
-        printf('%,d', f.ops), ' calls of fseek, ', printf('%,d', f.part_ops), ' of fread and the like, ',
-        printf('%,.1f', CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1))), ' MiB, ',
-        printf('%,.1f', CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1))), ' µs for a seek and its read, ',
+        'Each fills the buffer of the stream again: ', printf('%,.1f', CAST(f.bytes / 1048576e0 AS DECIMAL(18, 1))),
+        ' MiB, ', printf('%,d', CAST(round(1e0 * f.bytes / NULLIF(f.ops, 0)) AS BIGINT)), ' bytes and ',
+        printf('%,.1f', CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e3 AS DECIMAL(18, 1))), ' µs for each jump, ',
         printf('%,.3f', CAST(f.cost_ns / 1e9 AS DECIMAL(18, 3))), ' s in all.'
     ) AS evidence,
     concat(

@@ -2,8 +2,8 @@
 -- typical one, and the work that was split among them ends when it ends.
 --
 -- Compared are threads that do I/O side by side: from the first to the last operation, half of the shorter span lies
--- in that of the slowest thread. Those that do I/O for less than a tenth of the slowest thread's time don't count: they
--- have other tasks.
+-- in that of the slowest thread. Those that have other tasks don't count: they do I/O for less than a tenth of the slowest
+-- thread's time, or less than a fiftieth if it goes into the same call.
 --
 -- @param min_share DOUBLE 0.01: a smaller share of the working time is no finding
 -- @param medium_share DOUBLE 0.05: share of the working time from which a finding is medium
@@ -20,9 +20,18 @@ WITH did AS (
         CAST(sum(io_ns) AS BIGINT) AS io_ns,
         CAST(sum(CASE WHEN kind IN ('read', 'write') THEN bytes ELSE 0 END) AS BIGINT) AS bytes,
         CAST(sum(ops) AS BIGINT) AS ops,
+        -- the call that takes most of its time
+        max_by(call, concat(lpad(CAST(io_ns AS VARCHAR), 20, '0'), call)) AS call,
         min(start_ts) AS start_ts,
         max(end_ts) AS end_ts
-    FROM activity
+    FROM (
+        SELECT
+            process, process_name, thread, call, kind,
+            CAST(sum(io_ns) AS BIGINT) AS io_ns, CAST(sum(bytes) AS BIGINT) AS bytes, CAST(sum(ops) AS BIGINT) AS ops,
+            min(start_ts) AS start_ts, max(end_ts) AS end_ts
+        FROM activity
+        GROUP BY process, process_name, thread, call, kind
+    ) AS made
     GROUP BY process, process_name, thread
 ),
 
@@ -65,7 +74,7 @@ found AS (
         CAST(floor(m.io_ns - percentile_cont(0.5) WITHIN GROUP (ORDER BY o.io_ns)) AS BIGINT) AS cost_ns
     FROM slowest AS s
     INNER JOIN did AS m ON m.process = s.process AND m.thread = s.thread
-    INNER JOIN did AS o ON o.process = m.process AND 10 * o.io_ns >= m.io_ns
+    INNER JOIN did AS o ON o.process = m.process AND CASE WHEN o.call = m.call THEN 50 ELSE 10 END * o.io_ns >= m.io_ns
     WHERE 2 * (least(o.end_ts, m.end_ts) - greatest(o.start_ts, m.start_ts))
         >= least(o.end_ts - o.start_ts, m.end_ts - m.start_ts)
     GROUP BY m.process, m.process_name, m.thread, m.ops, m.bytes, m.start_ts, m.end_ts, m.io_ns

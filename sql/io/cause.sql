@@ -8,8 +8,8 @@
 --
 --     all       the calls are needless: the share `saves` of their time
 --     merge     fewer, larger calls: `saves` of their time but for what moving the bytes takes (copy_bytes_per_s)
---     overlap   calls that reach the storage (device_ns each) wait beside each other: `saves` of their time; others as
---               merge
+--     overlap   calls that reach the storage (device_ns each) wait beside each other, or aren't made: `saves` of their
+--               time; of others the bytes move all the same, as in merge
 --     task      as merge, or nothing in programs whose task it is to go through trees of files: theirs is the tree
 --     slow      each call is slow: as all, where they take task_ns and more on average
 --     none      nothing: a note, or a risk for the data
@@ -45,8 +45,8 @@ SELECT * FROM (VALUES
     ('unaligned_reads', 'access', ' read ', 0.3, 0.3, 'all'),
     ('unaligned_writes', 'access', ' write ', 0.3, 0.3, 'all'),
     ('short_transfers', 'access', ' read write ', 0.6, 0.5, 'all'),
-    ('overwritten_data', 'access', ' write ', 1e0, 0.9, 'all'),
-    ('rereads', 'access', ' read ', 0.8, 0.9, 'all'),
+    ('overwritten_data', 'access', ' write ', 1e0, 0.9, 'overlap'),
+    ('rereads', 'access', ' read ', 0.8, 0.9, 'overlap'),
     ('eof_polling', 'access', ' read ', 1e0, 1e0, 'all'),
     ('unread_temporaries', 'access', ' write read open ', 1e0, 1e0, 'all'),
     ('shared_file', 'access', ' write ', 0.9, 0.7, 'all'),

@@ -23,8 +23,8 @@
 --     flush                             fsync and the like; writes. Files with any flush
 --     flush_per_write                   the same. Files written with a flush for at least every second write
 --     stdio, stdio_flush                reads and writes of stdio's buffers, or fflush; calls of the program
---     random_stdio                      fseek; part_ops: reads of the program. Files with a seek for at least every
---                                       second read
+--     random_stdio                      jumps; reads; the cost with fseek's. Files of which half of the reads fill the
+--                                       buffer of a stream, and half jump
 --     system_sync                       sync; the same
 --     seek                              lseek and fseek; reads and writes. Files with any seek
 --     eof                               reads that return nothing; reads. Files where they are half or more
@@ -180,8 +180,13 @@ called AS (
     UNION ALL
     SELECT
         'random_stdio', process_name, process, file, path,
-        CASE call WHEN 'fseek' THEN calls ELSE 0 END, CASE call WHEN 'fseek' THEN 0 ELSE ops END,
-        CASE call WHEN 'fseek' THEN 0 ELSE bytes END, NULL, CASE call WHEN 'fseek' THEN 0 ELSE calls END, NULL, io_ns, 0,
+        jump_ops, ops, jump_bytes, NULL, NULL, NULL, jump_ns, 0, start_ts, end_ts
+    FROM step
+    WHERE kind = 'read'
+    UNION ALL
+    SELECT
+        'random_stdio', process_name, process, file, path,
+        0, 0, 0, NULL, NULL, NULL, CASE call WHEN 'fseek' THEN io_ns ELSE 0 END, CASE call WHEN 'fread' THEN ops ELSE 0 END,
         start_ts, end_ts
     FROM activity
     WHERE call IN ('fread', 'fseek')
@@ -315,7 +320,7 @@ shown AS (
         WHEN 'flush' THEN f.ops > 0
         WHEN 'flush_per_write' THEN 2 * f.ops >= f.all_ops AND f.all_ops > 0
         WHEN 'seek' THEN f.ops > 0
-        WHEN 'random_stdio' THEN 2 * f.ops >= f.part_ops AND f.part_ops > 0
+        WHEN 'random_stdio' THEN 2 * f.ops >= f.all_ops AND 2 * f.mark >= f.all_ops AND f.mark > 0
         WHEN 'eof' THEN 2 * f.ops >= f.all_ops
         WHEN 'slow_metadata' THEN f.cost_ns >= p.slow_ns * f.ops AND f.slow_ops >= p.slow_share * f.mount_ops
         WHEN 'small_files' THEN f.mark > 0 AND f.bytes BETWEEN 1 AND p.small_file_bytes
