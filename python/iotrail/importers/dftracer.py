@@ -17,88 +17,10 @@ import numpy as np
 import pyarrow as pa
 
 from iotrail.importers.base import Actor, BlockRows, Job
+from iotrail.importers.calls import CALLS
 from iotrail.importers.ids import process_id, thread_id
 from iotrail.importers.source import Source
 
-# Names of functions without their underscores and 64 -> calls.
-_CALLS = {
-    **{
-        name: name
-        for name in [
-            "open",
-            "creat",
-            "close",
-            "lseek",
-            "stat",
-            "fstat",
-            "access",
-            "statfs",
-            "truncate",
-            "rename",
-            "unlink",
-            "link",
-            "symlink",
-            "readlink",
-            "mkdir",
-            "rmdir",
-            "opendir",
-            "readdir",
-            "closedir",
-            "chdir",
-            "chmod",
-            "chown",
-            "fcntl",
-            "mknod",
-            "fopen",
-            "fclose",
-            "fseek",
-            "read",
-            "pread",
-            "readv",
-            "preadv",
-            "fread",
-            "write",
-            "pwrite",
-            "writev",
-            "pwritev",
-            "fwrite",
-            "fflush",
-            "fsync",
-            "fdatasync",
-            "sync",
-            "mmap",
-            "munmap",
-            "msync",
-            "dup",
-        ]
-    },
-    "openat": "open",
-    "xstat": "stat",
-    "fxstat": "fstat",
-    "lxstat": "stat",
-    "lstat": "stat",
-    "xstatat": "stat",
-    "fxstatat": "stat",
-    "fstatat": "stat",
-    "newfstatat": "stat",
-    "ftruncate": "truncate",
-    "dup2": "dup",
-    "dup3": "dup",
-    "remove": "unlink",
-    "unlinkat": "unlink",
-    "fseeko": "fseek",
-    "lchown": "chown",
-    "fchown": "chown",
-    "fchmod": "chmod",
-    "statvfs": "statfs",
-    "fstatfs": "statfs",
-    "fstatvfs": "statfs",
-    "fallocate": "fallocate",
-    "posix_fallocate": "fallocate",
-    "posix_fadvise": "fadvise",
-    "fdopen": "fopen",
-    "faccessat": "access",
-}
 # 2001 in µs: what counts from less has no date.
 _WALL = 10**15
 _TOP = (1 << 62) // 1000
@@ -152,7 +74,7 @@ def read(job: Job) -> None:
         connection.execute("SET enable_progress_bar = false")
         connection.execute(f"CREATE TABLE event ({_COLUMNS}, call VARCHAR)")
         connection.execute("CREATE TABLE meta (kind VARCHAR, name VARCHAR, value VARCHAR)")
-        connection.register("call_of", pa.table({"name": list(_CALLS), "call": list(_CALLS.values())}))
+        connection.register("call_of", pa.table({"name": list(CALLS), "call": list(CALLS.values())}))
         others = sum(_take(job, source, connection) for source in job.sources)
         job.facts["events_without_rows"] = others
         if others:
@@ -257,7 +179,7 @@ def _write(job: Job, connection: Any) -> None:
     else:
         job.absolute("us since 1970")
         base = 0
-    codes = {name: job.output.call[name] for name in set(_CALLS.values())}
+    codes = {name: job.output.call[name] for name in set(CALLS.values())}
     for batch in connection.sql(query).to_arrow_reader(1 << 16):
         if not batch.num_rows:
             continue
