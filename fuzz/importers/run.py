@@ -5,7 +5,7 @@
     run.py NAME FILE                    try one input again
 
 An input is a line of settings, then the trace: `piece=100` reads it 100 bytes at a time, `split=500` makes the
-bytes from there on a second file, `strict`, `map=…` (the rest of the line) is what --map would be. Properties are
+bytes from there on a second file (not for Recorder, whose files begin at lines `== NAME`), `strict`, `map=…` (the rest of the line) is what --map would be. Properties are
 those of tests/importers/held.py. A preset is a map too, so `map=msr` on format csv is preset msr.
 """
 
@@ -23,8 +23,11 @@ sys.path[:0] = [str(ROOT), str(ROOT / "python")]
 with atheris.instrument_imports(include=["iotrail.importers"]):
     from tests.importers import held
     from tests.importers.blktrace_writer import C, D, Q, event, process
+    from tests.importers.recorder_writer import joined, parted
+    from tests.importers.recorder_writer import trace as recorded
     from tests.importers.test_fio_srt_vscsi import vscsi
     from tests.importers.test_garbage import SAMPLES
+    from tests.importers.test_recorder import LAYOUTS, rank
 
     from iotrail import importers, native
     from iotrail.importers import csv
@@ -40,6 +43,10 @@ _SMALLEST = 64
 
 def seeds(name: str) -> Iterator[bytes]:
     """Where a target starts: the traces the tests make."""
+    if name == "recorder":
+        for layout in LAYOUTS.values():
+            yield b"\n" + joined(recorded([rank(0), rank(1)], **layout))
+        return
     sample = SAMPLES[name]
     yield b"\n" + sample
     yield b"piece=100 strict\n" + sample
@@ -78,6 +85,8 @@ def one(name: str, folder: Path, data: bytes) -> None:
     paths = [folder / f"trace.{number}" for number in range(len(parts))]
     for path, part in zip(paths, parts, strict=True):
         path.write_bytes(part)
+    if name == "recorder":
+        paths = parted(trace, folder / "recorder")
     options = Options(strict="strict" in given, map=map or None if name == "csv" else None)
     for format in (name, *csv.PRESETS) if name == "csv" else (name,):
         importers.FORMATS[format].looks_like(trace)

@@ -521,10 +521,11 @@ def import_trace(
     ] = None,
     formats: Annotated[bool, typer.Option("--list", help="List the formats.")] = False,
 ) -> None:
-    """Make a trail of another tool's trace: strace, blktrace, fio, CSV … Compressed files read as they are.
+    """Make a trail of another tool's trace: strace, blktrace, fio, Recorder, CSV … Compressed files read as they are.
 
     iotrail import strace app.strace
     iotrail import blktrace sda.blktrace.0
+    iotrail import recorder recorder-20240102/
     iotrail import disk.csv.gz --map ts=time,unit=us,pos=lba,pos_unit=sectors,length=bytes,op=rw
     """
     from iotrail import importers

@@ -3,6 +3,7 @@
 The rows stay in memory: no trail is written and no process started, so that thousands a second can be tried.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,6 +125,10 @@ def _accounted(job: Job, output: Held) -> None:
         assert facts["completions_with_start"] <= facts["completions"], said  # type: ignore[operator]
     elif job.format in ("biosnoop", "fio-log", "dftracer"):
         assert rows + skipped <= read, said
+    elif job.format == "recorder":
+        layers = re.findall(r"([\d,]+) of", str(facts.get("calls_without_rows", "")))
+        others = sum(int(count.replace(",", "")) for count in layers)
+        assert rows + others + skipped == read, said
     elif job.format == "fio":
         # adding a file and waiting are no operations
         assert rows + skipped <= read, said

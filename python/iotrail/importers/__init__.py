@@ -27,6 +27,7 @@ from iotrail.importers import (
     fio_log,
     oracle_general,
     perf_script,
+    recorder,
     srt,
     strace,
     vscsi,
@@ -81,6 +82,12 @@ def _formats() -> Iterable[Format]:
         darshan.read,
         darshan.looks_like,
     )
+    yield Format(
+        "recorder",
+        "Recorder's traces, versions 2.3 to 3.0: their folder",
+        recorder.read,
+        recorder.looks_like,
+    )
     yield Format("srt", "HP's SRT 1.x disk traces, binary (1992)", srt.read, srt.looks_like)
     yield Format("vscsi", "VMware's vscsi traces, binary, versions 1 and 2", vscsi.read, vscsi.looks_like)
     yield Format(
@@ -124,11 +131,15 @@ def run(
         raise UsageError(
             f"there is no format {str(words[0])!r}, nor such a file", f"formats: {', '.join(FORMATS)}"
         )
-    with opened(blktrace.files(words)) as sources:
+    with opened(_files(words)) as sources:
         head = sources[0].head()
         for source in sources:
-            # a CPU that saw nothing has an empty file
-            if not source.size and not source.begin and name != "blktrace":
+            # a CPU that saw nothing, or a rank, has an empty file
+            if (
+                not source.size
+                and not source.begin
+                and (name or _guessed(head)) not in ("blktrace", "recorder")
+            ):
                 raise TraceError(f"{source.path}: is empty: nothing to import")
         name = name or _guess_or_fail(sources[0], head, options, console)
         path = output or Path(_stem(sources[0]) + ".trail")
@@ -147,8 +158,19 @@ def run(
     return path
 
 
+def _files(words: list[Path]) -> list[Path]:
+    """The files meant: a folder stands for those of its trace."""
+    return blktrace.files([file for path in words for file in recorder.files(path) or [path]])
+
+
+def _guessed(head: bytes) -> str:
+    return next(iter(guess(head)), "")
+
+
 def _stem(source: Source) -> str:
     """The name without what says compression and kind: an archive's own, not that of a file in it."""
+    if folder := recorder.folder_of(source.path):
+        return folder.resolve().name
     name = without_compression(source.path.parent.name) if source.place else source.name
     if ".blktrace." in name:
         return name.partition(".blktrace.")[0]

@@ -311,6 +311,8 @@ class Job:
     read: int = 0
     # What `read` counts.
     unit: str = "lines"
+    # The folder that is the trace and stands for its files, whose names say nothing.
+    folder: Path | None = None
     # Lines left out because they are too long: read as empty ones.
     long_lines: int = 0
     # Sentences for stderr.
@@ -321,6 +323,8 @@ class Job:
     @property
     def node(self) -> str:
         """The machine of a trace that names none: the trace itself."""
+        if self.folder is not None:
+            return self.folder.resolve().name
         name = self.sources[0].name
         return name.partition(".")[0] or name
 
@@ -361,18 +365,25 @@ class Job:
     def finish(self) -> None:
         """Write the tables that say how the trail came to be."""
         first, last = self.first_ts or 0, self.last_ts or 0
+        named = [self.folder] if self.folder else [source.path for source in self.sources]
         facts: dict[str, object] = {
-            "command": json.dumps(["iotrail", "import", self.format, *(str(s.path) for s in self.sources)]),
+            "command": json.dumps(["iotrail", "import", self.format, *map(str, named)]),
             "format": self.format,
             self.unit: self.read,
             "skipped": self.skipped.count,
             "version": native.package_version() or "not installed",
             **self.facts,
         }
-        for number, source in enumerate(self.sources):
-            facts[f"source:{number}"] = json.dumps(
-                {"path": str(source.path), "bytes": source.size, "compression": source.compression}
+        if self.folder:
+            size = sum(source.size for source in self.sources)
+            facts["source:0"] = json.dumps(
+                {"path": str(self.folder), "files": len(self.sources), "bytes": size}
             )
+        else:
+            for number, source in enumerate(self.sources):
+                facts[f"source:{number}"] = json.dumps(
+                    {"path": str(source.path), "bytes": source.size, "compression": source.compression}
+                )
         for number, line in enumerate(self.skipped.first):
             facts[f"skipped:{number}"] = line
         self.output.add(

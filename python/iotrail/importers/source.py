@@ -115,7 +115,8 @@ class Source:
         except IsADirectoryError:
             raise TraceError(
                 f"{path}: is a folder; expected a trace",
-                "only a folder of blktrace's per-CPU files (NAME.blktrace.0 …) can be imported as one",
+                "only a folder of blktrace's per-CPU files (NAME.blktrace.0 …), or of Recorder (recorder.mt …),"
+                " can be imported as one",
             ) from None
         except OSError as error:
             raise TraceError(f"{path}: can't be read: {error.strerror}") from None
