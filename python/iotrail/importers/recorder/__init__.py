@@ -5,9 +5,9 @@ line of 60 bytes for each call and, from 2.5 on, wrong times where a grammar has
 the files.
 
 Calls of POSIX and stdio are rows, also those that MPI-IO and HDF5 made; calls of these layers themselves are counted.
-Recorder keeps neither what a call returned nor its descriptor: `result` and `fd` are null. Where `read` and
-`write` were follows from the opens, seeks, reads and writes of their file in the same process, each taken to have
-moved what it asked for; null where the process has the file open twice, appends, or sought its end.
+Recorder keeps neither what a call returned nor its descriptor: `fd` is null, and so is `result` but of reads and writes,
+which are taken to have moved what they asked for. Where they were follows from the opens, seeks, reads and writes of
+their file in the same process; null where the process has the file open twice, appends, or sought its end.
 
 Names of functions and the order of their arguments: lib/recorder-posix.c.
 """
@@ -233,7 +233,10 @@ class _Import:
                 " file open twice, appended or sought from its end, or the trace has patterns of offsets"
             )
         if self.returned:
-            detail = "Recorder keeps no return values: which calls failed and how many bytes they moved is not known."
+            detail = (
+                "Recorder keeps no return values: reads and writes are taken to have moved what they asked for,"
+                " which calls failed or moved less is not known."
+            )
             job.output.add(
                 "unseen",
                 {"node": job.node, "kind": ["results"], "amount": [self.returned], "detail": [detail]},

@@ -138,6 +138,8 @@ class Calls:
             self._position(number, name, arguments)
         names: tuple[Any, Any] = np.unique(np.array(layers, str), return_inverse=True)
         self._layers, self._layer = names
+        # what a call returned isn't in the trace: reads and writes are taken as whole
+        moved = np.where(self.placed, self.length, -1)
         self.columns = {
             name: pa.array(column, mask=column < 0)
             for name, column in (
@@ -145,6 +147,7 @@ class Calls:
                 ("file2", file2),
                 ("fd", fd),
                 ("length", self.length),
+                ("result", moved),
                 ("flags", flags),
             )
         }
