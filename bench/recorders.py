@@ -10,6 +10,7 @@ import sys
 import sysconfig
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 
 NATIVE = Path(__file__).resolve().parent.parent / "python" / "iotrail" / "_native" / "iotrail-native"
@@ -47,6 +48,22 @@ def _strace() -> Recorder:
     )
 
 
+def _bpftrace() -> Recorder:
+    missing = ""
+    if not shutil.which("bpftrace"):
+        missing = "bpftrace is not installed"
+    elif os.geteuid() != 0:
+        missing = "bpftrace needs root"
+    return Recorder(
+        "bpftrace",
+        "bpftrace prints each call on files, of the whole machine",
+        prefix=lambda folder: [
+            sys.executable, str(Path(__file__).with_name("under_bpftrace.py")), str(folder / "bpftrace.out")
+        ],
+        missing=missing,
+    )  # fmt: skip
+
+
 def _iotrail() -> Recorder:
     return Recorder(
         "iotrail",
@@ -78,16 +95,23 @@ def _darshan(name: str, meaning: str, **more: str) -> Recorder:
     library = os.environ.get("DARSHAN_LIB") or next(
         (str(path) for path in Path("/usr/lib/x86_64-linux-gnu").glob("libdarshan.so")), ""
     )
-    return Recorder(
-        name,
-        meaning,
-        variables=lambda folder: {
+
+    def variables(folder: Path) -> dict[str, str]:
+        # Without a folder for the day it records and then writes nothing.
+        today = date.today()
+        (folder / f"{today.year}/{today.month}/{today.day}").mkdir(parents=True)
+        return {
             "LD_PRELOAD": library,
             "DARSHAN_ENABLE_NONMPI": "1",
             "DARSHAN_LOGPATH": str(folder),
             "DARSHAN_MODMEM": "1024",
             **more,
-        },
+        }
+
+    return Recorder(
+        name,
+        meaning,
+        variables=variables,
         missing="" if library and Path(library).exists() else "set DARSHAN_LIB to a libdarshan.so",
     )
 
@@ -101,6 +125,7 @@ def recorders() -> tuple[list[Recorder], list[Recorder]]:
         _darshan("darshan dxt", "Darshan with DXT: each read and write", DXT_ENABLE_IO_TRACE="1"),
         _dftracer("dftracer", "DFTracer: each call, without its arguments"),
         _dftracer("dftracer +args", "DFTracer: each call with path, offset, size", DFTRACER_INC_METADATA="1"),
+        _bpftrace(),
         _strace(),
     ]
     return [r for r in everyone if not r.missing], [r for r in everyone if r.missing]
