@@ -1,36 +1,17 @@
-"""Is the first card right? Programs with a planted bottleneck, and healthy ones, beside PyDarshan and Drishti.
+"""Is the first card right? Programs with a planted bottleneck, and healthy ones.
 
 Each program of examples/diagnosis is recorded and `iotrail summary` asked; judge.py says how an answer is held to the
-program. The peers read Darshan's logs: they are asked where Darshan's library, the Python package `darshan` and
-`drishti` are installed, else the table says that they could not run. DIAGNOSIS_NAMES="one two" judges only those.
+program. DIAGNOSIS_NAMES="one two" judges only those. Drishti and PyDarshan, which read Darshan's logs, are not run.
 """
 
 import os
-import shutil
 import sys
-from importlib.util import find_spec
-from pathlib import Path
 
 from measure import ROOT, console, keep, table
 
 sys.path.insert(0, str(ROOT / "examples" / "diagnosis"))
 
 import judge
-
-# Where distributions and source builds put Darshan's library.
-DARSHAN_PLACES = ("/usr/lib", "/usr/lib/x86_64-linux-gnu", "/usr/local/lib", "/opt/darshan/lib")
-
-
-def why_no_peer() -> str:
-    """What the peers lack to run here; empty if nothing."""
-    missing = []
-    if not any(Path(place, "libdarshan.so").exists() for place in DARSHAN_PLACES):
-        missing.append("libdarshan.so, which records for both (Debian has no package of it)")
-    if find_spec("darshan") is None:
-        missing.append("the Python package darshan")
-    if shutil.which("drishti") is None:
-        missing.append("drishti (PyPI: drishti-io)")
-    return "; ".join(missing)
 
 
 def bench() -> None:
@@ -47,8 +28,6 @@ def bench() -> None:
             verdicts.append(judge.judge(program))
         show(kind, verdicts)
         rows += verdicts
-    if missing := why_no_peer():
-        console.print(f"PyDarshan and Drishti can't run here: missing {missing}. No line above is theirs.\n")
     keep(
         "diagnosis",
         programs=[
