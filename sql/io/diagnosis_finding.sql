@@ -7,8 +7,8 @@
 -- more time, weighed by how near to the cause the finding is. Time that two cards claim counts for the better only.
 --
 -- @materialize
--- @param copy_bytes_per_s BIGINT 10000000000 bytes/s: how fast bytes move in large calls from and to the page cache, once it is in
---     the processor's: 4 KiB are read in 0.7 µs, of which entering the kernel is half
+-- @param copy_bytes_per_s BIGINT 10000000000 bytes/s: how fast bytes move in large calls from and to the page cache: a third of
+--     what reading a cached file of 64 MiB by the MiB was measured at, for memory is seldom as idle
 -- @param device_ns BIGINT 20000 ns: a read or write that takes this long on average reached the storage
 -- @param task_ns BIGINT 200000 ns: a call for names that takes less on average is a look-up in the kernel's caches
 -- @requires all_findings, cause, program_kind, activity, effort

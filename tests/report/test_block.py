@@ -393,6 +393,32 @@ def test_a_trace_without_times_has_no_gaps(tmp_path: Path, browser: Browser) -> 
         assert cells["ops"] == 22
 
 
+def test_what_a_trace_does_not_say_is_not_0(tmp_path: Path, browser: Browser) -> None:
+    """No wait was traced, nor how long writes took."""
+    lines = ["t,pos,len,op,dur"]
+    lines += [f"{n},{n * 8},8,{'rw'[n % 2]},{'' if n % 2 else 5}" for n in range(200)]
+    (tmp_path / "disk.csv").write_text("\n".join(lines) + "\n")
+    columns = "ts=t,unit=ms,pos=pos,pos_unit=sectors,length=len,length_unit=sectors,op=op,dur=dur,dur_unit=us"
+    trail, output = tmp_path / "disk.trail", tmp_path / "disk.html"
+    run("import", "csv", tmp_path / "disk.csv", "--map", columns, "-o", trail)
+    [line] = [line for line in run("summary", trail).splitlines() if line.strip().startswith("all ")]
+    assert line.count("not known") == 2 and "0 ns" not in line
+    assert run_report(trail, "-o", output).returncode == 0
+    with opened(browser, output) as page:
+        for part, known in (("io", True), ("sync", False), ("compute", False)):
+            cell = page.locator(f"#split [role=cell][data-part={part}]").first
+            assert (cell.inner_text() != "not known", cell.get_attribute("data-value") != "") == (
+                known,
+                known,
+            )
+        assert "Waiting" not in page.locator("#split .legend").first.inner_text()
+        longest = {
+            call: page.locator(f"tr[data-call={call}] [data-percentile=max]").inner_text()
+            for call in ("pread", "pwrite")
+        }
+        assert longest == {"pread": "5.00 µs", "pwrite": "–"}
+
+
 def test_a_program_has_no_block_view(browser: Browser, page_file: Path, database: Path) -> None:
     with opened(browser, page_file) as page:
         assert page.locator("#block").count() == 0

@@ -1,10 +1,10 @@
 """Darshan's logs, read by PyDarshan (`pip install iotrail[darshan]`): https://www.mcs.anl.gov/research/projects/darshan.
 
 With DXT (`DXT_ENABLE_IO_TRACE`) a log has each read and write of POSIX: where, how much, when and how long. They become
-calls of their rank. All else are sums for each file and rank: how many opens, seeks, stats, flushes, and without DXT
-reads and writes, or those that DXT had no memory for. Such a sum is one row: `calls` says of how many, `result` how many bytes they moved together, `ts`
-when the first began, and how long they took is not known. MPI-IO's own records are left out: what it does to files is
-in POSIX's. Files that all ranks share may be summed over them: then the rank isn't known.
+calls of their rank. All else are sums for each file and rank: how many opens, seeks, stats, flushes, and reads and writes
+without DXT or that it had no memory for. Such a sum is one row: `calls` says of how many, `result` how many bytes they
+moved together, `ts` when the first began, and how long they took is not known. MPI-IO's own records are left out: what it
+does to files is in POSIX's. Files that all ranks share may be summed over them: then the rank isn't known.
 """
 
 from pathlib import Path

@@ -1,4 +1,7 @@
-// Workers parked in mpsc::recv while the first thread computes: CPU time of its own, in ns, is printed.
+//! Workers parked in `mpsc::recv` while the first thread computes: channels MILLISECONDS.
+//!
+//! Prints the first thread's CPU time in ns (CLOCK_THREAD_CPUTIME_ID) and 42, what the workers were sent together.
+
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
