@@ -1,7 +1,8 @@
 """Is the first card right? Programs with a planted bottleneck, and healthy ones.
 
 Each program of examples/diagnosis is recorded and `iotrail summary` asked; judge.py says how an answer is held to the
-program. DIAGNOSIS_NAMES="one two" judges only those. Drishti and PyDarshan, which read Darshan's logs, are not run.
+program. Then it is run under Darshan, and Drishti and PyDarshan are asked, if they are here (diagnosis_peers.py).
+DIAGNOSIS_NAMES="one two" judges only those.
 """
 
 import os
@@ -13,11 +14,20 @@ sys.path.insert(0, str(ROOT / "examples" / "diagnosis"))
 
 import judge
 
+import diagnosis_peers as peers
+
 
 def bench() -> None:
     """Judge all programs and print the tables."""
+    try:
+        peers.check()
+        can_ask = True
+    except peers.CannotAsk as missing:
+        console.print(f"Drishti and PyDarshan are left out: {missing}\n")
+        can_ask = False
     wanted = os.environ.get("DIAGNOSIS_NAMES", "").split()
     rows = []
+    asked: dict[str, peers.Opinion] = {}
     for kind in ("planted", "healthy"):
         verdicts = []
         for program in judge.programs(kind):
@@ -26,7 +36,11 @@ def bench() -> None:
             if console.is_terminal:
                 console.print(f"  {program.name:30}", end="\r", style="dim")
             verdicts.append(judge.judge(program))
+            if can_ask:
+                asked[program.name] = peers.ask(program)
         show(kind, verdicts)
+        if can_ask:
+            show_peers(kind, verdicts, asked)
         rows += verdicts
     keep(
         "diagnosis",
@@ -41,6 +55,8 @@ def bench() -> None:
                     {name: card[name] for name in ("cause", "severity", "title", "gain_ns", "gain_share")}
                     for card in verdict.cards
                 ],
+                "drishti": opinion.codes if (opinion := asked.get(verdict.program.name)) else None,
+                "pydarshan_io_share": opinion.io_share if opinion else None,
             }
             for verdict in rows
         ],
@@ -77,6 +93,39 @@ def show(kind: str, verdicts: list[judge.Verdict]) -> None:
     console.print(shape)
     for label, held in (("rules were chosen with", False), ("* held out", True)):
         judged = [v for v in verdicts if v.program.is_held == held and not v.skipped]
-        right = sum(verdict.is_right for verdict in judged)
-        console.print(f"{label}: {right} of {len(judged)} right")
+        if judged:
+            console.print(f"{label}: {sum(verdict.is_right for verdict in judged)} of {len(judged)} right")
     console.print()
+
+
+def show_peers(kind: str, verdicts: list[judge.Verdict], asked: dict[str, peers.Opinion]) -> None:
+    """What Drishti and PyDarshan say of the same programs, and how often a peer names the cause or blames in vain."""
+    planted = kind == "planted"
+    shape = table(
+        "The same programs under Darshan: critical issues and warnings of Drishti, time in I/O of PyDarshan",
+        (
+            "program",
+            *(["planted cause"] if planted else []),
+            "Drishti",
+            "names it" if planted else "right",
+            "in I/O",
+        ),
+    )
+    for column in shape.columns:
+        column.justify = "left"
+        column.no_wrap = False
+    right = 0
+    for verdict in verdicts:
+        program, opinion = verdict.program, asked[verdict.program.name]
+        if opinion.missing:
+            mark = "–"
+        else:
+            is_right = opinion.names(program.causes) if planted else not opinion.critical
+            right += is_right
+            mark = "yes" if is_right else "no"
+        share = "–" if opinion.io_share is None else f"{opinion.io_share * 100:.0f} %"
+        causes = [", ".join(program.causes)] if planted else []
+        shape.add_row(program.name, *causes, str(opinion), mark, share)
+    console.print(shape)
+    what = "has an issue that points to the cause" if planted else "shows no critical issue"
+    console.print(f"Drishti {what}: {right} of {sum(not asked[v.program.name].missing for v in verdicts)}\n")

@@ -23,7 +23,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -165,9 +165,13 @@ def _drop_caches(folder: Path) -> None:
                 os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
+# Folder it may write to and a program's command -> the words to run instead.
+Wrapper = Callable[[Path, Sequence[str]], Sequence[str]]
+
+
 @contextmanager
-def recorded(program: Program) -> Iterator[Path]:
-    """The trail of a run of the program, in a folder that is removed afterwards."""
+def ran(program: Program, wrap: Wrapper) -> Iterator[Path]:
+    """Run a program as `wrap` says; the folder it may write to, which is removed afterwards."""
     with tempfile.TemporaryDirectory(prefix="iotrail-judge-") as name:
         top = Path(name)
         top.chmod(0o755)
@@ -192,21 +196,25 @@ def recorded(program: Program) -> Iterator[Path]:
                 _run([*prefix, *command, "prepare"], folder, environment, top / "prepare.log")
             if program.keys.get("cold") == "yes":
                 _drop_caches(folder)
-            trail = top / f"{program.name}.trail"
-            _run(
-                [str(IOTRAIL), "record", "-o", str(trail), "--", *prefix, *command],
-                folder,
-                environment,
-                top / "record.log",
-            )
-            yield trail
+            _run(wrap(top, [*prefix, *command]), folder, environment, top / "record.log")
+            yield top
         finally:
             for path in folder.iterdir():
                 if path.is_mount():
                     subprocess.run(["fusermount3", "-uz", str(path)], check=False)
 
 
-def _run(command: list[str], folder: Path, environment: dict[str, str], log: Path) -> None:
+@contextmanager
+def recorded(program: Program) -> Iterator[Path]:
+    """The trail of a run of the program, in a folder that is removed afterwards."""
+    trail = f"{program.name}.trail"
+    with ran(
+        program, lambda folder, command: [str(IOTRAIL), "record", "-o", str(folder / trail), "--", *command]
+    ) as folder:
+        yield folder / trail
+
+
+def _run(command: Sequence[str], folder: Path, environment: dict[str, str], log: Path) -> None:
     with log.open("w") as output:
         done = subprocess.run(
             command,
