@@ -116,7 +116,7 @@ impl Played {
     pub fn new(path: &Path, name: &str, answers: &[(&str, &str)]) -> Arc<Self> {
         let played = Arc::new(Self::default());
         let config = format!(
-            r#"{{"name":"{name}","fsid":"f00d","crush_location":"root=default rack=r1 host=n1","osd_data":"/nowhere"}}"#
+            r#"{{"name":"{name}","fsid":"f00d","crush_location":"root=default rack=r1 host=n1","osd_data":"/nowhere","osd_fast_shutdown":"true"}}"#
         );
         played.say("config show", config.into_bytes());
         for (prefix, file) in answers {
@@ -314,6 +314,37 @@ fn settings_are_kept_changed_and_put_back() {
     assert_eq!(played.asked("config set").last().expect("set"), "config set osd_op_history_size 77");
     assert_eq!(unset.len(), 3, "{unset:?}");
     assert_eq!(std::fs::read_dir(state.path()).expect("a folder").count(), 0);
+}
+
+/// `config set` at an OSD in `OSD::shutdown` makes it and the thread that answers wait for each other for ever, unless it
+/// ends at once.
+#[test]
+fn settings_of_an_osd_that_ends_slowly_are_changed_once() {
+    for collected in [Collected::All, Collected::Sampled] {
+        let (folder, state) =
+            (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+        let played = Played::new(&folder.path().join("x.asok"), "osd.0", OSD);
+        played.say("config show", br#"{"name":"osd.0","fsid":"f00d","osd_fast_shutdown":"false"}"#.to_vec());
+        played.say("config diff", br#"{"diff":{}}"#.to_vec());
+        let one = r#"{"description":"osd_repop_reply(client.1.0:1 1.1 e1/1 ondisk, result = 0)","initiated_at":"x","age":1},"#;
+        let many = format!("{{\"ops\":[{}]}}", one.repeat(1_000).trim_end_matches(','));
+        played.say("dump_historic_ops", many.clone().into_bytes());
+        played.say("dump_historic_slow_ops", many.into_bytes());
+        let mut watched = source_of(folder.path(), Some(state.path().to_owned()), collected);
+        for second in 1..=90 {
+            tick(&mut watched, second);
+        }
+        let duration = if collected == Collected::All { 15 } else { 6 };
+        let set = [
+            "config set osd_op_history_size 40000".to_owned(),
+            format!("config set osd_op_history_duration {duration}"),
+            "config set osd_op_history_slow_op_size 2000".to_owned(),
+            "config set osd_op_history_slow_op_threshold 1".to_owned(),
+        ];
+        assert_eq!(played.asked("config set"), set);
+        assert_eq!(played.asked("config unset"), Vec::<String>::new());
+        assert!(!played.asked("dump_historic_ops").is_empty());
+    }
 }
 
 /// `config set` at an OSD in `OSD::init` makes it and the thread that answers wait for each other for ever.

@@ -68,6 +68,9 @@ struct Scene {
     rows: HashMap<&'static str, Vec<Row>>,
     warnings: Vec<String>,
     second: i64,
+    /// Seconds in which the OSD kept many requests, and since when it does; 0: it doesn't.
+    kept: i64,
+    keeps_since: i64,
     seed: u64,
     _folders: [tempfile::TempDir; 2],
 }
@@ -78,7 +81,8 @@ impl Scene {
         let played = Played::new(&folders[0].path().join("x.asok"), "osd.0", OSD);
         let source = source_of(folders[0].path(), Some(folders[1].path().to_owned()), Collected::Sampled);
         let (all, rows, warnings) = (Vec::new(), HashMap::new(), Vec::new());
-        Self { played, source, all, rows, warnings, second: DAY + 3600, seed, _folders: folders }
+        let (second, kept, keeps_since) = (DAY + 3600, 0, 0);
+        Self { played, source, all, rows, warnings, second, kept, keeps_since, seed, _folders: folders }
     }
 
     fn random(&mut self, below: i64) -> i64 {
@@ -104,8 +108,15 @@ impl Scene {
             let entries: Vec<String> = requests.map(Request::entry).collect();
             format!("{{\"size\":1,\"ops\":[{}]}}", entries.join(",")).into_bytes()
         };
-        let kept = |request: &&Request| now - request.arrived <= 6 * SECOND;
-        self.played.say("dump_historic_ops", list(&mut self.all.iter().filter(ended).filter(kept)));
+        // As an OSD does: what ended while its history was short is gone, but for the last 20.
+        let since = if self.keeps_since == 0 { i64::MAX } else { self.keeps_since };
+        let kept = |request: &&Request| {
+            now - request.arrived <= 6 * SECOND && request.arrived + request.took >= since
+        };
+        let before = self.all.iter().filter(ended).filter(|request| !kept(request)).rev().take(20);
+        let mut shown: Vec<&Request> = before.chain(self.all.iter().filter(ended).filter(kept)).collect();
+        shown.sort_by_key(|request| request.arrived);
+        self.played.say("dump_historic_ops", list(&mut shown.into_iter()));
         let slow = |request: &&Request| request.is_slow();
         self.played.say("dump_historic_slow_ops", list(&mut self.all.iter().filter(ended).filter(slow)));
         let done: Vec<&Request> = self.all.iter().filter(ended).collect();
@@ -120,6 +131,14 @@ impl Scene {
         // At the whole second: a tick's time is one.
         let (rows, warnings, dropped) = tick(&mut self.source, self.second);
         assert_eq!(dropped, 0);
+        let sets = self.played.asked("config ");
+        let size = sets.iter().rev().find(|set| set.contains("osd_op_history_size"));
+        match size.map(String::as_str) {
+            Some("config set osd_op_history_size 40000") if self.keeps_since == 0 => self.keeps_since = now,
+            Some("config unset osd_op_history_size") => self.keeps_since = 0,
+            _ => {}
+        }
+        self.kept += i64::from(self.keeps_since != 0);
         self.warnings.extend(warnings);
         for (table, more) in rows {
             self.rows.entry(table).or_default().extend(more);
@@ -182,8 +201,22 @@ fn a_sample_is_whole_seconds_and_adds_up_to_all() {
     // 30 seconds of 1,800, of a mean of 33 with a spread of 22: 60 * sqrt(30) * 22.
     let error = 60.0 * 30_f64.sqrt() * 22.0;
     assert!(((sum - all) as f64).abs() < 3.0 * error, "{sum} for {all}, error {error}");
-    // Its settings were set once.
-    assert_eq!(scene.played.asked("config set").len(), 4);
+    // Its settings were set once, but for the length of its history: it is long near what is collected.
+    let size = |set: &String| set.contains("osd_op_history_size");
+    let (sizes, others): (Vec<String>, Vec<String>) = scene
+        .played
+        .asked("config ")
+        .into_iter()
+        .filter(|set| set != "config show" && set != "config diff")
+        .partition(size);
+    assert_eq!(others.len(), 3, "{others:?}");
+    assert!((2 * minutes..2 * minutes + 4).contains(&(sizes.len() as i64)), "{sizes:?}");
+    assert!(sizes.iter().step_by(2).all(|set| set == "config set osd_op_history_size 40000"), "{sizes:?}");
+    assert!(
+        sizes.iter().skip(1).step_by(2).all(|set| set == "config unset osd_op_history_size"),
+        "{sizes:?}"
+    );
+    assert!(scene.kept < minutes * 8, "{} s of {} min", scene.kept, minutes);
     // Counters say how many were not, the last time when the agent leaves.
     let mut out = Outbox::new("here");
     out.begin(at(scene.second + 1, 0));

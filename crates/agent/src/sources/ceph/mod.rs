@@ -165,6 +165,7 @@ impl Ceph {
 
     /// Asks all daemons what there is to ask, and takes their answers.
     fn ask(&mut self, tick: Tick, leaves: bool, out: &mut Outbox) {
+        let since = Instant::now();
         self.look(out);
         // A time to come is of the clock before the machine was started anew.
         self.began = self.began.filter(|began| *began <= tick.now);
@@ -195,6 +196,7 @@ impl Ceph {
         let disks = procfs::DiskStats::current().map(|disks| disks.0).unwrap_or_default();
         let mut shared = Shared {
             tick,
+            since,
             leaves,
             began: self.began,
             started: self.started.unwrap_or(tick.now),

@@ -29,6 +29,12 @@ const PART: i64 = 2;
 /// seconds.
 const REST: i64 = 10 * MINUTE;
 
+/// How long before a window daemons are told to keep requests, for ticks are a second apart,
+const AHEAD: i64 = 2 * SECOND;
+
+/// and after it was noticed or asked for a burst begins at the earliest: the next tick is the first to tell them.
+const BURST_AFTER: i64 = 3 * SECOND / 2;
+
 /// How much later than it arrived a request that isn't slow is in its daemon's history for certain.
 const SETTLED: i64 = SLOW + settings::INSERTED.as_nanos() as i64 + SECOND / 10;
 
@@ -109,9 +115,15 @@ impl Schedule {
         begun.filter(|window| window.from < window.until).collect()
     }
 
-    /// Collects all requests for some seconds, from the next whole one; whether that isn't done already.
+    /// Whether daemons have to keep requests now, or soon.
+    #[must_use]
+    pub fn is_near(&self, now: i64) -> bool {
+        self.waiting.iter().any(|window| window.from - AHEAD <= now)
+    }
+
+    /// Collects all requests for some whole seconds, from about two seconds on; whether that isn't done already.
     pub fn burst(&mut self, now: i64) -> bool {
-        let from = (now.div_euclid(SECOND) + 1) * SECOND;
+        let from = ((now + BURST_AFTER).div_euclid(SECOND) + 1) * SECOND;
         if from < self.burst_until {
             return false;
         }
@@ -262,14 +274,39 @@ mod tests {
         let mut schedule = Schedule::default();
         let second = second_of(29_000_001);
         schedule.take_due(second - 20 * SECOND);
-        assert!(schedule.burst(second - 3 * SECOND));
-        assert!(!schedule.burst(second), "one is under way");
+        assert!(schedule.burst(second - 5 * SECOND));
+        assert!(!schedule.burst(second - SECOND), "one is under way");
         let covers: Vec<_> = schedule.waiting().iter().filter(|window| window.has(second)).collect();
         assert_eq!(covers.len(), 1);
         assert_eq!(covers[0].weight, 1);
         let counted: i64 =
             schedule.waiting().iter().filter(|w| w.weight == 1).map(|w| w.until - w.from).sum();
         assert_eq!(counted, BURST * SECOND);
+    }
+
+    #[test]
+    fn requests_are_kept_from_before_a_window_until_it_is_read() {
+        let mut schedule = Schedule::default();
+        let (begin, mut near) = (29_000_000 * MINUTE, 0);
+        let mut from = 0;
+        for tick in 0..3_600 {
+            let now = begin + tick * SECOND + SECOND / 3;
+            let due = schedule.take_due(now);
+            if let Some(window) = due.iter().find(|window| window.from >= begin + MINUTE) {
+                assert!(from != 0 && from + SECOND <= window.from, "since {from}, for {window:?}");
+            }
+            let is_near = schedule.is_near(now);
+            from = if !is_near {
+                0
+            } else if from == 0 {
+                now
+            } else {
+                from
+            };
+            near += i64::from(is_near);
+        }
+        // Some six of sixty.
+        assert!((240..420).contains(&near), "{near} of 3,600 s");
     }
 
     #[test]

@@ -57,6 +57,8 @@ pub const SIZE: &str = "40000";
 pub const MOST: u64 = 160_000;
 /// Seconds for which an OSD keeps them: how long an agent may be away.
 pub const DURATION: &str = "60";
+/// Seconds for which an OSD keeps them that isn't purged: each dump prints them all.
+pub const UNPURGED: &str = "15";
 /// Seconds for which daemons keep them where a sample is collected: a dump prints all that is kept.
 pub const KEPT_SECONDS: i64 = 6;
 const KEPT: &str = "6";
@@ -70,12 +72,19 @@ pub const SLOW: &str = "2000";
 /// Seconds for which an MDS keeps requests. It has no list of slow ones (Pacific), and is not purged.
 const MDS_DURATION: &str = "15";
 /// Settings of the number of requests.
-const OSD_SIZE: &str = "osd_op_history_size";
+pub const OSD_SIZE: &str = "osd_op_history_size";
 const MDS_SIZE: &str = "mds_op_history_size";
 /// Setting of an OSD's duration.
 pub const OSD_DURATION: &str = "osd_op_history_duration";
 /// Setting of an OSD's number of slow requests.
 pub const SLOW_SIZE: &str = "osd_op_history_slow_op_size";
+
+/// The shorter of two times in seconds.
+#[must_use]
+pub fn least<'a>(one: &'a str, other: &'a str) -> &'a str {
+    let seconds = |text: &str| text.parse().unwrap_or(u64::MAX);
+    if seconds(other) < seconds(one) { other } else { one }
+}
 
 /// What one daemon's settings were overridden by.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -125,6 +134,12 @@ impl Settings {
     #[must_use]
     pub fn wanted(&self, role: &str) -> &'static [(&'static str, &'static str)] {
         wanted(role, self.collected)
+    }
+
+    /// What a setting of a process behind a socket was overridden by before; none: by nothing, or that isn't known.
+    #[must_use]
+    pub fn before(&self, socket: &Path, setting: &str) -> Option<&str> {
+        self.kept.daemons.get(socket)?.settings.get(setting)?.as_deref()
     }
 
     /// Since when requests are told, if an agent before began.

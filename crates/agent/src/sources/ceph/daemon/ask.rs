@@ -17,6 +17,8 @@ pub(super) enum Ask {
     Histogram,
     Diff,
     Set(&'static str, String),
+    /// What a setting is overridden by is taken off.
+    Unset(&'static str),
     /// Requests that ended, by the command that lists them.
     History(&'static str),
     /// A purge: for a moment requests are kept for a shorter time;
@@ -32,9 +34,9 @@ pub(super) enum Ask {
 }
 
 impl Ask {
-    /// Whether it is a `config set`.
+    /// Whether it is a `config set` or `config unset`.
     pub(super) fn changes_settings(&self) -> bool {
-        matches!(self, Self::Set(..) | Self::Purge | Self::Keep)
+        matches!(self, Self::Set(..) | Self::Unset(_) | Self::Purge | Self::Keep)
     }
 
     /// Whether its answer is read while it comes.
@@ -55,6 +57,7 @@ impl Daemon {
             // Of any setting: Pacific answers with all that differ from their defaults.
             Ask::Diff => Command::new("config diff"),
             Ask::Set(setting, value) => set(setting, value),
+            Ask::Unset(setting) => Command { setting: Some(setting), ..Command::new("config unset") },
             Ask::History(prefix) => Command::new(prefix),
             Ask::Purge => {
                 purged = self.purges.1.to_string();

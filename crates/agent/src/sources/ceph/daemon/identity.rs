@@ -10,6 +10,7 @@ use super::{Daemon, Shared};
 use crate::outbox::Outbox;
 use crate::sources::ceph::process::{self, Daemon as Process};
 use crate::sources::ceph::requests::{Requests, Teller};
+use crate::sources::ceph::settings;
 use crate::sources::ceph::socket::Conversation;
 
 /// What a daemon says it is.
@@ -33,6 +34,8 @@ pub(super) struct Config {
     crush_location: String,
     #[serde(default)]
     osd_data: String,
+    #[serde(default)]
+    osd_fast_shutdown: String,
 }
 
 impl Config {
@@ -77,6 +80,7 @@ impl Daemon {
         if let Some(process) = &process {
             out.process(id, process.pid.into(), &process.name, &role, process.start_ts);
         }
+        self.may_set = config.osd_fast_shutdown == "true";
         let fsid = status.cluster_fsid.clone().unwrap_or(config.fsid);
         let disk = (role == "osd").then(|| process::disk(Path::new(&config.osd_data))).flatten();
         let place = place(&config.crush_location).unwrap_or_else(|| shared.place.to_owned());
@@ -101,7 +105,12 @@ impl Daemon {
     /// What its settings were is known and kept: now they are changed.
     fn set(&mut self, wanted: &[(&'static str, &str)]) {
         for (setting, value) in wanted.iter().rev() {
-            self.queue.push_front(Ask::Set(setting, (*value).to_owned()));
+            let value = if *setting == settings::OSD_DURATION && !self.may_set {
+                settings::least(value, settings::UNPURGED)
+            } else {
+                value
+            };
+            self.queue.push_front(Ask::Set(setting, value.to_owned()));
         }
         self.ready = true;
     }

@@ -6,6 +6,9 @@
 //! The first question is always `status`, and as long as the answer isn't that the daemon is ready, it is the only
 //! one: `config set` at an OSD that is not yet `active` waits in `OSD::handle_conf_change` for a lock that
 //! `OSD::init` holds, which waits for the thread that answers (ceph/src/osd/OSD.cc, Pacific): both wait for ever.
+//! It is likewise for good if `config set` comes while an OSD ends that isn't told to end at once
+//! (`osd_fast_shutdown`): `OSD::shutdown` holds that lock and waits for the thread that answers. Such an OSD's settings
+//! are changed when it is met and when the agent leaves, and not in between.
 //! What a daemon refused, which it writes into its log, is asked again after a minute, then more rarely.
 
 mod account;
@@ -76,8 +79,10 @@ struct Mon {
 
 /// What all daemons of a source share in a tick.
 pub struct Shared<'a> {
-    /// When.
+    /// When,
     pub tick: Tick,
+    /// and by the clock that measures how long that is ago.
+    pub since: Instant,
     /// Whether it is the last.
     pub leaves: bool,
     /// Since when requests are told, on the trail's clock; none: not yet.
@@ -119,6 +124,8 @@ pub struct Daemon {
     refusals: Refusals,
     /// Whether it is a client that the cluster has not let in yet, and so not named.
     nameless: bool,
+    /// Whether its settings can be changed at any time: it is an OSD that ends at once.
+    may_set: bool,
     told: Option<(String, &'static str, Option<String>)>,
     counters: Counters,
     /// Tick of the last counters.
@@ -143,6 +150,8 @@ pub struct Daemon {
     found: (u64, u64),
     /// Of a sample: what is to be read,
     due: Vec<Window>,
+    /// since when an OSD keeps all requests, on the wall clock; none: its history is as short as it was,
+    keeps_since: Option<i64>,
     /// whether all lists are read in this round, and are to be in the next one,
     whole: (bool, bool),
     /// whether a slow request may have ended since its list was read, and when that may be read again,
@@ -174,6 +183,7 @@ impl Daemon {
             ready_at: None,
             refusals: Refusals::default(),
             nameless: false,
+            may_set: false,
             told: None,
             counters: Counters::default(),
             counted: None,
@@ -190,6 +200,7 @@ impl Daemon {
             goes_on: false,
             found: (0, 0),
             due: Vec::new(),
+            keeps_since: None,
             whole: (true, false),
             slow: (true, now),
             pace: Pace::default(),
@@ -263,7 +274,7 @@ impl Daemon {
         }
         let is_osd = identity.role == "osd";
         if !shared.leaves {
-            self.purge(shared.tick.settled);
+            self.purge(shared);
         }
         if let (Some(requests), Some(began)) = (&mut self.requests, shared.began) {
             requests.began = began;
@@ -420,6 +431,10 @@ impl Daemon {
                 if memchr::memmem::find(body, b"\"error\"").is_some() {
                     let answer = String::from_utf8_lossy(&body[..body.len().min(200)]).trim().to_owned();
                     out.warn(format!("{}: can't set {setting} to {value}: {answer}", self.path.display()));
+                } else if *setting == settings::OSD_SIZE && *value == self.size.to_string() {
+                    let now = shared.tick.now - shared.tick.from_wall
+                        + i64::try_from(shared.since.elapsed().as_nanos()).unwrap_or(i64::MAX);
+                    self.keeps_since.get_or_insert(now);
                 }
                 Ok(())
             }
@@ -437,7 +452,7 @@ impl Daemon {
                 self.purged(out);
                 Ok(())
             }
-            Ask::History(_) | Ask::Purge | Ask::Clean | Ask::RoundEnds => Ok(()),
+            Ask::Unset(_) | Ask::History(_) | Ask::Purge | Ask::Clean | Ask::RoundEnds => Ok(()),
         };
         match read {
             Ok(()) => self.failures = 0,

@@ -99,22 +99,30 @@ impl Daemon {
 
     /// What of a sample is read in this tick.
     pub(super) fn plan_sample(&mut self, schedule: &Schedule, shared: &Shared<'_>) {
-        let (Some(identity), Some(requests), Some(began)) =
-            (&self.identity, &mut self.requests, shared.began)
-        else {
-            return;
-        };
+        let (Some(identity), Some(began)) = (&self.identity, shared.began) else { return };
         let now = shared.tick.now - shared.tick.from_wall;
+        let is_osd = identity.role == "osd";
         // What the daemon has no more, or not all of, is no sample: it is among the unseen.
-        let least = (now + LATE - settings::KEPT_SECONDS * 1_000_000_000).max(began - shared.tick.from_wall);
+        let least = (now + LATE - settings::KEPT_SECONDS * 1_000_000_000)
+            .max(began - shared.tick.from_wall)
+            .max(if is_osd { self.keeps_since.unwrap_or(i64::MAX) } else { i64::MIN });
         let windows: Vec<Window> =
             self.due.drain(..).filter(|window| window.weight == 0 || window.from >= least).collect();
-        let (is_osd, whole) = (identity.role == "osd", !windows.is_empty() || shared.leaves || self.whole.1);
+        let whole = !windows.is_empty() || shared.leaves || self.whole.1;
         let slow = self.slow.0 && Instant::now() >= self.slow.1;
-        if !whole && !slow {
-            return;
+        if whole || slow {
+            self.plan_round(Sample { windows, later: schedule.waiting().to_vec() }, is_osd, whole);
         }
-        requests.sample = Some(Sample { windows, later: schedule.waiting().to_vec() });
+        if is_osd && self.may_set {
+            self.keep(schedule.is_near(now) || self.long.1, shared);
+        }
+    }
+
+    /// Reads a daemon's lists in this tick: all, or an OSD's of slow requests.
+    fn plan_round(&mut self, sample: Sample, is_osd: bool, whole: bool) {
+        if let Some(requests) = &mut self.requests {
+            requests.sample = Some(sample);
+        }
         // An MDS has one list.
         self.whole = (whole || !is_osd, false);
         self.slow = (false, Instant::now() + if is_osd { SLOW_EVERY } else { SLOW_EVERY_OF_MDS });
@@ -125,6 +133,22 @@ impl Daemon {
             self.queue.push_back(Ask::History("dump_historic_slow_ops"));
         }
         self.queue.push_back(Ask::RoundEnds);
+    }
+
+    /// Has an OSD keep all requests near what is collected, and only then: memory that is kept for seconds is taken anew
+    /// for each request, and not in the processor's caches. All the time that cost 7 % of a busy OSD's CPU time
+    /// (docs/ceph.md, Costs).
+    fn keep(&mut self, all: bool, shared: &Shared<'_>) {
+        if all && self.keeps_since.is_none() {
+            self.queue.push_front(Ask::Set(settings::OSD_SIZE, self.size.to_string()));
+        } else if !all && self.keeps_since.take().is_some() {
+            let before = shared.settings.as_ref().and_then(|of| of.before(&self.path, settings::OSD_SIZE));
+            // After what is read in this tick.
+            self.queue.push_back(match before {
+                Some(before) => Ask::Set(settings::OSD_SIZE, before.to_owned()),
+                None => Ask::Unset(settings::OSD_SIZE),
+            });
+        }
     }
 
     /// Ends a round of a sample.
@@ -153,9 +177,17 @@ impl Daemon {
 
     /// Has a daemon forget what it need not know any more: what was told and is settled, so that an agent that is
     /// killed now leaves all else to the next one.
-    pub(super) fn purge(&mut self, settled: u64) {
-        let told = self.told_dumps.iter().rev().find(|(said, _)| *said <= settled);
+    pub(super) fn purge(&mut self, shared: &Shared<'_>) {
+        if !self.may_set {
+            self.told_dumps.clear();
+            return;
+        }
+        let told = self.told_dumps.iter().rev().find(|(said, _)| *said <= shared.tick.settled);
         let Some(&(_, dumped)) = told else { return };
+        // What is slow and ends meanwhile has to be kept, in the other list.
+        if self.long.1 && shared.sample.is_some() && self.keeps_since.is_none() {
+            return;
+        }
         // Between two purges lies a dump.
         self.told_dumps.clear();
         let (history, slow) = std::mem::take(&mut self.long);
