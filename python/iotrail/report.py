@@ -39,6 +39,8 @@ MOST_CELLS = 1_500_000
 MOST_HEAT_CELLS = 400_000
 # The largest queue depth needs all starts and ends in order: a second of CPU time a million operations.
 MOST_SORTED = 3_000_000
+# Time of operations over I/O time of threads from which on operations of one thread are under way at once.
+OVERLAP = 1.001
 # What was waited for, by thread, object and call.
 MOST_WAITS = 500
 # Rows an offset axis is cut into.
@@ -346,16 +348,26 @@ class _Collector:
         }
 
     def depth(self) -> dict[str, Any]:
-        """The most operations under way at once in each time bucket; the mean follows from `split`."""
-        if self.trail.rows["file_op"] > MOST_SORTED:
-            return {"most": None}
+        """Operations under way at once in each time bucket, on average and at most; and whether those of one thread are,
+        so that its I/O time over time is not the mean."""
         if not self.timed:
-            return {"most": None}
-        return self.columns(f"""
-            SELECT COALESCE(q.most, 0) AS most
+            return {"mean": None, "most": None, "overlaps": False}
+        most, module = ("most", "queue_depth")
+        if self.trail.rows["file_op"] > MOST_SORTED:
+            most, module = ("NULL", "in_flight")
+        columns = self.columns(f"""
+            SELECT COALESCE(q.mean, 0) AS mean, COALESCE(q.most, 0) AS most
             FROM range({self.buckets}) AS r(b)
-            LEFT JOIN (SELECT {self.bucket_of("ts")} AS b, most FROM queue_depth) AS q ON q.b = r.b
+            LEFT JOIN (SELECT {self.bucket_of("ts")} AS b, mean, {most} AS most FROM {module}) AS q ON q.b = r.b
             ORDER BY r.b""")
+        under_way = self.one("SELECT SUM(busy_ns) AS ns FROM in_flight")["ns"]
+        of_threads = self.one("SELECT SUM(io_ns) AS ns FROM _report_split")["ns"]
+        overlaps = float(under_way or 0) > OVERLAP * float(of_threads or 0)
+        return {
+            "mean": columns["mean"],
+            "most": None if most == "NULL" else columns["most"],
+            "overlaps": overlaps,
+        }
 
     def heat(self) -> dict[str, Any]:
         """Where in a file, and when: the files of most operations, as many as the page can hold."""

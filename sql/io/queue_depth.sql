@@ -1,10 +1,8 @@
 -- How many operations on files are in flight over time: one row a time bucket, idle ones included.
--- From the start and end of every operation: the mean is weighted by time and exact, the maximum is the
--- largest number at any instant. A call that never returned stays in flight until its thread's end; a request that
--- never completes in a trace of requests isn't counted, for nobody knows until when it was in flight. An operation of
--- no length counts in neither. Every column but ts is null where the trail has operations, but no duration of any.
+-- The mean is weighted by time and exact, the maximum is the largest number at any instant. What counts: module
+-- `in_flight`. Every column but ts is null where the trail has operations, but no duration of any.
 --
--- @requires file_op, call, op, time_bucket
+-- @requires file_op, call, op, time_bucket, in_flight
 -- @order ts
 -- @measure mean = avg(mean); most = max(most); mean_reads = avg(mean_reads);
 --     most_reads = max(most_reads); mean_writes = avg(mean_writes); most_writes = max(most_writes);
@@ -58,64 +56,28 @@ running AS (
     FROM placed
 ),
 
--- an edge counts from its instant to the bucket's end, and for the whole width of all later buckets
-changed AS (
+-- what was in flight when the bucket began comes on top
+highest AS (
     SELECT
-        r.bucket_ts,
-        SUM(r.step) AS step,
-        SUM(CASE WHEN r.kind = 1 THEN r.step ELSE 0 END) AS read_step,
-        SUM(CASE WHEN r.kind = 2 THEN r.step ELSE 0 END) AS write_step,
-        SUM(CASE WHEN r.kind = 3 THEN r.step ELSE 0 END) AS flush_step,
-        SUM(r.step * (r.bucket_ts + b.every_ns - r.ts)) AS area,
-        SUM(CASE WHEN r.kind = 1 THEN r.step * (r.bucket_ts + b.every_ns - r.ts) ELSE 0 END) AS read_area,
-        SUM(CASE WHEN r.kind = 2 THEN r.step * (r.bucket_ts + b.every_ns - r.ts) ELSE 0 END) AS write_area,
-        SUM(CASE WHEN r.kind = 3 THEN r.step * (r.bucket_ts + b.every_ns - r.ts) ELSE 0 END) AS flush_area,
-        SUM(r.step) + MAX(r.depth) FILTER (WHERE r.step = 1) AS depth,
-        SUM(r.step) FILTER (WHERE r.kind = 1)
-        + MAX(r.kind_depth) FILTER (WHERE r.step = 1 AND r.kind = 1) AS read_depth,
-        SUM(r.step) FILTER (WHERE r.kind = 2)
-        + MAX(r.kind_depth) FILTER (WHERE r.step = 1 AND r.kind = 2) AS write_depth,
-        SUM(r.step) FILTER (WHERE r.kind = 3)
-        + MAX(r.kind_depth) FILTER (WHERE r.step = 1 AND r.kind = 3) AS flush_depth
-    FROM running AS r
-    CROSS JOIN (SELECT MAX(every_ns) AS every_ns FROM time_bucket) AS b
-    GROUP BY r.bucket_ts
-),
-
-carried AS (
-    SELECT
-        b.ts,
-        b.every_ns,
-        c.area,
-        c.read_area,
-        c.write_area,
-        c.flush_area,
-        c.depth,
-        c.read_depth,
-        c.write_depth,
-        c.flush_depth,
-        COALESCE(SUM(c.step) OVER before, 0) AS carry,
-        COALESCE(SUM(c.read_step) OVER before, 0) AS read_carry,
-        COALESCE(SUM(c.write_step) OVER before, 0) AS write_carry,
-        COALESCE(SUM(c.flush_step) OVER before, 0) AS flush_carry
-    FROM time_bucket AS b
-    LEFT JOIN changed AS c ON c.bucket_ts = b.ts
-    WINDOW before AS (ORDER BY b.ts NULLS LAST ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+        bucket_ts,
+        SUM(step) + MAX(depth) FILTER (WHERE step = 1) AS depth,
+        SUM(step) FILTER (WHERE kind = 1) + MAX(kind_depth) FILTER (WHERE step = 1 AND kind = 1) AS read_depth,
+        SUM(step) FILTER (WHERE kind = 2) + MAX(kind_depth) FILTER (WHERE step = 1 AND kind = 2) AS write_depth,
+        SUM(step) FILTER (WHERE kind = 3) + MAX(kind_depth) FILTER (WHERE step = 1 AND kind = 3) AS flush_depth
+    FROM running
+    GROUP BY bucket_ts
 )
 
 SELECT
-    c.ts,
-    CASE WHEN k.known THEN CAST(c.carry * c.every_ns + COALESCE(c.area, 0) AS DOUBLE) / c.every_ns END AS mean,
-    CASE WHEN k.known THEN CAST(c.carry + GREATEST(COALESCE(c.depth, 0), 0) AS BIGINT) END AS most,
-    CASE WHEN k.known THEN CAST(c.read_carry * c.every_ns + COALESCE(c.read_area, 0) AS DOUBLE) / c.every_ns END
-        AS mean_reads,
-    CASE WHEN k.known THEN CAST(c.read_carry + GREATEST(COALESCE(c.read_depth, 0), 0) AS BIGINT) END AS most_reads,
-    CASE WHEN k.known THEN CAST(c.write_carry * c.every_ns + COALESCE(c.write_area, 0) AS DOUBLE) / c.every_ns END
-        AS mean_writes,
-    CASE WHEN k.known THEN CAST(c.write_carry + GREATEST(COALESCE(c.write_depth, 0), 0) AS BIGINT) END AS most_writes,
-    CASE WHEN k.known THEN CAST(c.flush_carry * c.every_ns + COALESCE(c.flush_area, 0) AS DOUBLE) / c.every_ns END
-        AS mean_flushes,
-    CASE WHEN k.known THEN CAST(c.flush_carry + GREATEST(COALESCE(c.flush_depth, 0), 0) AS BIGINT) END AS most_flushes,
-    CASE WHEN k.known THEN CAST(c.carry * c.every_ns + COALESCE(c.area, 0) AS BIGINT) END AS busy_ns
-FROM carried AS c
-CROSS JOIN (SELECT COUNT(*) = 0 OR COUNT(dur) > 0 AS known FROM file_op) AS k
+    f.ts,
+    f.mean,
+    CAST(f.carried + GREATEST(COALESCE(h.depth, 0), 0) AS BIGINT) AS most,
+    f.mean_reads,
+    CAST(f.carried_reads + GREATEST(COALESCE(h.read_depth, 0), 0) AS BIGINT) AS most_reads,
+    f.mean_writes,
+    CAST(f.carried_writes + GREATEST(COALESCE(h.write_depth, 0), 0) AS BIGINT) AS most_writes,
+    f.mean_flushes,
+    CAST(f.carried_flushes + GREATEST(COALESCE(h.flush_depth, 0), 0) AS BIGINT) AS most_flushes,
+    f.busy_ns
+FROM in_flight AS f
+LEFT JOIN highest AS h ON h.bucket_ts = f.ts

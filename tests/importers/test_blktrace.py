@@ -72,8 +72,38 @@ def test_what_makes_a_request(bring):
     ]
     assert got.one("SELECT flags FROM file_op WHERE call = 'fallocate'") == 3
     assert got.fact("merged") == "2"
-    assert "1 requests never complete" in got.said
+    assert "1 request never completes" in got.said
     assert "1 of 12 completions have no start" in got.said
+
+
+def test_a_lost_completion_costs_one_request_and_not_the_time_of_the_next(bring):
+    """A trace of issues and completions only, as `perf record -e block:block_rq_issue,block:block_rq_complete` makes it."""
+    one = 4096
+    events = [
+        # its completion is lost; long after, the same place again
+        event(0, D, 0, one), event(5_000_000, D, 0, one), event(5_000_007, C, 0, one),
+        # two requests for one place at once, all of which was traced
+        event(100, D, 80, one), event(105, D, 80, one), event(112, C, 80, one), event(118, C, 80, one),
+        # requeued, which was traced
+        event(200, D, 160, one), event(201, R, 160, one), event(250, D, 160, one), event(259, C, 160, one),
+        # issued before the trace began, then requeued
+        event(300, R, 240, one), event(310, D, 240, one), event(318, C, 240, one),
+        # the last one is lost too
+        event(400, D, 320, one), event(900, D, 320, one),
+    ]  # fmt: skip
+    got = bring(b"".join(sorted(events, key=lambda e: struct.unpack_from("<Q", e, 8))), name="sda.blktrace.0")
+    assert got.rows("SELECT ts - 946684800000000000, dur, pos // 512 FROM file_op ORDER BY pos, ts") == [
+        (5_000_000, 7, 0),
+        (100, 12, 80),
+        (105, 13, 80),
+        (200, 59, 160),
+        (310, 8, 240),
+        (900, None, 320),
+    ]
+    assert (
+        got.fact("issued_twice") == "2"
+        and "2 issues are followed by another one at the same place" in got.said
+    )
 
 
 def test_files_of_cpus_are_merged_in_time(bring, tmp_path):

@@ -52,7 +52,7 @@ def test_blkparse_of_an_nvme(bring, shared):
     assert got.fact("lines") == "10000"
     assert got.fact("completions") == "1694"
     assert got.one("SELECT count(*) FROM file_op") == 1695
-    assert "1 requests never complete" in got.said
+    assert "1 request never completes" in got.said
     # queued at 0, first
     assert got.rows("SELECT pos, length, result FROM file_op ORDER BY ts LIMIT 1") == [
         (282624 * 512, 4096, 4096)

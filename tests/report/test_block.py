@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from iotrail import block, reuse
+from iotrail import block, report, reuse
 from iotrail.trail import Trail
 
 from .conftest import Ingest, run_report
@@ -206,6 +206,25 @@ def test_numbers_are_those_of_the_trace_and_follow_the_brush(
         one = expected(first, last, device=1)
         assert 0 < one["requests-read"] < brushed["requests-read"]
         agrees(page, one)
+
+
+def test_requests_of_one_thread_that_overlap_are_all_under_way(
+    view: dict[str, Any], browser: Browser, page_of_trace: Path, monkeypatch: pytest.MonkeyPatch, traced: Path
+) -> None:
+    """The mean queue depth is not how long somebody waited: that is one at most for the one thread of such a trace."""
+    times = [(r.ts, (1000 + i % 7) * 100) for i, r in enumerate(REQUESTS)]
+    edges = sorted([(ts, 1) for ts, _ in times] + [(ts + dur, -1) for ts, dur in times])
+    most = max(itertools.accumulate(step for _, step in edges))
+    depth = view["depth"]
+    assert sum(depth["mean"]) * view["run"]["bucket"] == pytest.approx(sum(dur for _, dur in times))
+    assert max(depth["most"]) == most > 2 and depth["overlaps"]
+    monkeypatch.setattr(report, "MOST_SORTED", 0)
+    unsorted = report.collect(Trail(traced))["depth"]
+    assert unsorted == depth | {"most": None}
+    with opened(browser, page_of_trace) as page:
+        expect(page.locator("#throughput figure")).to_have_count(3)
+        page.locator(".lane-choose").first.click()
+        expect(page.locator("#throughput")).to_contain_text("is not shown: its requests overlap")
 
 
 def test_a_filter_on_a_file_chooses_its_device(browser: Browser, page_of_trace: Path) -> None:

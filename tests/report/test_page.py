@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from iotrail.report import bucket_width
+from iotrail.report import bucket_width, collect
 from iotrail.trail import Trail
 
 
@@ -215,6 +215,7 @@ def test_mean_depth_is_io_time_over_time(trail: Trail) -> None:
         JOIN (SELECT ts, SUM(io_ns) AS io_ns FROM time_split_over_time GROUP BY ts) AS s USING (ts)
         WHERE q.busy_ns <> s.io_ns""")
     assert differ == []
+    assert not collect(trail)["depth"]["overlaps"]
 
 
 def test_a_row_filters_the_page_and_the_hash_keeps_it(page: Page, browser: Browser, page_file: Path) -> None:

@@ -84,7 +84,7 @@ function data(): IoData {
       sync: [0, 0, 2, 2],
     },
     waits: { thread: [], what: [], call: [], count: [], time: [], max: [] },
-    depth: { most: null },
+    depth: { mean: null, most: null, overlaps: false },
     heat: { files: [], omitted: 0 },
     block: null,
     folded: { files: 0 },

@@ -35,6 +35,8 @@ describe("numbers for people", () => {
     expect(moment(7_907_000_000, 2e7)).toBe("7.91 s");
     expect(moment(250_000, 1e4)).toBe("0.25 ms");
     expect(moment(1_000, 100)).toBe("1.0 µs");
+    expect([0, 2.5e9, 5e9].map((ns) => moment(ns, 2.5e9))).toEqual(["0.0 s", "2.5 s", "5.0 s"]);
+    expect(moment(75_000_000, 2.5e7)).toBe("0.075 s");
   });
 
   it("says small shares without claiming nothing", () => {

@@ -7,7 +7,10 @@ completion (C). Events of one place (device and start sector) belong together, i
 - a front merge (F) lets a request begin earlier: the request that began behind the bio is no request any more, its
   time counts from the bio in front;
 - a split (X) makes a second request at the new sector, queued there and then;
-- a requeue (R) and a second issue leave the start as it is;
+- a requeue (R) and the issue that follows it leave the start as it is;
+- of two issues without a requeue or a completion between them the later one counts, where the trace has no Q: the first was
+  requeued, which isn't traced, or its completion is missing. From it the time would be that of another request, up to
+  the whole trace. Such issues are counted and have no row;
 - a completion without a start (the trace began later, or lost it) has `ts` of the completion, `dur` null, and is
   counted;
 - a start without completion is unfinished: `dur` null.
@@ -59,7 +62,7 @@ class Requests:
         self.actors: dict[int, Actor] = {}
         self.base = 0
         self.read = 0
-        self.completed = self.paired = self.unfinished = self.merged = 0
+        self.completed = self.paired = self.unfinished = self.merged = self.doubled = 0
 
     def add(self, events: Events) -> None:
         """Add the next events."""
@@ -80,13 +83,19 @@ class Requests:
             "completions_with_start": self.paired,
             "unfinished": self.unfinished,
             "merged": self.merged,
-        }
+        } | ({"issued_twice": self.doubled} if self.doubled else {})
         if alone := self.completed - self.paired:
             job.note(
                 f"{alone:,} of {self.completed:,} completions have no start in the trace: their dur is null"
             )
         if self.unfinished:
-            job.note(f"{self.unfinished:,} requests never complete in the trace: their dur is null")
+            many = "requests never complete" if self.unfinished > 1 else "request never completes"
+            job.note(f"{self.unfinished:,} {many} in the trace, so no end of it is known: dur is null")
+        if self.doubled:
+            job.note(
+                f"{self.doubled:,} issues are followed by another one at the same place: they were requeued, or the trace lost "
+                "their completion; the later one counts"
+            )
         self.rows.finish(self.actors.values())
 
     def _join(self, events: Events, last: bool) -> None:
@@ -108,12 +117,26 @@ class Requests:
         begins[1:] |= complete[:-1]
         stretch = np.flatnonzero(begins)
         at = np.arange(len(events))
-        last_queue = np.maximum.reduceat(np.where(queue, at, -1), stretch)
-        first_issue = np.minimum.reduceat(np.where(issue, at, len(at)), stretch)
-        start = np.where(last_queue >= 0, last_queue, np.where(first_issue < len(at), first_issue, -1))
         end = np.append(stretch[1:], len(at)) - 1
         done = complete[end]
-        start = self._in_turn(start, end, done, queue, places, stretch)
+        last_queue = np.maximum.reduceat(np.where(queue, at, -1), stretch)
+        last_requeue = np.maximum.accumulate(np.where(action == REQUEUE, at, -1))
+        again = last_requeue >= np.repeat(stretch, np.diff(np.append(stretch, len(at))))
+        group = np.cumsum(places) - 1
+        is_queued = np.bincount(group[queue], minlength=group[-1] + 1) > 0
+        first_issue = issue & ~again & ~is_queued[group]
+        last_issue = np.maximum.reduceat(np.where(first_issue, at, -1), stretch)
+        # issued before the trace began, and requeued since
+        if_again = np.minimum.reduceat(np.where(issue, at, len(at)), stretch)
+        start = np.maximum(last_queue, last_issue)
+        start = np.where((start < 0) & (if_again < len(at)), if_again, start)
+        start = self._in_turn(start, end, done, queue | first_issue, group, stretch)
+        # What is not told yet is looked at again with the next events.
+        told = done | last
+        taken = np.zeros(len(events), bool)
+        taken[start[told & (start >= 0)]] = True
+        left = np.repeat(told, np.diff(np.append(stretch, len(at))))
+        self.doubled += int(np.count_nonzero(first_issue & ~taken & left))
         self._write(events, start[done], end[done])
         if last:
             waiting = ~done & (start >= 0)
@@ -152,9 +175,8 @@ class Requests:
             self.merged += len(merges)
         return events[keep]
 
-    def _in_turn(self, start: Any, end: Any, done: Any, queue: Any, places: Any, stretch: Any) -> Any:
-        """Where a place was queued as often as completed, the nth completion ends the nth."""
-        group = np.cumsum(places) - 1
+    def _in_turn(self, start: Any, end: Any, done: Any, queue: Any, group: Any, stretch: Any) -> Any:
+        """Where as many requests of a place began as were completed, the nth completion ends the nth."""
         queued = np.bincount(group[queue], minlength=group[-1] + 1)
         completed = np.bincount(group[end[done]], minlength=group[-1] + 1)
         several = (queued == completed) & (queued > 1)

@@ -53,7 +53,10 @@ function clock(ns: number): string {
 export function moment(ns: number, step: number): string {
   // Seconds down to steps of a millisecond, which keeps times of a run comparable at a glance.
   const [scale, unit] = TIME[step >= 1e6 ? 0 : step >= 1e3 ? 1 : 2];
-  const places = Math.max(0, Math.ceil(-Math.log10(step / scale) - 1e-9));
+  let places = Math.max(0, Math.ceil(-Math.log10(step / scale) - 1e-9));
+  // Steps of 2.5, of which every other tick has a half.
+  const digits = (step / scale) * 10 ** places;
+  places += Math.abs(digits - Math.round(digits)) > 1e-6 ? 1 : 0;
   const text = (ns / scale).toLocaleString("en-US", {
     minimumFractionDigits: places,
     maximumFractionDigits: places,

@@ -36,8 +36,11 @@ export interface IoData {
   cells: Cells;
   split: Split;
   waits: Waits;
-  /** The most operations under way at once, by bucket; null in trails where sorting all of them takes too long. */
-  depth: { most: number[] | null };
+  /**
+   * Operations under way at once, by bucket: the mean, null in trails without times; the most, null too where sorting all
+   * of them takes too long. `overlaps`: those of one thread are.
+   */
+  depth: { mean: number[] | null; most: number[] | null; overlaps: boolean };
   /** Files that are no devices of a block trace: those have their map in `block`. */
   heat: { files: HeatFile[]; omitted: number };
   /** Requests to devices; null where the trail holds no block trace. */

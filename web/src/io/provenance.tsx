@@ -29,16 +29,20 @@ export function Provenance({ data }: { data: IoData }) {
                   <tr key={`${row.kind} ${row.process} ${row.file} ${row.detail}`}>
                     <td>{row.kind.replaceAll("_", " ")}</td>
                     <td class="numeric">{exact(row.amount)}</td>
-                    <td>
-                      <code>
-                        {[
-                          row.process !== null && processName(data, row.process),
-                          row.file !== null && data.files.path[row.file],
-                        ]
-                          .filter(Boolean)
-                          .join(", ") || "the recording"}
-                      </code>
-                    </td>
+                    {row.process === null && row.file === null ? (
+                      <td class="words">the recording</td>
+                    ) : (
+                      <td>
+                        <code>
+                          {[
+                            row.process !== null && processName(data, row.process),
+                            row.file !== null && data.files.path[row.file],
+                          ]
+                            .filter(Boolean)
+                            .join(", ")}
+                        </code>
+                      </td>
+                    )}
                     <td>{row.detail ?? "–"}</td>
                   </tr>
                 ))}

@@ -29,8 +29,16 @@ export function Throughput({ data, axis, selection, sums, span, theme, onBrush }
         { name: "Other calls", color: "kind-meta", values: perSec(series.otherOps) },
       ],
       depth: [
-        // A thread has one operation under way at most, so that I/O time over time is the mean depth.
-        { name: "Mean", color: "split-io", values: bucketTime.io.map((ns) => ns / axis.bucket), fill: true },
+        {
+          name: "Mean",
+          color: "split-io",
+          // of one process or thread: its I/O time over time
+          values:
+            narrowedTo || data.depth.mean === null
+              ? bucketTime.io.map((ns) => ns / axis.bucket)
+              : data.depth.mean,
+          fill: true,
+        },
         ...(narrowedTo || data.depth.most === null
           ? []
           : [{ name: "Largest", color: "muted", values: data.depth.most }]),
@@ -70,7 +78,11 @@ export function Throughput({ data, axis, selection, sums, span, theme, onBrush }
           format={perSecond}
           height={140}
         />
-        {data.timed ? (
+        {!data.timed ? (
+          <p class="muted">Queue depth is not known: the trace has no response times.</p>
+        ) : narrowedTo && data.depth.overlaps ? (
+          <p class="muted">Queue depth of one process or thread is not shown: its requests overlap.</p>
+        ) : (
           <>
             <div class="chart-head">
               <h3>
@@ -86,8 +98,6 @@ export function Throughput({ data, axis, selection, sums, span, theme, onBrush }
               height={120}
             />
           </>
-        ) : (
-          <p class="muted">Queue depth is not known: the trace has no response times.</p>
         )}
       </div>
     </Section>
