@@ -1,11 +1,9 @@
 -- How many operations on files are in flight, on average over each time bucket, and when it begins: one row a time bucket,
 -- idle ones included. From the start and end of every operation, without sorting them: what module `queue_depth` adds, the
--- largest number at any instant, costs ten times as much. A call that never returned stays in flight until its thread's
--- end; a request that never completes in a trace of requests isn't counted, for nobody knows until when it was in flight.
--- An operation of no length doesn't count. Every column but ts is null where the trail has operations, but no duration
--- of any.
+-- largest number at any instant, costs ten times as much. What counts: module `flight_edge`. Every column but ts is null
+-- where the trail has operations, but no duration of any.
 --
--- @requires file_op, call, op, time_bucket
+-- @requires file_op, flight_edge, time_bucket
 -- @order ts
 -- @measure mean = avg(mean); mean_reads = avg(mean_reads); mean_writes = avg(mean_writes); mean_flushes = avg(mean_flushes);
 --     busy_ns = sum(busy_ns)
@@ -19,32 +17,8 @@
 -- @column mean_writes DOUBLE ops: as mean, of writes
 -- @column mean_flushes DOUBLE ops: as mean, of flushes
 -- @column busy_ns BIGINT ns: time of the operations in the bucket together: mean times its width
-WITH flight AS (
-    -- ids and numbers only, because these rows are sorted: names would double the time
-    SELECT
-        o.ts,
-        o.ts + o.dur AS end_ts,
-        CASE c.kind WHEN 'read' THEN 1 WHEN 'write' THEN 2 WHEN 'flush' THEN 3 ELSE 4 END AS kind
-    FROM file_op AS o
-    LEFT JOIN call AS c ON c.call = o.call
-    WHERE o.dur > 0
-    UNION ALL
-    SELECT ts, end_ts, CASE kind WHEN 'read' THEN 1 WHEN 'write' THEN 2 WHEN 'flush' THEN 3 ELSE 4 END
-    FROM op
-    WHERE dur IS NULL AND end_ts > ts
-),
-
-placed AS (
-    SELECT ts - ts % (SELECT MAX(every_ns) FROM time_bucket) AS bucket_ts, ts, kind, 1 AS step
-    FROM flight
-    UNION ALL
-    -- an operation that ends as a bucket begins wasn't in flight in that bucket
-    SELECT (end_ts - 1) - (end_ts - 1) % (SELECT MAX(every_ns) FROM time_bucket), end_ts, kind, -1
-    FROM flight
-),
-
--- an edge counts from its instant to the bucket's end, and for the whole width of all later buckets
-changed AS (
+WITH changed AS (
+    -- an edge counts from its instant to the bucket's end, and for the whole width of all later buckets
     SELECT
         p.bucket_ts,
         SUM(p.step) AS step,
@@ -55,7 +29,7 @@ changed AS (
         SUM(CASE WHEN p.kind = 1 THEN p.step * (p.bucket_ts + b.every_ns - p.ts) ELSE 0 END) AS read_area,
         SUM(CASE WHEN p.kind = 2 THEN p.step * (p.bucket_ts + b.every_ns - p.ts) ELSE 0 END) AS write_area,
         SUM(CASE WHEN p.kind = 3 THEN p.step * (p.bucket_ts + b.every_ns - p.ts) ELSE 0 END) AS flush_area
-    FROM placed AS p
+    FROM flight_edge AS p
     CROSS JOIN (SELECT MAX(every_ns) AS every_ns FROM time_bucket) AS b
     GROUP BY p.bucket_ts
 ),

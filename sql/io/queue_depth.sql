@@ -1,8 +1,8 @@
 -- How many operations on files are in flight over time: one row a time bucket, idle ones included.
 -- The mean is weighted by time and exact, the maximum is the largest number at any instant. What counts: module
--- `in_flight`. Every column but ts is null where the trail has operations, but no duration of any.
+-- `flight_edge`. Every column but ts is null where the trail has operations, but no duration of any.
 --
--- @requires file_op, call, op, time_bucket, in_flight
+-- @requires flight_edge, in_flight
 -- @order ts
 -- @measure mean = avg(mean); most = max(most); mean_reads = avg(mean_reads);
 --     most_reads = max(most_reads); mean_writes = avg(mean_writes); most_writes = max(most_writes);
@@ -17,33 +17,9 @@
 -- @column mean_flushes DOUBLE ops: as mean, of flushes
 -- @column most_flushes BIGINT ops: as most, of flushes
 -- @column busy_ns BIGINT ns: time of the operations in the bucket together: mean times its width
-WITH flight AS (
-    -- ids and numbers only, because these rows are sorted: names would double the time
-    SELECT
-        o.ts,
-        o.ts + o.dur AS end_ts,
-        CASE c.kind WHEN 'read' THEN 1 WHEN 'write' THEN 2 WHEN 'flush' THEN 3 ELSE 4 END AS kind
-    FROM file_op AS o
-    LEFT JOIN call AS c ON c.call = o.call
-    WHERE o.dur > 0
-    UNION ALL
-    SELECT ts, end_ts, CASE kind WHEN 'read' THEN 1 WHEN 'write' THEN 2 WHEN 'flush' THEN 3 ELSE 4 END
-    FROM op
-    WHERE dur IS NULL AND end_ts > ts
-),
-
-placed AS (
-    SELECT ts - ts % (SELECT MAX(every_ns) FROM time_bucket) AS bucket_ts, ts, kind, 1 AS step
-    FROM flight
-    UNION ALL
-    -- an operation that ends as a bucket begins wasn't in flight in that bucket
-    SELECT (end_ts - 1) - (end_ts - 1) % (SELECT MAX(every_ns) FROM time_bucket), end_ts, kind, -1
-    FROM flight
-),
-
--- Depth against the bucket's end, after each start: ends less starts that are still to come, which ranks say for
--- a tenth of what a running sum costs. An end comes before a start at the same instant: those two don't overlap.
-running AS (
+WITH running AS (
+    -- Depth against the bucket's end, after each start: ends less starts that are still to come, which ranks say for
+    -- a tenth of what a running sum costs. An end comes before a start at the same instant: those two don't overlap.
     SELECT
         bucket_ts,
         ts,
@@ -53,7 +29,7 @@ running AS (
         - 2 * RANK() OVER (PARTITION BY bucket_ts, step ORDER BY ts DESC NULLS LAST) AS depth,
         RANK() OVER (PARTITION BY bucket_ts, kind ORDER BY ts DESC NULLS LAST, step DESC NULLS LAST) + 1
         - 2 * RANK() OVER (PARTITION BY bucket_ts, kind, step ORDER BY ts DESC NULLS LAST) AS kind_depth
-    FROM placed
+    FROM flight_edge
 ),
 
 -- what was in flight when the bucket began comes on top
