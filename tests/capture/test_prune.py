@@ -1,4 +1,4 @@
-"""`iotrail record --prune`: pruning beside a recording. It runs at the lowest priority, so these tests run by themselves."""
+"""`iotrail record --prune`: pruning beside a recording. It runs at a low priority, so these tests run by themselves."""
 
 import os
 import select
