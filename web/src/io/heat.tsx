@@ -188,7 +188,7 @@ export function HeatMap({ heat, path, axis, span, way, unit, theme, onBrush }: M
     context.textBaseline = "middle";
     context.textAlign = "right";
     const size = rows * heat.width;
-    const each = 2 ** Math.ceil(Math.log2(size / 6));
+    const each = Math.max(1, 2 ** Math.ceil(Math.log2(size / 6)));
     for (let offset = Math.ceil(base / each) * each; offset <= base + size; offset += each) {
       const y = plot.top + plot.height - ((offset - base) / size) * plot.height;
       context.fillText(bytes(offset).replace(/\.0+ /, " "), LEFT - 8, Math.max(10, y));

@@ -1,6 +1,6 @@
 // What the trail doesn't hold, and how it came to be.
 
-import { exact, time } from "../format/units";
+import { bytes, exact, time } from "../format/units";
 import type { IoData } from "./data";
 import { processName } from "./names";
 import { Section } from "./section";
@@ -27,8 +27,10 @@ export function Provenance({ data }: { data: IoData }) {
               <tbody>
                 {data.unseen.map((row) => (
                   <tr key={`${row.kind} ${row.process} ${row.file} ${row.detail}`}>
-                    <td>{row.kind.replaceAll("_", " ")}</td>
-                    <td class="numeric">{exact(row.amount)}</td>
+                    <td class="words">{row.kind.replaceAll("_", " ")}</td>
+                    <td class="numeric" title={exact(row.amount)}>
+                      {row.kind === "mapped_file" ? bytes(row.amount) : exact(row.amount)}
+                    </td>
                     {row.process === null && row.file === null ? (
                       <td class="words">the recording</td>
                     ) : (
