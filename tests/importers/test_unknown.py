@@ -96,7 +96,7 @@ def test_summary_and_report_say_unknown(bring, capsys):
     assert "0 ns" not in said and "0 s" not in re.sub(r"\d0 s", "", said)
     assert "response times" in said
     data = report.collect(Trail(path))
-    assert data["timed"] is False and data["depth"] == {"most": None}
+    assert data["timed"] is False and data["depth"] == {"mean": None, "most": None, "overlaps": False}
     assert sum(data["cells"]["ops"]) == COUNT and data["cells"]["bin"] == []
 
 
