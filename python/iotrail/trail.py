@@ -12,13 +12,11 @@ import atexit
 import difflib
 import functools
 import itertools
-import json
 import os
 import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +24,7 @@ import duckdb
 
 from iotrail import modules as sql_modules
 from iotrail import schema as trail_schema
+from iotrail import snapshot as snapshots
 from iotrail.errors import (
     DamagedTrailError,
     ParameterError,
@@ -36,26 +35,11 @@ from iotrail.errors import (
 )
 from iotrail.modules import Column, Param
 from iotrail.schema import CALL_TABLE, Table
+from iotrail.snapshot import DataFile
 
 # Keys of a join that DuckDB holds one by one against the bounds of files and row groups before it reads them; of more
 # it takes the smallest and largest. Its own 50 are less than a path of many parts has.
 _FEW = 1000
-
-_SNAPSHOT_NAME = re.compile(r"\d{8,}\.json")
-
-
-@dataclass(frozen=True)
-class DataFile:
-    """A Parquet file of the snapshot."""
-
-    path: Path
-    rows: int
-    bytes: int
-    # Its path in the trail, as the snapshot says it.
-    name: str
-    # Earliest and latest `ts` or `start_ts`; None of tables without.
-    min_ts: int | None
-    max_ts: int | None
 
 
 class Trail:
@@ -67,15 +51,9 @@ class Trail:
         self.modules = sql_modules.load()
         self.params = sql_modules.parameters(self.modules.values())
         self._values = {name: self._check(name, value) for name, value in (params or {}).items()}
-        self.snapshot, stored = _newest_snapshot(self.path)
-        try:
-            self.tables, self._files = _tables(self.path, stored)
-            self.nodes: tuple[str, ...] = tuple(stored["node"])
-        except (KeyError, TypeError, AttributeError) as error:
-            raise DamagedTrailError(
-                f"{self._where}: the list of tables is not as expected: {type(error).__name__} {error}",
-                f"iotrail trail check {self.path}",
-            ) from error
+        snapshot = snapshots.newest(self.path)
+        self.snapshot, self.tables, self._files = snapshot.number, snapshot.tables, snapshot.files
+        self.nodes = snapshot.nodes
         self._check_files()
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._made: set[str] = set()
@@ -356,11 +334,6 @@ class Trail:
                     raise TrailError(f"{file.path}: no permission to read")
 
 
-def newest(path: str | os.PathLike[str]) -> int:
-    """The number of the newest readable snapshot: it grows while a trail does."""
-    return _newest_snapshot(Path(path))[0]
-
-
 def unknown(kind: str, name: str, known: Iterable[str], hint: str | None = None) -> UnknownNameError:
     """The error for a name that doesn't exist, with the names it may have meant."""
     close = difflib.get_close_matches(name, list(known), n=3, cutoff=0.6)
@@ -434,71 +407,6 @@ class _Errors:
                 f"{text[: place.start()].rstrip()}\n{where}{place[2]}\n{' ' * (len(where) - shift)}{place[3]}"
             )
         raise QueryError(text, hint) from error
-
-
-def _newest_snapshot(path: Path) -> tuple[int, dict[str, Any]]:
-    """The snapshot with the highest number that can be read, parsed."""
-    folder = path / "snapshots"
-    try:
-        if not path.exists():
-            raise TrailError(f"{path}: no such trail", "a trail is the directory that `iotrail record` wrote")
-        if not path.is_dir() or not folder.is_dir():
-            raise TrailError(f"{path}: not a trail: expected a directory with snapshots/ in it")
-        names = sorted(
-            (entry for entry in os.listdir(folder) if _SNAPSHOT_NAME.fullmatch(entry)), key=_number
-        )
-    except PermissionError as error:
-        raise TrailError(f"{error.filename}: no permission to read") from error
-    except OSError as error:
-        raise TrailError(f"{path}: can't be read: {error.strerror}") from error
-    if not names:
-        raise TrailError(
-            f"{path}: a trail without a snapshot: nothing was sealed yet, or the recorder was killed",
-            f"iotrail trail check {path}",
-        )
-    failure = ""
-    for name in reversed(names):
-        try:
-            stored = json.loads((folder / name).read_bytes())
-            version = stored["iotrail_trail"]
-        except PermissionError as error:
-            raise TrailError(f"{error.filename}: no permission to read") from error
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            failure = failure or f"{folder / name}: {error}"
-            continue
-        newest = trail_schema.load().trail_version
-        if not isinstance(version, int) or version > newest:
-            raise TrailError(
-                f"{path}: expected a trail of version {newest} or older, found {version}",
-                "a newer iotrail wrote it: upgrade iotrail",
-            )
-        return _number(name), stored
-    raise DamagedTrailError(f"{failure} (no readable snapshot)", f"iotrail trail check {path}")
-
-
-def _number(name: str) -> int:
-    return int(name.removesuffix(".json"))
-
-
-def _tables(path: Path, stored: Mapping[str, Any]) -> tuple[dict[str, Table], dict[str, list[DataFile]]]:
-    """The tables this version knows and those the trail describes itself, with their files."""
-    tables = dict(trail_schema.load().tables)
-    files: dict[str, list[DataFile]] = {name: [] for name in tables}
-    for name, table in stored["tables"].items():
-        described = Table(
-            name, table["meaning"], trail_schema.columns(table["columns"]), tuple(table["order"])
-        )
-        if name in tables:
-            known = {column.name for column in tables[name].columns}
-            added = tuple(column for column in described.columns if column.name not in known)
-            described = Table(name, tables[name].meaning, tables[name].columns + added, described.order)
-        tables[name] = described
-        files[name] = [
-            DataFile(path / f["path"], f["rows"], f["bytes"], f["path"], f["min_ts"], f["max_ts"])
-            for f in table["files"]
-        ]
-    tables[CALL_TABLE.name] = CALL_TABLE
-    return tables, files
 
 
 _connections = itertools.count()

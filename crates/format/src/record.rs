@@ -269,10 +269,15 @@ pub const fn extra(words: usize) -> usize {
 }
 
 fn is_name(name: &str) -> bool {
+    is_identifier(name) && !RESERVED.contains(&name)
+}
+
+/// Whether tables and columns may have this name: it becomes a part of SQL.
+#[must_use]
+pub fn is_identifier(name: &str) -> bool {
     (1..=60).contains(&name.len())
         && name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
-        && !RESERVED.contains(&name)
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@
 //! takes the highest number it can read and keeps to it.
 //!
 //! Constraints: the reader trusts nothing in the document. A path that leaves `data/`, a file listed
-//! twice or a column of another type is refused, because the document decides which files are opened
-//! and deleted.
+//! twice, a name that is none or a column of another type is refused, because the document decides which
+//! files are opened and deleted, and its names become parts of SQL. `python/iotrail/snapshot.py` refuses the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,6 +16,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 
 use iotrail_format::TRAIL_VERSION;
+use iotrail_format::record::is_identifier;
 use iotrail_format::schema::{self, TABLES, Table};
 use serde::{Deserialize, Serialize};
 
@@ -176,6 +177,7 @@ impl Snapshot {
         let mut seen = BTreeSet::new();
         let mut rows: u64 = 0;
         for (name, table) in &self.tables {
+            table.verify(name)?;
             if let Some(known) = schema::table(name) {
                 table.fits(known).map_err(|why| format!("table {name}: {why}"))?;
             }
@@ -321,6 +323,27 @@ impl TableFiles {
         }
     }
 
+    /// What any table has to be.
+    fn verify(&self, name: &str) -> Result<(), String> {
+        let expected = "expected a name of lower-case letters, digits and _";
+        if !is_identifier(name) {
+            return Err(format!("table {:?}: {expected}", shortened(name)));
+        }
+        let mut seen = BTreeSet::new();
+        for column in &self.columns {
+            if !is_identifier(&column.name) {
+                return Err(format!("column {:?} of table {name}: {expected}", shortened(&column.name)));
+            }
+            if !seen.insert(column.name.as_str()) {
+                return Err(format!("column {name}.{} is listed twice", column.name));
+            }
+        }
+        match self.order.iter().find(|column| !seen.contains(column.as_str())) {
+            Some(_) => Err(format!("table {name}: its order names a column that it doesn't have")),
+            None => Ok(()),
+        }
+    }
+
     /// Whether rows of this entry are rows of the table: no column that can't be null is missing,
     /// none has another type, the order is the same.
     fn fits(&self, table: &Table) -> Result<(), String> {
@@ -331,7 +354,7 @@ impl TableFiles {
                         "column {}: expected {}, found {}",
                         column.name,
                         column.ty.sql(),
-                        found.r#type
+                        shortened(&found.r#type).escape_debug()
                     ));
                 }
                 None if !column.nullable => return Err(format!("column {} is missing", column.name)),
@@ -361,11 +384,21 @@ fn is_data_path(text: &str, table: &str) -> Result<(), String> {
     let mut parts = Path::new(text).components();
     let inside = parts.next() == Some(Component::Normal("data".as_ref()))
         && parts.next() == Some(Component::Normal(table.as_ref()))
-        && matches!(parts.next(), Some(Component::Normal(_)))
-        && parts.next().is_none()
-        && text.ends_with(".parquet")
-        && !text.contains('\0');
+        && matches!(parts.next(), Some(Component::Normal(name)) if is_file_name(name.to_str().unwrap_or_default()))
+        && parts.next().is_none();
     if inside { Ok(()) } else { Err(format!("expected a path data/{table}/NAME.parquet")) }
+}
+
+/// No pattern of names, which DuckDB would expand.
+fn is_file_name(name: &str) -> bool {
+    name.ends_with(".parquet")
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+}
+
+/// The begin of a text that may be of any length.
+fn shortened(text: &str) -> &str {
+    text.char_indices().nth(60).map_or(text, |(at, _)| &text[..at])
 }
 
 /// Why a path without `snapshots/` is not a trail.

@@ -23,7 +23,8 @@ from iotrail import native
 from iotrail.errors import PrunedError, TrailError, UsageError
 from iotrail.pruned import RAW, ROLLUPS, width
 from iotrail.requests import critical, find, walk
-from iotrail.trail import DataFile, Trail
+from iotrail.snapshot import DataFile
+from iotrail.trail import Trail
 
 # What --keep takes: rollups, and tables whose rows stay.
 TABLES = {"buffer": "buffer_op", "disk": "disk_op"}

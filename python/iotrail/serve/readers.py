@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from iotrail.errors import QueryError, QueryInterrupted
-from iotrail.trail import Trail, newest
+from iotrail.snapshot import newest_number
+from iotrail.trail import Trail
 
 T = TypeVar("T")
 
@@ -27,7 +28,7 @@ class Reader:
     def ask(self, question: Callable[[Trail], T], alone: bool) -> T:
         """Answer from the newest snapshot; `alone` from a trail that only this question changes."""
         self._stopped = False
-        if alone or self._trail is None or self._trail.snapshot < newest(self._path):
+        if alone or self._trail is None or self._trail.snapshot < newest_number(self._path):
             self._trail = Trail(self._path)
             # Cores are shared with the system that is looked at.
             self._trail.connection.execute("SET threads = 2; SET memory_limit = '1GB'")
