@@ -129,9 +129,11 @@ def _parse(trail: Path, number: int, stored: Mapping[str, Any]) -> Snapshot:
             continue
         tables[name] = table
         files[name] = [_file(trail, name, _of(file, dict)) for file in _of(described["files"], list)]
-    names = [file.name for of_table in files.values() for file in of_table]
-    if len(set(names)) < len(names):
-        raise _Unfit(f"{next(name for name in names if names.count(name) > 1)} is listed twice")
+    listed: set[str] = set()
+    for file in (file for of_table in files.values() for file in of_table):
+        if file.name in listed:
+            raise _Unfit(f"{file.name} is listed twice")
+        listed.add(file.name)
     tables[CALL_TABLE.name] = CALL_TABLE
     return Snapshot(number, tables, files, tuple(_of(node, str) for node in _of(stored["node"], list)))
 
