@@ -68,6 +68,24 @@ def test_shm_that_cannot_be_written(build, native, tmp_path):
     Recording(out, done.returncode, done.stdout, done.stderr, book).assert_exact()
 
 
+def test_more_processes_than_descriptors(build, native, tmp_path):
+    """The recorder may open fewer files than processes run at once: it reads what each of them recorded."""
+    book, out, work = tmp_path / "book", tmp_path / "t.trail", tmp_path / "work"
+    work.mkdir()
+    new_book(book, 10_000)
+    record = [native, "record", "-o", out, "--", build("life.c"), work, "crowd"]
+    done = subprocess.run(
+        ["/bin/sh", "-ec", f"ulimit -n 48; exec {shlex.join(map(str, record))}"],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "WITNESS": str(book)},
+    )
+    assert done.returncode == 0, done.stderr
+    Recording(out, done.returncode, done.stdout, done.stderr, book).assert_exact()
+
+
 def test_no_space_for_the_trail(build, native, tmp_path):
     """The trail's file system is full: the program is unharmed; with space again, `trail check` adds every call."""
     small, work = tmp_path / "small", tmp_path / "work"

@@ -629,6 +629,9 @@ fn report(path: &Path, sealed: Result<Sealed, iotrail_trail::Error>, took: Durat
                 format!("what {what} did after the program wrote over the memory it records into")
             }
             "refused_segment" => count(*amount, "file that no program of the recording can have made"),
+            "unread_segment" => {
+                format!("all that {} recorded, which could not be opened", count(*amount, "process"))
+            }
             "bad_type" => format!("{} of undeclared types", count(*amount, "record")),
             "redeclared_type" => {
                 format!("{} of types that were declared before with other columns", count(*amount, "record"))

@@ -218,6 +218,24 @@ static void processes(void) {
         await(child);
     }
 }
+static void crowd(void) { /* 80 processes at once, each of which does a piece, waits for all, and does another */
+    pid_t children[80];
+    int gate[2];
+    char name[32], byte;
+    MUST(raw(SYS_pipe, (long)gate, 0, 0, 0, 0, 0) == 0);
+    for (int i = 0; i < 80; i++) {
+        if ((children[i] = fork()) == 0) {
+            raw(SYS_close, gate[1], 0, 0, 0, 0, 0);
+            snprintf(name, sizeof name, "crowd-%d", i);
+            piece(name, 5);
+            raw(SYS_read, gate[0], (long)&byte, 1, 0, 0, 0);
+            piece(name, 7);
+            _exit(0);
+        }
+    }
+    raw(SYS_close, gate[1], 0, 0, 0, 0, 0);
+    for (int i = 0; i < 80; i++) await(children[i]);
+}
 static void daemonises(void) {
     int ends[2];
     MUST(pipe(ends) == 0);
@@ -544,7 +562,7 @@ static const struct { const char *name; void (*run)(void); } scenarios[] = {
     {"killed", killed}, {"endless", endless}, {"_exit", _exits}, {"exit-among-threads", exits_among_threads},
     {"main-ends-first", main_thread_ends_first}, {"abort", aborts}, {"fault", faults}, {"quick_exit", quick},
     {"atexit", at_exit}, {"execs", execs}, {"exec-from-thread", exec_from_thread}, {"forks", forks},
-    {"vforks", vforks}, {"small", small}, {"spawns", spawns}, {"processes", processes},
+    {"vforks", vforks}, {"small", small}, {"spawns", spawns}, {"processes", processes}, {"crowd", crowd},
     {"daemon", daemonises}, {"short-threads", short_threads}, {"many-threads", many_threads},
     {"tls-destructors", tls_destructors}, {"cancel", cancels}, {"close-all", closes_all}, {"dup-over", dups_over},
     {"few-descriptors", few_descriptors}, {"inherits", inherits}, {"close-standard", closes_standard},

@@ -91,6 +91,8 @@ pub enum Loss {
     OverwrittenRing = 4,
     /// Segments that were refused: no regular file of the process that they name. `calls` counts files.
     RefusedSegment = 5,
+    /// Segments that the system would not open to the last: no call of their processes is known. `calls` counts files.
+    UnreadSegment = 6,
 }
 
 /// What the sealer notes between the slots.
@@ -195,6 +197,7 @@ impl Event {
                     3 => Loss::NoRing,
                     4 => Loss::OverwrittenRing,
                     5 => Loss::RefusedSegment,
+                    6 => Loss::UnreadSegment,
                     _ => return None,
                 },
                 calls: unit[2],

@@ -47,6 +47,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// Files that were refused are remembered so as not to be looked at again; beyond so many nothing new is looked at.
 const MOST_REFUSED: u64 = 1 << 16;
 
+/// So many descriptors are left for opening segments and writing files: of processes beyond, there are no pidfds.
+const FEWEST_DESCRIPTORS: u64 = 32;
+
 /// A segment being drained.
 struct Process {
     path: PathBuf,
@@ -178,7 +181,7 @@ impl<T: Turn> Drain<T> {
 
     /// The last pass: processes that still run are noted as such. Their pids are returned.
     pub fn finish(mut self) -> Result<(T, Session, Vec<u32>), Stopped> {
-        self.find_segments()?;
+        self.find_last_segments()?;
         self.end_processes()?;
         let mut running = Vec::new();
         let mut fill = Fill::default();
@@ -195,7 +198,7 @@ impl<T: Turn> Drain<T> {
     /// As [`Self::finish`], where no recorder is left to see processes end: everything posted is
     /// taken, holes are passed over, and a process that is not `alive` by now was killed.
     pub fn finish_after_crash(mut self) -> Result<(T, Session, Vec<u32>), Stopped> {
-        self.find_segments()?;
+        self.find_last_segments()?;
         let mut running = Vec::new();
         let mut fill = Fill::default();
         for mut process in std::mem::take(&mut self.processes) {
@@ -210,7 +213,20 @@ impl<T: Turn> Drain<T> {
         Ok((self.output.finish(), self.session, running))
     }
 
-    fn find_segments(&mut self) -> Result<(), Stopped> {
+    /// As [`Self::find_segments`], for the last time: what is complete by now is read, though it was not when it was
+    /// looked at a moment ago, and what can't be opened is lost.
+    fn find_last_segments(&mut self) -> Result<(), Stopped> {
+        self.unfinished.clear();
+        let unread = self.find_segments()?;
+        if unread != 0 {
+            self.output.event(Event::Lost { process: 0, loss: Loss::UnreadSegment, calls: unread })?;
+        }
+        Ok(())
+    }
+
+    /// Adds the segments that were made since the last look. Returns how many the system did not open.
+    fn find_segments(&mut self) -> Result<u64, Stopped> {
+        let mut unread = 0;
         let mut found: Vec<Process> = Vec::new();
         let mut unfinished = HashMap::new();
         let now = Instant::now();
@@ -239,7 +255,7 @@ impl<T: Turn> Drain<T> {
                     self.seen.insert(name.to_owned());
                     self.foreign_versions += 1;
                 }
-                Err(Skip::Io) => {}
+                Err(Skip::Io) => unread += 1,
             }
         }
         self.unfinished = unfinished;
@@ -268,7 +284,7 @@ impl<T: Turn> Drain<T> {
             self.output.event(Event::Process { process: process_id, parent, pid, start_ticks })?;
             self.processes.push(process);
         }
-        Ok(())
+        Ok(unread)
     }
 
     /// Leaves a file alone from now on, and says so.
@@ -414,7 +430,15 @@ fn open_pidfd(pid: u32) -> io::Result<OwnedFd> {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: a descriptor just made that nobody else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+    let pidfd = unsafe { OwnedFd::from_raw_fd(fd as i32) };
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a place for the limit of this process.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    // The lowest free number was taken: this is how many are left.
+    if (fd as u64).saturating_add(FEWEST_DESCRIPTORS) > limit.rlim_cur {
+        return Err(io::Error::from_raw_os_error(libc::EMFILE));
+    }
+    Ok(pidfd)
 }
 
 impl Process {
@@ -555,7 +579,7 @@ mod tests {
     use core::mem::offset_of;
     use iotrail_format::record::FIRST_TYPE;
     use iotrail_format::schema::Table;
-    use iotrail_format::segment::{PAGE, RingHeader, SegmentHeader, TYPES_START};
+    use iotrail_format::segment::{PAGE, RingHeader, SEGMENT_MAGIC, SegmentHeader, TYPES_START};
     use proptest::prelude::*;
 
     /// Keeps what journals held.
@@ -678,6 +702,49 @@ mod tests {
         assert_eq!(unfinished.count(), 1);
         let ended = |event: &Event| matches!(event, Event::ProcessEnd { ended: Ended::Killed, .. });
         assert_eq!(pieces(&kept.0).filter(|(event, _)| ended(event)).count(), 1);
+    }
+
+    /// A program that began just before the end, on a file system where a segment takes its time to make.
+    #[test]
+    fn a_segment_completed_after_the_last_look_is_read_in_the_end() {
+        for after_crash in [false, true] {
+            let session = Session::create(1 << 20).unwrap();
+            let producer = Producer::create(session.dir(), NOBODY, 7, 1, 16);
+            assert!(producer.post(0, &pread(1, 0, 10, 1)));
+            producer.scribble(offset_of!(SegmentHeader, magic), 0);
+            let mut drain = drain(session, 1000);
+            drain.pass(true).unwrap();
+            assert_eq!((drain.known.len(), drain.unfinished.len()), (0, 1));
+            producer.scribble(offset_of!(SegmentHeader, magic), SEGMENT_MAGIC);
+            let ended = if after_crash { drain.finish_after_crash() } else { drain.finish() };
+            let (kept, session, _) = ended.unwrap();
+            session.remove();
+            assert_eq!(calls(&kept.0), (vec![1], 0));
+        }
+    }
+
+    /// Whatever keeps the system from opening a segment: what was in it is missing, and that is said.
+    #[test]
+    fn a_segment_that_is_never_opened_is_counted() {
+        let session = Session::create(1 << 20).unwrap();
+        let dir = session.dir().to_owned();
+        let producer = Producer::create(&dir, NOBODY, 7, 1, 16);
+        assert!(producer.post(0, &pread(1, 0, 10, 1)));
+        drop(producer);
+        let mut drain = drain(session, 1000);
+        // A lease (fcntl(2), "Leases"): whoever opens the file for writing meanwhile must wait, or is refused.
+        let lease = std::fs::File::open(segments(&dir).first().unwrap()).unwrap();
+        const F_SETSIG: i32 = 10;
+        for (command, argument) in [(F_SETSIG, libc::SIGWINCH), (libc::F_SETLEASE, libc::F_RDLCK)] {
+            // SAFETY: integers, on a descriptor of ours.
+            let done = unsafe { libc::fcntl(lease.as_raw_fd(), command, argument) };
+            assert_eq!(done, 0, "{}", io::Error::last_os_error());
+        }
+        drain.pass(true).unwrap();
+        assert_eq!(drain.known.len(), 0);
+        let (kept, session, _) = drain.finish().unwrap();
+        session.remove();
+        assert_eq!((calls(&kept.0).0.len(), counted(&kept.0, Loss::UnreadSegment)), (0, 1));
     }
 
     #[test]

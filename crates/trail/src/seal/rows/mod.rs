@@ -223,6 +223,7 @@ impl Rows {
                         Loss::NoRing => ("no_memory", true),
                         Loss::OverwrittenRing => ("overwritten_ring", false),
                         Loss::RefusedSegment => ("refused_segment", false),
+                        Loss::UnreadSegment => ("unread_segment", false),
                     };
                     small.add(kind, process, 0, i64::try_from(calls).unwrap_or(i64::MAX));
                     if are_calls {

@@ -126,6 +126,10 @@ fn detail(kind: &str, times: i64) -> String {
             "files in the recording's folder that no program of the recording can have made; they were not read"
                 .into()
         }
+        "unread_segment" => {
+            "processes whose calls are all missing: the system did not let the recorder open what they recorded"
+                .into()
+        }
         "bad_type" => "records of a type whose description never came".into(),
         "redeclared_type" => {
             "records of a type of whose name another one, with other columns, was declared before".into()
