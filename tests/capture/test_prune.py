@@ -2,9 +2,11 @@
 
 import os
 import select
+import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from iotrail.requests.find import Chosen
@@ -82,27 +84,31 @@ def test_recorder_killed(native: Path, tmp_path: Path) -> None:
     """A recorder that pruned and whose dead files are gone is killed: each request is there once after recovery."""
     trail, go = tmp_path / "live.trail", tmp_path / "go"
     words = [native, "record", "--prune", "every=1s,older=1s", "--python", sys.executable, "-o", trail, "--"]
-    recorder = subprocess.Popen(
-        [*words, sys.executable, "-c", POSTING, trail / "data/pruned", go], stderr=subprocess.DEVNULL
-    )
-    deadline = time.monotonic() + 200
-    while not (trail / "data/pruned").exists():
-        assert time.monotonic() < deadline, "nothing was pruned"
-        time.sleep(0.05)
-    subprocess.run(
-        [native, "trail", "compact", "--grace", "0s", trail], check=True, stdout=subprocess.DEVNULL
-    )
-    children = Path(f"/proc/{recorder.pid}/task/{recorder.pid}/children").read_text().split()
-    [program] = [
-        int(pid) for pid in children if str(go).encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
-    ]
-    ended = os.pidfd_open(program)
-    recorder.kill()
-    recorder.wait()
-    go.touch()
-    # readable when the program has ended
-    assert select.select([ended], [], [], 60)[0]
-    os.close(ended)
+    program = [sys.executable, "-c", POSTING, trail / "data/pruned", go]
+    recorder = subprocess.Popen([*words, *program], stderr=subprocess.DEVNULL, process_group=0)
+    try:
+        deadline = time.monotonic() + 200
+        while not (trail / "data/pruned").exists():
+            assert time.monotonic() < deadline, "nothing was pruned"
+            time.sleep(0.05)
+        compact = [native, "trail", "compact", "--grace", "0s", trail]
+        subprocess.run(compact, check=True, stdout=subprocess.DEVNULL)
+        children = Path(f"/proc/{recorder.pid}/task/{recorder.pid}/children").read_text().split()
+        [posting] = [
+            int(pid) for pid in children if str(go).encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+        ]
+        ended = os.pidfd_open(posting)
+        recorder.kill()
+        recorder.wait()
+        go.touch()
+        # readable when the program has ended
+        assert select.select([ended], [], [], 60)[0]
+        os.close(ended)
+    finally:
+        # Whatever failed, neither of them stays.
+        with suppress(ProcessLookupError):
+            os.killpg(recorder.pid, signal.SIGKILL)
+        recorder.wait()
     subprocess.run([native, "trail", "check", trail], check=True, stdout=subprocess.DEVNULL)
     rows = Trail(trail).rows_of("SELECT client, SUM(n) AS n FROM served GROUP BY ALL ORDER BY client")
     assert [(r["client"], r["n"]) for r in rows] == [("alice", 502), ("bob", 501)]
