@@ -72,13 +72,17 @@ def main() -> None:
                 sys.stdout.flush()
     except native.IotrailError as error:
         hint = "".join(f"\n  hint: {line}" for line in (error.hint or "").splitlines())
-        print(f"iotrail: error: {error.message}{hint}", file=sys.stderr)
+        from iotrail.visible import visible
+
+        print(visible(f"iotrail: error: {error.message}{hint}"), file=sys.stderr)
         sys.exit(error.exit_code)
     except OSError as error:
         if error.filename is None:
             raise
         # a file the user named, and no verb looked why it can't be had: a name too long, no permission
-        print(f"iotrail: error: {os.fsdecode(error.filename)}: {error.strerror}", file=sys.stderr)
+        from iotrail.visible import visible
+
+        print(visible(f"iotrail: error: {os.fsdecode(error.filename)}: {error.strerror}"), file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import duckdb
-from rich.console import Console
 from rich.table import Table as RichTable
-from rich.text import Text
 
 from iotrail import modules as sql_modules
 from iotrail import pruned
 from iotrail import schema as trail_schema
 from iotrail.errors import IotrailError, ParameterError, QueryError, UsageError
 from iotrail.modules import Column, Module
+from iotrail.terminal import WIDE, Console, Text
 from iotrail.trail import Trail, quoted, unknown
 from iotrail.units import NANOSECONDS, human
+from iotrail.visible import one_line
 
 if TYPE_CHECKING:
     from io import IOBase
@@ -292,9 +292,7 @@ def print_rows(
     trail: Trail, query: str, columns: Sequence[tuple[str, str]], rows: Sequence[tuple[Any, ...]]
 ) -> None:
     """Print rows as a table, or one value a line where a table would be wider than the screen."""
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=100_000)
+    console = Console(piped=WIDE)
     units = units_of(trail, query)
     start = _start_of(trail) if any(_is_moment(name, units.get(name, "")) for name, _ in columns) else None
     cells = [
@@ -328,7 +326,7 @@ def _cell(value: Any, name: str, unit: str, start: int | None) -> str:
     if value is None:
         return "–"
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return str(value)
+        return one_line(str(value))
     if start is not None and _is_moment(name, unit):
         return f"{(value - start) / 1e9:+.6f} s"
     return human(value, unit) if unit else str(value) if isinstance(value, int) else f"{value:.6g}"
@@ -346,7 +344,7 @@ def _start_of(trail: Trail) -> int | None:
 
 def show_listing(path: Path | None, modules: bool, tables: bool) -> None:
     """List modules and tables with what they mean, their columns and units."""
-    console = Console(highlight=False)
+    console = Console()
     trail = Trail(path) if path else None
     if tables:
         known = trail.tables if trail else {**trail_schema.load().tables, "call": trail_schema.CALL_TABLE}

@@ -13,11 +13,10 @@ from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.lexers import PygmentsLexer
 from pygments.lexers.sql import SqlLexer
-from rich.console import Console
-from rich.text import Text
 
 from iotrail import ask
 from iotrail.errors import IotrailError, QueryInterrupted
+from iotrail.terminal import Console, Text
 from iotrail.trail import Trail
 
 HELP = """\
@@ -100,7 +99,7 @@ def _history() -> History:
 
 def run(trail: Trail, values: Mapping[str, object]) -> None:
     """Read and answer statements until the user leaves."""
-    console = Console(highlight=False)
+    console = Console()
     rows = trail.rows
     console.print(
         Text(f"{trail.path}", style="bold")

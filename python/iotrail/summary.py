@@ -9,12 +9,12 @@ import os
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
-from rich.text import Text
 
 from iotrail.diagnosis import collect_cards, describe_gain
+from iotrail.terminal import Console, Text
 from iotrail.trail import Trail
 from iotrail.units import counted, decimal, duration, shell_line, size
 from iotrail.waits import waited_object
@@ -98,9 +98,7 @@ def show(path: str | os.PathLike[str], json: bool = False) -> None:
     if json:
         print(json_text.dumps(data, indent=1, ensure_ascii=False))
         return
-    console = Console(highlight=False)
-    if not console.is_terminal and "COLUMNS" not in os.environ:
-        console = Console(highlight=False, width=120)
+    console = Console(piped=120)
     for part in _page(data, console.width):
         console.print(part)
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from iotrail import importers
 from iotrail.importers.base import Options
+from iotrail.terminal import WIDE, Console
 from iotrail.trail import Trail
 
 # Traces of others that don't come with the repository.
@@ -75,7 +75,7 @@ def bring(tmp_path: Path) -> Import:
             tmp_path / f"{count}.trail",
             force=False,
             options=Options(strict=strict, **options),
-            console=Console(file=said, width=1000, highlight=False, soft_wrap=True),
+            console=Console(file=said, piped=WIDE, soft_wrap=True),
         )
         return Imported(trail, said.getvalue())
 

@@ -306,10 +306,9 @@ def test_any_table_comes_back(tmp_path_factory, rows, sep):
     """What is written as text is in the trail, whatever the separator."""
     import io
 
-    from rich.console import Console
-
     from iotrail import importers
     from iotrail.importers.base import Options
+    from iotrail.terminal import Console
     from iotrail.trail import Trail
 
     folder = tmp_path_factory.mktemp("any")

@@ -87,8 +87,9 @@ def test_clocks(store: Path) -> None:
     assert (found["s1"].shift, found["s1"].error) == (12900 - 2 * hour, 2000)
 
 
-def test_timeline(store: Path) -> None:
+def test_timeline(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One bar a record; the clocks' offsets are said to be estimates."""
+    monkeypatch.setenv("COLUMNS", "120")
     text = ask(store, "--crumb", 11, "--timeline")
     bars = {line.split("  ")[0]: line.count("█") for line in text.splitlines()}
     width = bars["head read"]

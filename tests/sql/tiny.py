@@ -1,7 +1,7 @@
 """Tiny trails for the SQL tests: CSV files become Arrow streams, `iotrail-native ingest` writes the trail."""
 
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,8 +14,13 @@ ARROW = {"BIGINT": pa.int64(), "VARCHAR": pa.string(), "DOUBLE": pa.float64()}
 DEFAULTS: dict[str, object] = {"node": "n", "crumb": 0, "calls": 1}
 
 
-def write_trail(native: Path, folder: Path, into: Path) -> Path:
-    """Write the trail of a folder's CSV files; one without any gets an empty table, as ingest wants one."""
+def write_trail(
+    native: Path, folder: Path, into: Path, change: Callable[[str, pa.Table], pa.Table] = lambda _, rows: rows
+) -> Path:
+    """Write the trail of a folder's CSV files; one without any gets an empty table, as ingest wants one.
+
+    `change` is given each table's name and rows, and returns what is written instead.
+    """
     tables = {}
     for table in schema.load().tables.values():
         columns = {column.name: ARROW[column.type] for column in table.columns}
@@ -30,7 +35,7 @@ def write_trail(native: Path, folder: Path, into: Path) -> Path:
         for name, value in DEFAULTS.items():
             if name in columns and name not in given.column_names:
                 given = given.append_column(name, pa.array([value] * given.num_rows, columns[name]))
-        tables[table.name] = given
+        tables[table.name] = change(table.name, given)
     return ingest(native, tables, into / f"{folder.name}.trail")
 
 

@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 use iotrail_format::ids::hash63;
 use iotrail_trail::seal::clock::clock_ns;
 use iotrail_trail::seal::session;
+use iotrail_trail::visible;
 use rustix::fs::FlockOperation;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, mpsc, watch};
@@ -198,7 +199,7 @@ fn end_by_signal() -> io::Result<impl Future<Output = End>> {
 
 /// Says something on stderr.
 fn say(message: &str) {
-    eprintln!("iotrail agent: {message}");
+    eprintln!("iotrail agent: {}", visible(message));
 }
 
 /// Asks a source each tick, until told to stop.

@@ -2,6 +2,8 @@
 
 use std::{fmt, io, process};
 
+use iotrail_trail::visible;
+
 /// An error for people. `Display` is the whole text, with the line breaks.
 #[derive(Debug)]
 pub struct Failure {
@@ -34,8 +36,8 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "iotrail: error: {}", self.message)?;
-        self.hint.iter().try_for_each(|hint| writeln!(f, "  hint: {hint}"))
+        writeln!(f, "iotrail: error: {}", visible(&self.message))?;
+        self.hint.iter().try_for_each(|hint| writeln!(f, "  hint: {}", visible(hint)))
     }
 }
 

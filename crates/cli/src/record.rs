@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use iotrail_format::segment::SESSION_ENV;
 use iotrail_trail::seal::session::{Budget, LEAST_MEMORY, Session, node};
 use iotrail_trail::seal::{Fact, Sealed, Sealer};
-use iotrail_trail::{Snapshot, TrailWriter, compact};
+use iotrail_trail::{Snapshot, TrailWriter, Visible, compact};
 
 use crate::arguments::{node_name, size};
 use crate::failure::Failure;
@@ -29,7 +29,7 @@ use crate::sampler::Sampler;
 /// Writes a line to stderr. Whoever read it may be gone (`2>&1 | head`), which is no reason to stop recording.
 macro_rules! say {
     ($($text:tt)*) => {{
-        let _ = writeln!(std::io::stderr(), $($text)*);
+        let _ = writeln!(Visible(std::io::stderr()), $($text)*);
     }};
 }
 

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use iotrail_format::schema::Table;
-use iotrail_trail::{Check, Info, Snapshot, TrailWriter, check, compact, merge};
+use iotrail_trail::{Check, Info, Snapshot, TrailWriter, Visible, check, compact, merge, one_line};
 use serde_json::{Map, Value};
 
 use crate::failure::Failure;
@@ -97,7 +97,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
             if json {
                 print_json(&mut out, &info)
             } else {
-                print_info(&mut out, &info).map_err(Failure::stdout)
+                print_info(&mut Visible(&mut out), &info).map_err(Failure::stdout)
             }?;
         }
         Verb::Check { trail, repair, json } => {
@@ -105,7 +105,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
             if json {
                 print_json(&mut out, &found)
             } else {
-                print_check(&mut out, &found).map_err(Failure::stdout)
+                print_check(&mut Visible(&mut out), &found).map_err(Failure::stdout)
             }?;
             drop(out);
             if found.repaired.is_none() && !found.is_sound() {
@@ -226,7 +226,8 @@ fn print_info(out: &mut impl Write, info: &Info) -> io::Result<()> {
     for number in &info.unreadable {
         writeln!(out, "  snapshot {number} can't be read: iotrail trail check {}", info.path)?;
     }
-    let nodes = if info.node.is_empty() { "none".to_owned() } else { info.node.join(", ") };
+    let nodes: Vec<String> = info.node.iter().map(|name| one_line(name)).collect();
+    let nodes = if nodes.is_empty() { "none".to_owned() } else { nodes.join(", ") };
     writeln!(out, "  node       {nodes}")?;
     match info.start_ts.zip(info.end_ts) {
         Some((start, end)) => {
@@ -268,7 +269,12 @@ fn span(row: &Map<String, Value>) -> String {
     let at = |ns: i64| {
         humantime::format_rfc3339_seconds(std::time::UNIX_EPOCH + Duration::from_nanos(ns.unsigned_abs()))
     };
-    format!("{} to {} of {}", at(number("ts")), at(number("ts") + number("dur")), text(row, "node"))
+    format!(
+        "{} to {} of {}",
+        at(number("ts")),
+        at(number("ts").saturating_add(number("dur"))),
+        text(row, "node")
+    )
 }
 
 /// Width of the rollups' stretches of time, of a row of `pruned`.
@@ -326,7 +332,7 @@ fn print_check(out: &mut impl Write, found: &Check) -> io::Result<()> {
 /// A value of a row for people; nothing for null.
 fn text(row: &Map<String, Value>, name: &str) -> String {
     match row.get(name) {
-        Some(Value::String(text)) => text.clone(),
+        Some(Value::String(text)) => one_line(text),
         Some(Value::Null) | None => String::new(),
         Some(other) => other.to_string(),
     }

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use iotrail_trail::one_line;
 
 use crate::error::{Error, IoContext as _};
 
@@ -73,7 +74,7 @@ impl Aside {
         write(&rows, &parts).at("write", &rows)?;
         File::open(&self.0).and_then(|folder| folder.sync_all()).at("make durable", &self.0)?;
         if is_new {
-            let of = if agent.is_empty() { String::new() } else { format!(" of agent {agent}") };
+            let of = if agent.is_empty() { String::new() } else { format!(" of agent {}", one_line(agent)) };
             eprintln!(
                 "iotrail: rows of table {table}{of} can't be written to the trail: {why}; they are set aside in {}, and \
                  the rest goes on",

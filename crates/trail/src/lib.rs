@@ -21,6 +21,7 @@ mod merge;
 mod rows;
 pub mod seal;
 mod snapshot;
+mod visible;
 mod writer;
 
 pub use check::{Check, DamagedFile, check};
@@ -34,4 +35,5 @@ pub use merge::merge;
 pub use rows::{Columns, FileOp, FileOpColumns, Order, Rows, SmallRow, SyncOp, SyncOpColumns, TrailReader};
 pub use seal::is_listed;
 pub use snapshot::{ColumnEntry, DeadFile, FileEntry, Snapshot, TableFiles};
+pub use visible::{Visible, one_line, visible};
 pub use writer::{GRACE, TrailWriter};

@@ -17,6 +17,7 @@ from iotrail.diff.run import Run, Sides
 from iotrail.errors import UsageError
 from iotrail.options import one_each
 from iotrail.trail import Trail
+from iotrail.visible import one_line
 
 
 def run(
@@ -57,7 +58,7 @@ def run(
         show.show(result, limit)
     refused = [(each, difference) for each in gates if (difference := each.refuses(result))]
     for each, difference in refused:
-        print(gate.line(each, difference), file=sys.stderr)
+        print(one_line(gate.line(each, difference)), file=sys.stderr)
     if refused:
         raise typer.Exit(gate.REFUSED)
     open_gates = [(each, reason) for each in gates if (reason := each.undecided(result))]

@@ -12,14 +12,14 @@ import os
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from iotrail import schema
 from iotrail.errors import IotrailError
+from iotrail.terminal import Console, Text
 from iotrail.trail import Trail
 from iotrail.units import duration, size
+from iotrail.visible import one_line
 
 # Operations that came out differently, shown as examples.
 EXAMPLES = 5
@@ -330,7 +330,7 @@ def judge(said: str) -> None:
 
 def show(result: Fidelity) -> None:
     """Print the fidelity table."""
-    console = Console(highlight=False)
+    console = Console()
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     matched, error = result.matched, result.run_time_error
     share = "" if error is None else f" ({error:+.1%})"
@@ -373,7 +373,7 @@ def show(result: Fidelity) -> None:
         place = f", first at {row['pos']:,}" if row["pos"] is not None else ""
         times = f" ({row['times']:,} times{place})" if row["times"] > 1 else ""
         line = f"  {row['call']} {row['path'] or ''}: recorded {_ended(row, 'a')}, replayed {_ended(row, 'b')}{times}"
-        console.print(Text(line, style="yellow"), soft_wrap=True)
+        console.print(Text(one_line(line), style="yellow"), soft_wrap=True)
 
 
 def _ended(row: dict[str, Any], side: str) -> str:

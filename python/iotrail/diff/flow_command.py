@@ -1,7 +1,6 @@
 """`iotrail diff --requests`: request flows of two trails compared, printed, judged."""
 
 import json
-import os
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -9,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from iotrail import page, pruned
 from iotrail.diff import flow, flow_compare, gate
@@ -20,8 +17,10 @@ from iotrail.diff.flow_compare import FlowComparison, FlowDifference, Kind
 from iotrail.diff.show import MOST_ROWS, change
 from iotrail.requests import find
 from iotrail.requests.find import Chosen
+from iotrail.terminal import WIDE, Console, Text
 from iotrail.trail import Trail
 from iotrail.units import counted, duration
+from iotrail.visible import one_line
 
 # How sure a difference is, by the adjusted probability that it is noise.
 _SURE = ((1e-6, "sure"), (1e-4, "very likely"), (1.0, "likely"))
@@ -124,17 +123,14 @@ def run(
         show(result, MOST_ROWS if limit is None else limit)
     refused = [(each, difference) for each in gates if (difference := each.first(result.found))]
     for each, difference in refused:
-        print(f"--fail-on {each.text}: {sentence(difference)}", file=sys.stderr)
+        print(one_line(f"--fail-on {each.text}: {sentence(difference)}"), file=sys.stderr)
     if refused:
         raise typer.Exit(1)
 
 
 def show(result: FlowComparison, most: int) -> None:
     """Print a comparison: the kinds of requests, what differs in sentences, the figures of its steps."""
-    # names are data: brackets and colons in them are no markup
-    console = Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal and "COLUMNS" not in os.environ:
-        console = Console(highlight=False, markup=False, emoji=False, width=100_000)
+    console = Console(piped=WIDE)
     console.print(Text(f"A  {result.a}\nB  {result.b}\n"))
     table = _table(*KINDS)
     for kind in result.kinds:
@@ -148,9 +144,9 @@ def show(result: FlowComparison, most: int) -> None:
     console.print(Text(f"\n{RANKED}", style="bold underline"))
     for number, difference in enumerate(result.found[:most], start=1):
         style = "red" if (difference.added_ns or 0) > 0 else "green" if difference.added_ns else ""
-        console.print(Text(f"{number:3}. "), Text(sentence(difference), style=style), sep="")
+        console.print(Text(f"{number:3}. "), Text(one_line(sentence(difference)), style=style), sep="")
         for line in notes(result, difference):
-            console.print(Text(f"     {line}", style="dim"))
+            console.print(Text(one_line(f"     {line}"), style="dim"))
     if len(result.found) > most:
         console.print(Text(f"… and {len(result.found) - most} more: --limit, --json", style="dim"))
     steps = [d for d in result.found[:most] if d.figures]

@@ -1,16 +1,14 @@
 """The comparison on a terminal: figures of both runs, differences by what they add, a verdict."""
 
 import math
-import os
 from collections.abc import Sequence
 
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from iotrail.diff.compare import ADVICE, Comparison
 from iotrail.diff.difference import UNKNOWN, Difference, change_of, signed
 from iotrail.diff.files import FileRow
+from iotrail.terminal import Console, Text
 from iotrail.units import duration, human, size
 
 # Rows a table holds unless --limit says otherwise.
@@ -48,9 +46,7 @@ OPEN_HEADINGS = {
 
 def show(result: Comparison, limit: int | None = None) -> None:
     """Print a comparison."""
-    console = Console(highlight=False)
-    if not console.is_terminal and "COLUMNS" not in os.environ:
-        console = Console(highlight=False, width=130)
+    console = Console(piped=130)
     console.print(Text(f"A  {names(result.a)}\nB  {names(result.b)}"))
     if result.files is not None:
         most = MOST_ROWS if limit is None else limit
@@ -131,10 +127,8 @@ def _unproven(console: Console, result: Comparison) -> None:
     for difference in result.unproven[:5]:
         note = f"; {difference.note}" if difference.note else ""
         console.print(
-            Text(
-                f"  {difference.name}: {change_of(difference)}, {signed(difference.added_ns or 0)}, {doubt(difference)}{note}",
-                style="dim",
-            )
+            f"  {difference.name}: {change_of(difference)}, {signed(difference.added_ns or 0)}, {doubt(difference)}{note}",
+            style="dim",
         )
 
 
@@ -155,24 +149,20 @@ def _files(console: Console, result: Comparison, most: int) -> None:
         return
     console.print(Text("\nFiles", style="underline"))
     if files.root_a != files.root_b:
-        console.print(Text(f"  {files.root_a} of A is taken for {files.root_b} of B", style="dim"))
+        console.print(f"  {files.root_a} of A is taken for {files.root_b} of B", style="dim")
     for title, alone in (("only in A", files.only_a), ("only in B", files.only_b)):
         alone = sorted(alone, key=lambda row: -(row.mean_a + row.mean_b))
         for row in alone[: min(most, 5)]:
             console.print(
-                Text(
-                    f"  {title}: {row.name}  {row.mean_a + row.mean_b:,.0f} operations, {size(sum(row.mean_bytes))}"
-                )
+                f"  {title}: {row.name}  {row.mean_a + row.mean_b:,.0f} operations, {size(sum(row.mean_bytes))}"
             )
         if len(alone) > 5:
             console.print(Text(f"  … {len(alone):,} {title}", style="dim"))
     changed = by_change(files.changed)
     for row in changed[: min(most, 5)]:
         console.print(
-            Text(
-                f"  changed: {row.name}  {row.mean_a:,.0f} → {row.mean_b:,.0f} operations, "
-                f"{size(row.mean_bytes[0])} → {size(row.mean_bytes[1])}"
-            )
+            f"  changed: {row.name}  {row.mean_a:,.0f} → {row.mean_b:,.0f} operations, "
+            f"{size(row.mean_bytes[0])} → {size(row.mean_bytes[1])}"
         )
     if len(changed) > 5:
         console.print(Text(f"  … {len(changed):,} changed", style="dim"))

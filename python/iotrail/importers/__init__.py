@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from iotrail.errors import TraceError, UsageError
@@ -34,6 +33,7 @@ from iotrail.importers import (
 )
 from iotrail.importers.base import Job, Options, Output, Skipped
 from iotrail.importers.source import Source, opened, without_compression
+from iotrail.terminal import Console
 from iotrail.trail import Trail
 from iotrail.units import counted, size
 
@@ -118,7 +118,7 @@ def run(
     words: list[Path], output: Path | None, *, force: bool, options: Options, console: Console | None = None
 ) -> Path:
     """Import files; the first word may name their format. Returns the trail."""
-    console = console or Console(stderr=True, highlight=False, soft_wrap=True)
+    console = console or Console(stderr=True, soft_wrap=True)
     name = str(words[0])
     # A file may be called like a format; then it is the file only if nothing else is.
     if name in FORMATS and (len(words) > 1 or not words[0].exists()):
@@ -193,7 +193,7 @@ def _guess_or_fail(source: Source, head: bytes, options: Options, console: Conso
             f"{source.path}: may be {' or '.join(candidates)}",
             "\n".join(f"iotrail import {name} {source.path}" for name in candidates),
         )
-    console.print(f"iotrail: {source.path}: looks like {candidates[0]}", markup=False)
+    console.print(f"iotrail: {source.path}: looks like {candidates[0]}")
     return candidates[0]
 
 
@@ -259,7 +259,7 @@ def _closing(console: Console, job: Job, path: Path, took: float) -> None:
     on_disk = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     lines.append(f"iotrail: {path}, {size(on_disk)}; next: iotrail report {path}")
     for line in lines:
-        console.print(line, markup=False)
+        console.print(line)
 
 
 def _gap(path: Path) -> list[str]:

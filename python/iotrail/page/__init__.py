@@ -13,6 +13,7 @@ from iotrail.native import package_version
 from iotrail.page import colours
 from iotrail.page.plot import Drawing
 from iotrail.report import ReportError, check_output, write_whole
+from iotrail.visible import visible
 
 _STYLE = """
 :root { color-scheme: light dark; }
@@ -45,7 +46,7 @@ class Html(str):
 
 def text(value: str) -> Html:
     """Text as markup."""
-    return value if isinstance(value, Html) else Html(html.escape(value, quote=True))
+    return value if isinstance(value, Html) else Html(html.escape(visible(value), quote=True))
 
 
 def tag(name: str, *inside: str, of: str = "") -> Html:

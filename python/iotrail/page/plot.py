@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from iotrail.page.colours import BACK, DIM, LINE, TEXT
+from iotrail.visible import visible
 
 # Pixels around what is drawn: of the marks' words on the left and below.
 LEFT, BOTTOM, TOP, RIGHT = 58, 20, 10, 12
@@ -69,7 +70,7 @@ class Drawing:
 
     def svg(self) -> str:
         """The element for a page."""
-        label = html.escape(f"{self.caption} {self.note}".strip())
+        label = html.escape(visible(f"{self.caption} {self.note}".strip()))
         return f'<svg viewBox="0 0 {self.width:g} {self.height:g}" role="img" aria-label="{label}" {_FONT}>{self.body}</svg>'
 
 
@@ -177,7 +178,7 @@ class Plot:
 
 def words(x: float, y: float, said: str, anchor: str = "start", colour: str = DIM) -> str:
     """Text at a place."""
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}">{html.escape(said)}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}">{html.escape(visible(said))}</text>'
 
 
 def sheet(title: str, rows: Sequence[Sequence[Drawing]]) -> bytes:
@@ -188,7 +189,7 @@ def sheet(title: str, rows: Sequence[Sequence[Drawing]]) -> bytes:
         for drawing in row:
             parts.append(
                 f'<g transform="translate({x:g},{y:g})">'
-                f'<text x="0" y="0" font-weight="bold" fill="{TEXT}">{html.escape(drawing.caption)}</text>'
+                f'<text x="0" y="0" font-weight="bold" fill="{TEXT}">{html.escape(visible(drawing.caption))}</text>'
                 f'{words(0, 15, drawing.note)}<g transform="translate(0,{_CAPTION - 14})">{drawing.body}</g></g>'
             )
             widest = max(widest, x + max(drawing.width, _LETTER * len(drawing.note)) + _GAP)
@@ -197,6 +198,6 @@ def sheet(title: str, rows: Sequence[Sequence[Drawing]]) -> bytes:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{widest:g}" height="{y:g}" '
         f'viewBox="0 0 {widest:g} {y:g}" {_FONT}><rect width="100%" height="100%" fill="{BACK}"/>'
-        f'<text x="{_GAP}" y="24" font-size="15" font-weight="bold" fill="{TEXT}">{html.escape(title)}</text>'
+        f'<text x="{_GAP}" y="24" font-size="15" font-weight="bold" fill="{TEXT}">{html.escape(visible(title))}</text>'
         f"{''.join(parts)}</svg>\n"
     ).encode()

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from rich.console import Console
-from rich.text import Text
 
 from iotrail.requests import fit
 from iotrail.requests.fit import LEVEL, Fit, Fits
 from iotrail.requests.queueing import Prediction
+from iotrail.terminal import WIDE, Console, Text
 from iotrail.units import counted, decimal, duration
+from iotrail.visible import one_line
 
 if TYPE_CHECKING:
     from iotrail.requests.arrivals import Point
@@ -31,13 +31,10 @@ def title(point: Point) -> str:
 
 def show(points: list[Point]) -> None:
     """Print them."""
-    # names are data: brackets and colons in them are no markup
-    console = Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, markup=False, emoji=False, width=100_000)
+    console = Console(piped=WIDE)
     for number, point in enumerate(points):
         rate = "" if point.rate is None else f", {decimal(point.rate)} a second"
-        console.print(Text("\n" * (number > 0) + title(point), style="bold").append(
+        console.print(Text("\n" * (number > 0) + one_line(title(point)), style="bold").append(
             f": {counted(point.n, 'arrival')}{rate}", style="not bold"
         ))  # fmt: skip
         if point.mean_ns is None or point.p50_ns is None or point.p99_ns is None:

@@ -16,6 +16,7 @@ from xml.etree import ElementTree
 from iotrail.errors import IotrailError
 from iotrail.page import Html, check_drawing, tag
 from iotrail.page.colours import BACK, DIM, FILLS, TEXT, WORSE
+from iotrail.visible import visible
 
 _CRITICAL = WORSE
 _PLAIN = DIM
@@ -143,4 +144,4 @@ def _save(path: Path, content: str) -> None:
 
 def _quoted(value: str) -> str:
     # JSON's escapes of quotes, backslashes and line ends are DOT's
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(visible(value), ensure_ascii=False)

@@ -10,9 +10,7 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from iotrail import page, pruned
 from iotrail.errors import IotrailError
@@ -21,8 +19,10 @@ from iotrail.requests import critical, find, walk
 from iotrail.requests.dot import DotEdge, DotGraph, DotNode, write
 from iotrail.requests.dot import figure as dot_figure
 from iotrail.requests.find import Chosen
+from iotrail.terminal import WIDE, Console, Text
 from iotrail.trail import Trail
 from iotrail.units import counted, duration
+from iotrail.visible import one_line
 
 
 @dataclass(frozen=True)
@@ -234,10 +234,7 @@ def legend(graph: Graph) -> list[str]:
 
 def show(graph: Graph) -> None:
     """Print the graph as a table, one line a step."""
-    # names are data: brackets and colons in them are no markup
-    console = Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, markup=False, emoji=False, width=100_000)
+    console = Console(piped=WIDE)
     console.print(Text(head(graph), style="bold"))
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
     for number, column in enumerate(COLUMNS):
@@ -247,7 +244,10 @@ def show(graph: Graph) -> None:
         source, arrow, target, *figures = row(graph, edge)
         arrow_style = "cyan bold" if edge.across else style
         table.add_row(
-            Text(source, style=style), Text(arrow, style=arrow_style), Text(target, style=style), *figures
+            Text(one_line(source), style=style),
+            Text(arrow, style=arrow_style),
+            Text(one_line(target), style=style),
+            *figures,
         )
     console.print(table)
     for line in legend(graph):

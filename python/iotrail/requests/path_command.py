@@ -6,15 +6,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.text import Text
-
 from iotrail import page, pruned
 from iotrail.errors import UsageError
 from iotrail.requests import clocks, find, graph, path_page, path_text
 from iotrail.requests.dot import write
 from iotrail.requests.path import Crumb, name, paths
 from iotrail.requests.path import Path as RequestPath
+from iotrail.terminal import WIDE, Console, Text
 from iotrail.trail import Trail
 
 # Paths shown of a breadcrumb that works for many requests; --json has all.
@@ -91,10 +89,7 @@ def run(
 
 
 def _show(found: list[RequestPath], note: str | None, *, timeline: bool) -> None:
-    # names are data: brackets and colons in them are no markup
-    console = Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, markup=False, emoji=False, width=120 if timeline else 100_000)
+    console = Console(piped=120 if timeline else WIDE)
     if note is not None:
         console.print(Text(note, style="dim"))
     for number, path in enumerate(found):

@@ -11,6 +11,7 @@ from iotrail.requests import dot, graph, path_text, walk
 from iotrail.requests.path import Path
 from iotrail.trail import Trail
 from iotrail.units import duration
+from iotrail.visible import visible
 
 # Requests that are drawn as graphs: each is asked for anew.
 MOST_GRAPHS = 10
@@ -93,7 +94,7 @@ def _bars(path: Path, drawn: path_text.Timeline) -> Drawing:
         )
         parts.append(words(_NAMES, top + 12, _short(line.crumb.node, _MACHINE)))
         parts.append(words(_WIDTH, top + 12, path_text.took(line), "end"))
-        tip = html.escape(f"{said}: {path_text.took(line)} on {line.crumb.node}")
+        tip = html.escape(visible(f"{said}: {path_text.took(line)} on {line.crumb.node}"))
         parts.append(f"<g><title>{tip}</title>")
         for at, dur in bars:
             x = left + axis.share(at) * (right - left)

@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from iotrail.requests import clocks
 from iotrail.requests.path import WHOLE, Crumb, Path, Record, name, what
+from iotrail.terminal import Console, Text
 from iotrail.units import counted, duration, size
+from iotrail.visible import one_line
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,12 @@ class Line:
 def head(path: Path) -> Text:
     """What the request was."""
     main = path.root.main
-    text = Text(f"request {name(path.root.key)}", style="bold")
+    text = Text(one_line(f"request {name(path.root.key)}"), style="bold")
     if main is not None:
         who = f" for {main.client}" if main.client else ""
         took = "no reply" if main.dur is None else duration(main.dur)
         failed = f", failed with {main.status}" if main.status else ""
-        text.append(f": {main.component} {main.name}{who}, {took}{failed}", style="not bold")
+        text.append(one_line(f": {main.component} {main.name}{who}, {took}{failed}"), style="not bold")
     nodes = len({crumb.node for crumb in path.crumbs})
     text.append(
         f"  ·  {counted(len(path.crumbs), 'breadcrumb')} on {counted(nodes, 'machine')}", style="not bold dim"
@@ -61,8 +61,8 @@ def cells(line: Line) -> tuple[Text, ...]:
     length = line.record.length if line.record else None
     return (
         Text(line.indent, style="dim") + line.label,
-        Text(line.crumb.node if first else ""),
-        Text((line.crumb.process or "") if first else ""),
+        Text(one_line(line.crumb.node) if first else ""),
+        Text(one_line(line.crumb.process or "") if first else ""),
         Text(str(line.crumb.crumb) if first else ""),
         Text("" if line.ts is None else f"+{duration(line.ts - line.since)}"),
         Text("" if line.ts is None else took(line)),
@@ -158,9 +158,9 @@ def show_timeline(console: Console, path: Path) -> None:
     console.print(table)
     _show_holes(console, path)
     for said in drawn.clocks:
-        console.print(Text(said, style="dim"))
+        console.print(Text(one_line(said), style="dim"))
     for said in drawn.missing:
-        console.print(Text(said, style="yellow"))
+        console.print(Text(one_line(said), style="yellow"))
 
 
 def lines(path: Path) -> list[Line]:
@@ -180,7 +180,9 @@ def lines(path: Path) -> list[Line]:
 def _open(crumb: Crumb, first: str, rest: str, since: int) -> Iterator[Line | tuple[Crumb, str, str, int]]:
     """The line of a breadcrumb and what is below: `first` is what its own line begins with, `rest` the others."""
     main = crumb.main or (crumb.records[0] if crumb.records else None)
-    label = Text("no records", style="yellow") if main is None else Text(what(main), style="bold")
+    label: Text = (
+        Text("no records", style="yellow") if main is None else Text(one_line(what(main)), style="bold")
+    )
     if crumb.across:
         label = Text("⇢ ", style="cyan bold") + label
     ts, dur = (None, None) if main is None else (main.ts, main.dur)
@@ -200,7 +202,7 @@ def _open(crumb: Crumb, first: str, rest: str, since: int) -> Iterator[Line | tu
             times = f" × {len(records)}" if len(records) > 1 else ""
             yield Line(
                 branch,
-                Text(what(records[0]) + times),
+                Text(one_line(what(records[0])) + times),
                 crumb,
                 records[0].ts,
                 dur,
@@ -267,4 +269,4 @@ def _bar(parts: Sequence[tuple[int, int | None]], span: int, width: int) -> str:
 
 def _show_holes(console: Console, path: Path) -> None:
     for hole in path.holes:
-        console.print(Text(f"hole: {hole}", style="yellow"))
+        console.print(Text(one_line(f"hole: {hole}"), style="yellow"))

@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from iotrail import ask
 from iotrail.errors import UsageError
@@ -19,6 +17,7 @@ from iotrail.moments import moment
 from iotrail.options import TrailPath
 from iotrail.requests import prune as pruning
 from iotrail.requests.prune import Done, Size
+from iotrail.terminal import WIDE, Console, Text
 from iotrail.trail import Trail
 from iotrail.units import human
 
@@ -79,7 +78,7 @@ def prune(
         raise UsageError(f"--grace: expected a time, found {grace!r}", "60s, or 0s to delete them now")
     every_ns, kept = ask.nanoseconds(every), pruning.keeps(keep)
     before_ts = _cutoff(trail, before, older)
-    console = Console(stderr=True, highlight=False, markup=False)
+    console = Console(stderr=True)
     with console.status("") as status:
         done = pruning.prune(
             trail,
@@ -116,9 +115,7 @@ def _show(path: Path, done: Done, dry_run: bool) -> None:
     if not done.before and not done.after:
         print(f"{path}: nothing to prune")
         return
-    console = Console(highlight=False, markup=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, markup=False, width=100_000)
+    console = Console(piped=WIDE)
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
     for number, name in enumerate(("table", "rows", "size", "rows after", "size after")):
         table.add_column(name, justify="right" if number else "left", no_wrap=True)

@@ -2,17 +2,17 @@
 
 import re
 
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from iotrail.errors import IotrailError, UsageError
 from iotrail.requests import find
 from iotrail.requests.explain.command import Asked, Explanation
 from iotrail.requests.explain.resources import Resource
 from iotrail.requests.explain.verdict import Sentence
+from iotrail.terminal import WIDE, Console, Text
 from iotrail.trail import Trail
 from iotrail.units import duration, human
+from iotrail.visible import one_line
 
 # Lines of a table.
 MOST_ROWS = 12
@@ -51,11 +51,8 @@ def link_speed(text: str | None) -> int:
 
 def show(found: Explanation) -> None:
     """Print it: the verdict, its sentences, the figures."""
-    # names are data: brackets and colons in them are no markup
-    console = Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, markup=False, emoji=False, width=100_000)
-    console.print(Text(found.verdict.text, style="bold"))
+    console = Console(piped=WIDE)
+    console.print(Text(one_line(found.verdict.text), style="bold"))
     for said in found.verdict.sentences:
         _sentence(console, said)
     console.print()
@@ -108,14 +105,14 @@ def _sentence(console: Console, said: Sentence) -> None:
     style = "bold red" if said.cause else "bold"
     console.print(
         Text(f"{TITLES[said.about]}: ", style="dim"),
-        Text(said.text, style=style),
+        Text(one_line(said.text), style=style),
         Text(f"  ({said.certainty})", style="dim"),
         sep="",
     )
     for line in said.evidence:
-        console.print(Text(f"  {line}", style="dim"))
+        console.print(Text(one_line(f"  {line}"), style="dim"))
     if said.advice:
-        console.print(Text(f"  → {said.advice}", style="green"))
+        console.print(Text(one_line(f"  → {said.advice}"), style="green"))
 
 
 def _table(first: str, *others: str) -> Table:
