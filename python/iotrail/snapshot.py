@@ -7,6 +7,7 @@ it may say is what `crates/trail/src/snapshot.rs` accepts.
 import json
 import os
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,9 @@ from iotrail.schema import CALL_TABLE, Table
 
 T = TypeVar("T")
 
+# A document of a million files has a quarter of that.
+MOST_BYTES = 1 << 30
+UNREGULAR = "expected a regular file, found a folder, pipe or device"
 _SNAPSHOT_NAME = re.compile(r"\d{8,}\.json")
 # Names of tables and columns, as declared types have them.
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,59}")
@@ -67,7 +71,7 @@ def newest(trail: Path) -> Snapshot:
     for name in _names(trail):
         path = trail / "snapshots" / name
         try:
-            stored = json.loads(path.read_bytes())
+            stored = json.loads(_read(path))
             version = _of(stored, dict)["iotrail_trail"]
         except PermissionError as error:
             raise TrailError(f"{error.filename}: no permission to read") from error
@@ -90,6 +94,17 @@ def newest(trail: Path) -> Snapshot:
         except _Unfit as error:
             failure = failure or f"{path}: {error}"
     raise DamagedTrailError(f"{failure} (no readable snapshot)", f"iotrail trail check {trail}")
+
+
+def _read(path: Path) -> bytes:
+    """The bytes of a regular file. A pipe under its name would make whoever opens it wait."""
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise _Unfit(UNREGULAR)
+        if found.st_size > MOST_BYTES:
+            raise _Unfit(f"expected at most {MOST_BYTES} bytes, found {found.st_size}")
+        return file.read()
 
 
 def newest_number(trail: Path) -> int:

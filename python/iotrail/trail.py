@@ -15,6 +15,7 @@ import itertools
 import os
 import re
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -319,15 +320,19 @@ class Trail:
         for files in self._files.values():
             for file in files:
                 try:
-                    size = file.path.stat().st_size
+                    found = file.path.stat()
                 except OSError as error:
                     raise DamagedTrailError(
                         f"{file.path}: {os.strerror(error.errno or 0)}, but {self._where} lists it",
                         f"iotrail trail check {self.path}",
                     ) from error
-                if size != file.bytes:
+                if not stat.S_ISREG(found.st_mode):
                     raise DamagedTrailError(
-                        f"{file.path}: expected {file.bytes} bytes ({self._where} says), found {size}",
+                        f"{file.path}: {snapshots.UNREGULAR}", f"iotrail trail check {self.path}"
+                    )
+                if found.st_size != file.bytes:
+                    raise DamagedTrailError(
+                        f"{file.path}: expected {file.bytes} bytes ({self._where} says), found {found.st_size}",
                         f"iotrail trail check {self.path}",
                     )
                 if not os.access(file.path, os.R_OK):
@@ -392,6 +397,8 @@ class _Errors:
         hint = None
         if isinstance(error, duckdb.OutOfMemoryException):
             hint = "ask for less: a time span (WHERE ts …), fewer groups, --limit"
+        elif "out of range" in text or text.startswith("Overflow in"):
+            hint = "numbers add up beyond 64 bits: look for impossible ones with MIN and MAX of ts, dur, pos and length"
         missing = re.match(r"Table with name (\w+) does not exist!", text)
         if missing:
             known = (*trail.tables, *trail.modules)

@@ -1,17 +1,23 @@
 """Trails that somebody else made: what their snapshot says becomes SQL and paths, so nothing in it is believed."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from iotrail import schema
 from iotrail.errors import DamagedTrailError
 from iotrail.trail import Trail
+from tests.request.conftest import OURS
+from tests.sql.tiny import ARROW
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "v1.trail"
 Document = dict[str, Any]
@@ -133,3 +139,90 @@ def test_tables_of_a_later_version_are_left_out_or_read(tmp_path: Path) -> None:
 
     trail = Trail(changed(tmp_path, change))
     assert "later_one" not in trail.tables and trail.rows_of("SELECT * FROM later_two") == []
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+@pytest.mark.parametrize("place", ["snapshot", "data", "session"])
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path, native: Path, place: str, kind: str) -> None:
+    """A pipe or an endless device under the name of a trail's file: an error, at once."""
+    trail = changed(tmp_path, lambda stored: of_files(stored)["files"][0].update(bytes=0))
+    [document] = (trail / "snapshots").iterdir()
+    data = trail / of_files(json.loads(document.read_text()))["files"][0]["path"]
+    path = {"snapshot": document, "data": data, "session": trail / "session.json"}[place]
+    path.unlink(missing_ok=True)
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    verbs: list[list[str | Path]] = [[native, "trail", "check", trail]]
+    if place != "session":
+        verbs.append([sys.executable, "-m", "iotrail", "summary", trail])
+    for verb in verbs:
+        done = subprocess.run(verb, capture_output=True, text=True, check=False, timeout=120)
+        assert done.returncode == 1, (verb, done.stdout)
+        assert "expected a regular file" in done.stdout + done.stderr
+
+
+def with_session(trail: Path, folder: Path) -> None:
+    """The trail of a recorder that is gone, whose session is said to be there."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    document = {"session_dir": str(folder), "pid": 4_194_304, "start": 1, "boot_id": boot, "node": "n"}
+    (trail / "session.json").write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize("name", ["documents", "iotrail-abcdef", "iotrail-abcdef/aaaabbbbccccdddd"])
+def test_no_other_folder_is_taken_for_a_session(tmp_path: Path, native: Path, name: str) -> None:
+    """`trail check` recovers and removes a recorder's session, and nothing else that a trail names so."""
+    trail = changed(tmp_path, lambda stored: None)
+    places = [tmp_path / name, Path("/dev/shm") / f"iotrail-test-{os.getpid()}" / name]
+    for folder in places:
+        folder.mkdir(parents=True)
+        (folder / "control").write_bytes(bytes(4096))
+        (folder / "precious").write_text("mine")
+        for said in (folder, folder / "..", folder / "." / ".."):
+            with_session(trail, said)
+            done = subprocess.run(
+                [native, "trail", "check", trail], capture_output=True, text=True, check=False
+            )
+            assert (done.returncode, done.stderr[:16]) == (1, "iotrail: error: "), done.stdout
+            assert (folder / "precious").read_text() == "mine"
+    shutil.rmtree(Path("/dev/shm") / f"iotrail-test-{os.getpid()}")
+
+
+def test_a_session_in_use_is_not_taken(tmp_path: Path, native: Path) -> None:
+    """A trail that names the session of a recording under way: that one goes on, and loses nothing."""
+    out, ready, go = (tmp_path / name for name in ("live.trail", "ready", "go"))
+    program = f"echo x > {ready}; while ! [ -e {go} ]; do sleep 0.05; done; echo y > {tmp_path}/last"
+    recorder = subprocess.Popen([native, "record", "-o", out, "--", "sh", "-c", program])
+    try:
+        while not ready.exists():
+            assert recorder.poll() is None
+            time.sleep(0.05)
+        session = Path(json.loads((out / "session.json").read_text())["session_dir"])
+        trail = changed(tmp_path, lambda stored: None)
+        with_session(trail, session)
+        done = subprocess.run([native, "trail", "check", trail], capture_output=True, text=True, check=False)
+        assert done.returncode == 1 and "is being recorded into" in done.stderr, done.stderr
+        assert session.is_dir()
+    finally:
+        go.touch()
+        status = recorder.wait()
+    assert status == 0
+    written = "SELECT COUNT(*) AS n FROM file_op JOIN file USING (node, file) WHERE path LIKE '%/last'"
+    assert Trail(out).rows_of(written)[0]["n"] > 0
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), [("ts", 2**63 - 1), ("ts", -1), ("dur", 2 * 10**18), ("dur", -1)]
+)
+def test_times_that_cannot_be_are_refused(tmp_path: Path, native: Path, column: str, value: int) -> None:
+    """They would break what is added up of all other rows."""
+    columns = schema.load().tables["service_op"].columns
+    row = OURS | {"ts": 10**18, "dur": 1, "crumb": 1} | {column: value}
+    rows = pa.table({c.name: pa.array([row.get(c.name)], ARROW[c.type]) for c in columns})
+    with pa.ipc.new_stream(tmp_path / "rows.arrow", rows.schema) as stream:
+        stream.write_table(rows)
+    words = [native, "ingest", "-o", tmp_path / "x.trail", f"service_op={tmp_path}/rows.arrow"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert f'column "{column}" of row 0: expected' in done.stderr and str(value) in done.stderr

@@ -423,7 +423,12 @@ impl OpenFile {
     /// As [`OpenFile::open`], for a file that no snapshot lists.
     pub(crate) fn open_any(trail: &Path, table: &'static Table, relative: &str) -> Result<Self, Error> {
         let path = trail.join(relative);
-        let length = fs::metadata(&path).at("read", &path)?.len();
+        let found = fs::metadata(&path).at("read", &path)?;
+        if !found.is_file() {
+            let why = "expected a regular file, found a folder, pipe or device".to_owned();
+            return Err(Error::BadFile { path, why });
+        }
+        let length = found.len();
         let stored = Stored { path: Arc::from(path.as_path()), length };
         let bad = |why: String| Error::BadFile { path: path.clone(), why };
         let damaged =

@@ -21,6 +21,10 @@ use iotrail_format::schema::{self, TABLES, Table};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, IoContext as _};
+use crate::seal::plain::read_regular;
+
+/// Bytes that it has at most; that of a million files has a quarter of it.
+const MOST_BYTES: u64 = 1 << 30;
 
 /// The document.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -241,7 +245,7 @@ impl Snapshot {
     /// As [`Snapshot::parse`], and [`Error::Io`].
     pub fn load(trail: &Path, number: u64) -> Result<Self, Error> {
         let path = Self::path(trail, number);
-        let text = fs::read(&path).at("read", &path)?;
+        let text = read_regular(&path, MOST_BYTES).at("read", &path)?;
         let snapshot = Self::parse(&text, &path)?;
         if snapshot.snapshot != number {
             let why = format!("it says that it is snapshot {}", snapshot.snapshot);

@@ -231,7 +231,10 @@ impl Sealer {
                 return Err(source).at("write", &self.trail);
             }
             // The disk may have room again: the journals and segments are still there.
-            (Err(_), _) => return recover::take_over(&self.trail, facts),
+            (Err(_), drained) => {
+                drop(drained);
+                return recover::take_over(&self.trail, facts);
+            }
         };
         sealed.totals = writer.rows.totals();
         close_trail(&mut writer.trail, &mut writer.rows, &session, &mut sealed, facts)?;

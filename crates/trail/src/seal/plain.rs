@@ -5,7 +5,7 @@
 //! without opening it (`O_PATH | O_NOFOLLOW`, open(2)), that is looked at, and only then is the very same file opened.
 
 use std::fs::{File, Metadata, OpenOptions};
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
@@ -77,6 +77,40 @@ pub fn open_plain(
         .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
         .open(format!("/proc/self/fd/{}", named.as_raw_fd()))?;
     Ok((file, meta))
+}
+
+/// Reads a regular file of at most `most` bytes, through links or not. Never waits: a pipe under its name is refused.
+///
+/// # Errors
+/// Those of opening and reading it, and what was found instead.
+pub fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+    let mut file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let meta = file.metadata()?;
+    if !meta.is_file() {
+        return Err(io::Error::other("expected a regular file, found a folder, pipe or device"));
+    }
+    if meta.len() > most {
+        return Err(io::Error::other(format!("expected at most {most} bytes, found {}", meta.len())));
+    }
+    let mut content = Vec::with_capacity(meta.len() as usize);
+    Read::take(&mut file, most).read_to_end(&mut content)?;
+    Ok(content)
+}
+
+/// Reads a secret, as text without space at its ends.
+///
+/// # Errors
+/// Those of reading it; every user of the machine can read it or put another one there.
+pub fn read_secret(path: &Path) -> io::Result<String> {
+    let text = String::from_utf8(read_regular(path, 1 << 16)?);
+    if std::fs::metadata(path)?.mode() & 0o007 != 0 {
+        let why =
+            format!("every user of this machine can read the secret in it: chmod o= {}", path.display());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    }
+    let text = text.map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "expected text"))?;
+    Ok(text.trim().to_owned())
 }
 
 /// Whether a file is this user's.

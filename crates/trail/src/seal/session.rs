@@ -20,6 +20,7 @@
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -32,15 +33,21 @@ use serde::{Deserialize, Serialize};
 
 use super::clock::{self, Clock, Pair};
 use super::map::Mapping;
-use super::plain::{Access, effective_user, is_own, open_plain};
+use super::plain::{Access, effective_user, is_own, open_plain, read_regular};
 use crate::error::{Error, IoContext as _};
 
 /// Least memory a recording can do with: two journals and a few segments.
 pub const LEAST_MEMORY: u64 = 16 << 20;
 /// File in a trail that says where its session is.
 pub const SESSION_FILE: &str = "session.json";
+/// Bytes that it has at most: a few paths and numbers.
+const LARGEST_FILE: u64 = 1 << 16;
 /// Begin of the name of a session's folder.
 const PREFIX: &str = "iotrail-";
+/// Random letters that follow.
+const LETTERS: usize = 6;
+/// Letters of the name of the folder in it, which programs know.
+const SECRET_LETTERS: usize = 16;
 /// Value of `Control::closed` after [`Session::stop`].
 const STOPPED: u32 = 2;
 /// Longest path of a session's directory that the recorder in the program takes.
@@ -72,6 +79,8 @@ pub struct Session {
     dir: PathBuf,
     control: Mapping,
     live: bool,
+    /// Its home, locked as long as somebody drains or removes what is in it.
+    _lock: File,
     /// Why it isn't on tmpfs, if it isn't.
     slow: Option<String>,
 }
@@ -119,8 +128,9 @@ impl Session {
     }
 
     fn create_in(place: &Path, node: &str, budget: u64) -> Result<Self, Error> {
-        let home = unique_dir(place, PREFIX, 6)?;
-        let made = unique_dir(&home, "", 16).and_then(|dir| Self::furnish(&dir, &home, node, budget));
+        let home = unique_dir(place, PREFIX, LETTERS)?;
+        let made =
+            unique_dir(&home, "", SECRET_LETTERS).and_then(|dir| Self::furnish(&dir, &home, node, budget));
         if made.is_err() {
             let _ = fs::remove_dir_all(&home);
         }
@@ -136,6 +146,7 @@ impl Session {
                     .at("set the permissions of", folder)?;
             }
         }
+        let lock = lock(home).at("lock", home)?;
         let path = dir.join(CONTROL_NAME);
         let file = OpenOptions::new()
             .read(true)
@@ -163,7 +174,7 @@ impl Session {
             (*control).filters = count_filters();
             (*control).magic = CONTROL_MAGIC;
         }
-        let session = Self { dir: dir.to_owned(), control: map, live: true, slow: None };
+        let session = Self { dir: dir.to_owned(), control: map, live: true, _lock: lock, slow: None };
         session.keep_pair(Pair::now());
         Ok(session)
     }
@@ -181,8 +192,7 @@ impl Session {
         };
         // It is removed in the end: nothing else may be taken for it.
         let home = home_of(dir);
-        let is_named =
-            home.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(PREFIX.as_bytes()));
+        let is_named = is_made_name(home, PREFIX, LETTERS) && is_made_name(dir, "", SECRET_LETTERS);
         if !is_named || !places().any(|place| home.parent() == Some(&place)) {
             return Err(odd("expected a folder that a recorder made for a session".into()));
         }
@@ -193,6 +203,13 @@ impl Session {
                 return Err(odd(format!("{expected}, found one of user {}", meta.uid())));
             }
         }
+        let lock = lock(home).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => {
+                odd("expected one that nobody uses, found one that is being recorded into or recovered"
+                    .into())
+            }
+            _ => odd(error.to_string()),
+        })?;
         let opened = open_plain(&path, Access::ReadWrite, PAGE as u64, is_own);
         let (file, meta) = opened.map_err(io::Error::from).at("open", &path)?;
         if meta.len() < PAGE as u64 {
@@ -202,6 +219,7 @@ impl Session {
             dir: dir.to_owned(),
             control: Mapping::guarded(&file, PAGE).at("map", &path)?,
             live: false,
+            _lock: lock,
             slow: None,
         };
         let control = session.control();
@@ -347,6 +365,23 @@ fn random_name(letters: usize) -> io::Result<String> {
     let mut random = vec![0; letters];
     File::open("/dev/urandom")?.read_exact(&mut random)?;
     Ok(random.iter().map(|byte| char::from(b'a' + byte % 26)).collect())
+}
+
+/// Whether a folder has a name that [`unique_dir`] gives.
+fn is_made_name(dir: &Path, prefix: &str, letters: usize) -> bool {
+    let name = dir.file_name().unwrap_or_default().as_encoded_bytes();
+    let random = name.strip_prefix(prefix.as_bytes()).unwrap_or_default();
+    random.len() == letters && random.iter().all(u8::is_ascii_lowercase)
+}
+
+/// Takes a session for this process alone, until it ends or drops the file (flock(2)).
+fn lock(home: &Path) -> io::Result<File> {
+    let folder = File::open(home)?;
+    // SAFETY: a descriptor of ours.
+    if unsafe { libc::flock(folder.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(folder)
 }
 
 fn unique_dir(place: &Path, prefix: &str, letters: usize) -> Result<PathBuf, Error> {
@@ -522,7 +557,7 @@ impl SessionFile {
     /// [`Error::Io`].
     pub fn read(trail: &Path) -> Result<Option<Self>, Error> {
         let path = trail.join(SESSION_FILE);
-        match fs::read(&path) {
+        match read_regular(&path, LARGEST_FILE) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             read => {
                 let text = read.at("read", &path)?;
@@ -574,10 +609,13 @@ mod tests {
         let dir = session.dir().to_owned();
         assert_eq!(session.control().budget, 1 << 20);
         assert_eq!(session.clock().pairs().len(), 1);
+        let home = session.home().to_owned();
+        let used = Session::open(&dir).err().unwrap().to_string();
+        assert!(used.contains("is being recorded into"), "{used}");
+        drop(session);
         let again = Session::open(&dir).unwrap();
         assert!(!again.is_live());
-        let home = session.home().to_owned();
-        session.remove();
+        again.remove();
         assert!(!dir.exists() && !home.exists());
         assert!(Session::open(&dir).is_err());
     }
