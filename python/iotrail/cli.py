@@ -245,6 +245,16 @@ def serve(
             "--token-file", metavar="F", help="Answer only who has the secret in F.", show_default=False
         ),
     ] = None,
+    tls_cert: Annotated[
+        Path | None,
+        typer.Option("--tls-cert", metavar="F", help="Certificate (PEM) of the page.", show_default=False),
+    ] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option("--tls-key", metavar="F", help="Its private key.", show_default=False)
+    ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Let tokens go unencrypted between machines.")
+    ] = False,
     collector_token_file: Annotated[
         Path | None,
         typer.Option(
@@ -280,6 +290,9 @@ def serve(
             token_file=token_file,
             collector_token_file=collector_token_file,
             collector_tls_ca=collector_tls_ca,
+            tls_cert=tls_cert,
+            tls_key=tls_key,
+            insecure=insecure,
             agent=agent or [],
             show=show,
         )

@@ -193,6 +193,7 @@ def test_tls_that_fits_badly_is_said(collector: Collector, agent: Agent, tmp_pat
     """Without it against a collector that has it, the other way round, and with a certificate that is none of a server."""
     secret, (cert, key) = tmp_path / "secret", certified(tmp_path)
     secret.write_text("0123456789abcdef")
+    secret.chmod(0o600)
     guarded = ["--token-file", secret, "--tls-cert", cert, "--tls-key", key]
 
     def says(text: str, *more: str | Path) -> None:

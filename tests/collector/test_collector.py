@@ -74,6 +74,7 @@ class Viewer:
 def test_a_stranger_is_told_what_is_expected(collector: Collector, tmp_path: Path) -> None:
     """What isn't an agent, or not of this version, or has no token, is refused in words; others go on."""
     (tmp_path / "token").write_text(TOKEN)
+    (tmp_path / "token").chmod(0o600)
     collector.start("--token-file", tmp_path / "token")
     authorization = f"Bearer {TOKEN}"
     samples = {"ts": [1], "node": ["n"], "member": ["n"], "metric": ["load"], "value": [1.0]}
@@ -106,7 +107,9 @@ def test_an_agent_that_is_refused_keeps_what_it_has(
 ) -> None:
     """It says once why; with the right token all of it arrives."""
     (tmp_path / "token").write_text(TOKEN)
+    (tmp_path / "token").chmod(0o600)
     (tmp_path / "wrong").write_text(TOKEN + "!")
+    (tmp_path / "wrong").chmod(0o600)
     collector.start("--token-file", tmp_path / "token")
     agent.start("--token-file", tmp_path / "wrong")
     until("it says so", lambda: "the collector refuses this agent" in agent.said.read_text())

@@ -27,10 +27,11 @@ class Served:
 
 
 @contextmanager
-def serving(*options: str | Path) -> Iterator[Served]:
-    """Runs `iotrail serve` on a free port until it is left."""
+def serving(*options: str | Path, descriptors: int | None = None) -> Iterator[Served]:
+    """Runs `iotrail serve` on a free port until it is left; it may open so many files."""
+    limit = () if descriptors is None else ("prlimit", f"--nofile={descriptors}:{descriptors}")
     process = subprocess.Popen(
-        [sys.executable, "-m", "iotrail", "serve", "--port", "0", *map(str, options)],
+        [*limit, sys.executable, "-m", "iotrail", "serve", "--port", "0", *map(str, options)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -39,7 +40,7 @@ def serving(*options: str | Path) -> Iterator[Served]:
     try:
         assert process.stdout is not None and process.stderr is not None
         line = process.stdout.readline()
-        found = re.search(r"http://\S+", line)
+        found = re.search(r"https?://\S+", line)
         assert found, process.stderr.read()
         yield Served(found[0], process)
     finally:

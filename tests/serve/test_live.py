@@ -171,6 +171,8 @@ def test_a_collector_that_runs_already(page: Page, tmp_path: Path) -> None:
     secret, wrong = tmp_path / "secret", tmp_path / "wrong"
     secret.write_text("0123456789abcdef-right")
     wrong.write_text("0123456789abcdef-wrong")
+    secret.chmod(0o600)
+    wrong.chmod(0o600)
     with collecting(trail) as plain, serving("--collector", plain) as served:
         assert ask(served.address, "api/info")[1]["trail"] == str(trail)
     guards = ["--token-file", secret, "--tls-cert", cert, "--tls-key", key]

@@ -4,14 +4,18 @@ import asyncio
 import contextlib
 import itertools
 import json
+import resource
 import shutil
+import socket
+import ssl
 import subprocess
 import sys
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterable
-from http.client import HTTPConnection
+from contextlib import ExitStack, suppress
+from http.client import HTTPConnection, HTTPSConnection
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +26,7 @@ from websockets.sync.client import connect
 from iotrail.errors import QueryError
 from iotrail.serve.readers import Readers
 from iotrail.trail import Trail
+from tests.collector.conftest import certified
 
 from . import cluster_trail
 from .conftest import Cluster, Served, free_port, peer, serving
@@ -212,7 +217,8 @@ def test_token(cluster: Cluster, tmp_path: Path) -> None:
     """With a token nothing is answered without; in the address it becomes a cookie."""
     secret = tmp_path / "token"
     secret.write_text("0123456789abcdef0123\n")
-    with serving(cluster(3), "--token-file", secret, "--host", "0.0.0.0") as served:
+    secret.chmod(0o600)
+    with serving(cluster(3), "--token-file", secret, "--host", "0.0.0.0", "--insecure") as served:
         address = served.address.replace("0.0.0.0", "127.0.0.1")
         assert ask(address, "")[0] == 401
         assert ask(address, "api/info", {"Authorization": "Bearer 0123456789abcdef0124"})[0] == 401
@@ -242,7 +248,16 @@ def test_refusals(cluster: Cluster, tmp_path: Path) -> None:
     assert "--token-file" in refused(trail, "--host", "0.0.0.0")
     short = tmp_path / "short"
     short.write_text("secret")
+    short.chmod(0o640)
     assert "16 or more" in refused(trail, "--token-file", short)
+    secret = tmp_path / "secret"
+    secret.write_text("0123456789abcdef0123")
+    secret.chmod(0o604)
+    assert f"chmod o= {secret}" in refused(trail, "--token-file", secret)
+    secret.chmod(0o600)
+    assert "--insecure" in refused(trail, "--token-file", secret, "--host", "0.0.0.0")
+    assert "--insecure" in refused("--collector", "192.0.2.1:4317", "--collector-token-file", secret)
+    assert "go together" in refused(trail, "--tls-cert", secret)
     assert "the token can't be read" in refused(trail, "--token-file", tmp_path / "none")
     assert "no such trail" in refused(tmp_path / "none.trail")
     assert "expected HOST:PORT" in refused("--collector", "nowhere")
@@ -251,6 +266,64 @@ def test_refusals(cluster: Cluster, tmp_path: Path) -> None:
     with serving(trail) as served:
         taken = served.address.rstrip("/").rsplit(":", 1)[1]
         assert "--port 0 takes a free one" in refused(trail, "--port", taken)
+
+
+def half(served: Served, sent: bytes) -> socket.socket:
+    """A connection that has said so much."""
+    port = int(served.address.rstrip("/").rsplit(":", 1)[1])
+    connection = socket.create_connection(("127.0.0.1", port))
+    connection.sendall(sent)
+    return connection
+
+
+def test_connections_that_ask_nothing(cluster: Cluster) -> None:
+    """More than the server can hold keep nobody out, log nothing, and are ended."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 4096)), hard))
+    with ExitStack() as stack:
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        served = stack.enter_context(serving(cluster(3), descriptors=500))
+        heads = [b"", b"GET / HTTP/1.1\r\nHost: local", b"GET / HTTP/1.1\r\nHost: localhost\r\nX: "]
+        for number in range(1500):
+            with suppress(OSError):
+                stack.enter_context(half(served, heads[number % 3]))
+            if number % 100 == 99:
+                assert ask(served.address, "api/info")[0] == 200, number
+        late = stack.enter_context(half(served, heads[1]))
+        late.settimeout(30)
+        # the server's end, in ten seconds, and not an answer
+        with suppress(ConnectionResetError):
+            assert late.recv(1) == b""
+        assert ask(served.address, "api/info")[0] == 200
+        served.process.terminate()
+        _, said = served.process.communicate(timeout=20)
+        assert said == ""
+
+
+@pytest.mark.parametrize("host", ["[::1", "[", "a]b", "localhost:notaport", "\x80"])
+def test_a_host_that_is_no_name(cluster: Cluster, serve: Serve, host: str) -> None:
+    """An answer that says so, and no failure of the server."""
+    served = serve(cluster(3))
+    with half(served, f"GET /api/info HTTP/1.1\r\nHost: {host}\r\n\r\n".encode("latin-1")) as connection:
+        status = int(connection.recv(100).split()[1])
+    assert status in (200, 400, 421)
+    origin = f"http://{host}".encode("latin-1").decode("latin-1")
+    assert ask(served.address, "api/info", {"Origin": origin})[0] == 403
+
+
+def test_the_page_by_tls(cluster: Cluster, tmp_path: Path) -> None:
+    """With a certificate the token goes nowhere unencrypted, and the cookie is for TLS alone."""
+    secret, (cert, key) = tmp_path / "token", certified(tmp_path)
+    secret.write_text("0123456789abcdef0123")
+    secret.chmod(0o600)
+    tls = ("--tls-cert", cert, "--tls-key", key)
+    with serving(cluster(3), "--token-file", secret, "--host", "0.0.0.0", *tls) as served:
+        port = int(served.address.rstrip("/").rsplit(":", 1)[1])
+        trusted = ssl.create_default_context(cafile=str(cert))
+        connection = HTTPSConnection("127.0.0.1", port, context=trusted, timeout=20)
+        connection.request("GET", "/?token=0123456789abcdef0123")
+        answer = connection.getresponse()
+        assert answer.status == 303 and "; Secure" in answer.headers["set-cookie"]
 
 
 def test_a_trail_that_grows(tmp_path: Path, cluster: Cluster) -> None:

@@ -16,6 +16,7 @@ use iotrail_agent::sources::nfs::Nfs;
 use iotrail_agent::sources::trails::Trails;
 use iotrail_agent::{Config, Destination, End, Totals};
 use iotrail_format::wire;
+use iotrail_trail::seal::plain::read_secret;
 use iotrail_trail::seal::session;
 
 use crate::arguments::{node_name, size};
@@ -33,6 +34,9 @@ pub struct Args {
     /// File with the certificates (PEM) that vouch for the collector's; without, nothing is encrypted
     #[arg(long, value_name = "FILE")]
     tls_ca: Option<PathBuf>,
+    /// Send the token unencrypted to another machine
+    #[arg(long)]
+    insecure: bool,
     /// Name of this machine [default: its host name and a part of its boot's id]
     #[arg(long, value_name = "NODE", value_parser = node_name)]
     node: Option<String>,
@@ -96,6 +100,13 @@ fn every(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Whether HOST:PORT is on this machine.
+fn is_loopback(address: &str) -> bool {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
+}
+
 /// Runs until a signal ends it.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     // By its name: the process's own link goes on to lead to the old file when a new one takes its place.
@@ -105,7 +116,17 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let read = |path: &PathBuf| {
         fs::read_to_string(path).map_err(|e| Failure::new(format!("cannot read {}: {e}", path.display())))
     };
-    let token = args.token_file.as_ref().map(read).transpose()?.map(|text| text.trim().to_owned());
+    let secret = |path: &PathBuf| {
+        read_secret(path).map_err(|e| Failure::new(format!("cannot read {}: {e}", path.display())))
+    };
+    let token = args.token_file.as_ref().map(secret).transpose()?;
+    if token.is_some() && args.tls_ca.is_none() && !args.insecure && !is_loopback(&args.collector) {
+        return Err(Failure::new(format!(
+            "--collector {}: the token would go there unencrypted",
+            args.collector
+        ))
+        .hint("--tls-ca FILE, with the certificates that vouch for the collector's; or --insecure"));
+    }
     let destination = Destination {
         address: args.collector.clone(),
         token,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use iotrail_format::wire::{HTTP_PORT, PORT};
+use iotrail_trail::seal::plain::read_secret;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -98,8 +99,7 @@ impl Options {
     /// The token; none if none is needed.
     pub(crate) fn token(&self) -> Result<Option<Arc<str>>, Error> {
         let Some(path) = &self.token_file else { return Ok(None) };
-        let text = std::fs::read_to_string(path).at("read", path)?;
-        let token = text.trim();
+        let token = read_secret(path).at("read", path)?;
         let fits = token.bytes().all(|byte| byte.is_ascii_graphic());
         if token.len() < 16 || !fits {
             return Err(Error::Options {
@@ -108,7 +108,7 @@ impl Options {
                     path.display(),
                     token.len()
                 ),
-                hint: format!("openssl rand -hex 32 > {}", path.display()),
+                hint: format!("(umask 077; openssl rand -hex 32 > {})", path.display()),
             });
         }
         Ok(Some(token.into()))

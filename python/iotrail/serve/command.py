@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 from iotrail.errors import IotrailError, ServeError, UsageError
 from iotrail.serve.app import application
 from iotrail.serve.children import Children
+from iotrail.serve.connections import BACKLOG, Connections, most_connections
 from iotrail.serve.guard import is_loopback
 from iotrail.serve.relay import Collector
 from iotrail.trail import Trail
@@ -34,6 +35,9 @@ class Options:
     token_file: Path | None
     collector_token_file: Path | None
     collector_tls_ca: Path | None
+    tls_cert: Path | None
+    tls_key: Path | None
+    insecure: bool
     agent: list[str]
     show: bool
 
@@ -46,12 +50,21 @@ def run(options: Options) -> None:
             f"--host {options.host}: refused: whoever reaches this machine could read everything",
             "--token-file F, with a secret in it; or leave the page on 127.0.0.1 and forward the port: ssh -L",
         )
+    if (options.tls_cert is None) != (options.tls_key is None):
+        raise UsageError("--tls-cert and --tls-key go together")
+    if token and options.tls_cert is None and not options.insecure and not is_loopback(options.host):
+        raise UsageError(
+            f"--host {options.host}: refused: browsers would send the token unencrypted",
+            "--tls-cert F --tls-key F; --insecure where the network is trusted; or 127.0.0.1 and ssh -L",
+        )
     with contextlib.ExitStack() as stack:
         children: Children | None = None
         collector: Collector | None
         if options.collector is not None:
             secret = _token(options.collector_token_file) if options.collector_token_file else None
-            collector = Collector.parse(options.collector, secret, options.collector_tls_ca)
+            collector = Collector.parse(
+                options.collector, secret, options.collector_tls_ca, insecure=options.insecure
+            )
             trail = options.trail or collector.trail()
         elif options.trail is not None:
             collector, trail = None, options.trail
@@ -74,12 +87,20 @@ def _serve(
 ) -> None:
     server = uvicorn.Server(
         uvicorn.Config(
-            app, log_level="error", ws="websockets-sansio", ws_max_size=1 << 20, timeout_graceful_shutdown=2
+            app,
+            log_level="error",
+            http=Connections(most_connections()).protocol,  # type: ignore[arg-type]
+            backlog=BACKLOG,
+            ws="websockets-sansio",
+            ws_max_size=1 << 20,
+            timeout_graceful_shutdown=2,
+            ssl_certfile=options.tls_cert,
+            ssl_keyfile=options.tls_key,
         )
     )
     port = listener.getsockname()[1]
     name = f"[{options.host}]" if ":" in options.host else options.host
-    address = f"http://{name}:{port}/"
+    address = f"http{'s' if options.tls_cert else ''}://{name}:{port}/"
     failure: IotrailError | None = None
 
     async def serving() -> None:
@@ -108,14 +129,17 @@ def _serve(
 
 def _token(path: Path) -> str:
     try:
+        mode = path.stat().st_mode
         text = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = os.strerror(error.errno or 0) if isinstance(error, OSError) else "not text"
         raise UsageError(f"{path}: the token can't be read: {reason}") from error
+    if mode & 0o007:
+        raise UsageError(f"{path}: every user of this machine can read the token", f"chmod o= {path}")
     if len(text) < SHORTEST_TOKEN or not text.isascii() or not text.isprintable() or " " in text:
         raise UsageError(
             f"{path}: expected a token of {SHORTEST_TOKEN} or more letters and digits, found {len(text)} characters",
-            f"openssl rand -hex 32 > {path}",
+            f"(umask 077; openssl rand -hex 32 > {path})",
         )
     return text
 

@@ -64,7 +64,10 @@ class Guard:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         if self._token is None:
-            name = urlsplit(f"//{host}").hostname or ""
+            try:
+                name = urlsplit(f"//{host}").hostname or ""
+            except ValueError:
+                return _said(400, "the request's Host is no name")
             if not is_loopback(name):
                 return _said(421, f"this page is served to this machine only, not as {name}")
         else:
@@ -73,7 +76,7 @@ class Guard:
             if not self._knows(headers):
                 return _said(401, "no token, or a wrong one", "open the page with ?token=… once")
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != host:
+        if origin is not None and not _is_of(origin, host):
             return _said(403, f"a page of {origin} may not look in here")
         return None
 
@@ -100,6 +103,13 @@ class Guard:
 
     def _right(self, given: str) -> bool:
         return hmac.compare_digest(given.encode(), (self._token or "").encode())
+
+
+def _is_of(origin: str, host: str) -> bool:
+    try:
+        return urlsplit(origin).netloc == host
+    except ValueError:
+        return False
 
 
 def _said(status: int, error: str, hint: str | None = None) -> Response:

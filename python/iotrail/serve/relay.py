@@ -21,6 +21,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, WebSocketException
 
 from iotrail.errors import ServeError, UsageError
+from iotrail.serve.guard import is_loopback
 
 # Of 10,000 members, a hello is a few MB.
 LARGEST_MESSAGE = 64 << 20
@@ -42,7 +43,9 @@ class Collector:
     token: str | None = None
 
     @classmethod
-    def parse(cls, text: str, token: str | None = None, ca: Path | None = None) -> "Collector":
+    def parse(
+        cls, text: str, token: str | None = None, ca: Path | None = None, *, insecure: bool = False
+    ) -> "Collector":
         """HOST:PORT, or https://HOST:PORT of one that speaks TLS, as all do for which a `ca` vouches."""
         parts = urlsplit(text if "://" in text else f"http{'s' if ca else ''}://{text}")
         try:
@@ -55,6 +58,11 @@ class Collector:
                 "`iotrail collect` prints where it listens",
             )
         if parts.scheme == "http":
+            if token is not None and not insecure and not is_loopback(parts.hostname):
+                raise UsageError(
+                    f"--collector {text}: its token would go there unencrypted",
+                    "https://HOST:PORT, or --collector-tls-ca F; or --insecure",
+                )
             return cls(parts.netloc, None, token)
         try:
             return cls(parts.netloc, ssl.create_default_context(cafile=ca), token)

@@ -1,6 +1,6 @@
 //! What isn't as it should be is refused with a reason, and harms nobody else.
 
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::process::Command;
 
 use crate::support::{
@@ -211,6 +211,7 @@ async fn a_token_and_tls_let_in_who_may() {
     }
     let token = "0123456789abcdef-secret";
     std::fs::write(path("token"), format!("{token}\n")).expect("written");
+    std::fs::set_permissions(path("token"), std::fs::Permissions::from_mode(0o600)).expect("ours");
     let mut config = Config::new(folder.path());
     config.token = path("token");
 

@@ -1,0 +1,111 @@
+"""Connections to the server: how many there are, and how long one may take to say what it wants.
+
+Whoever can reach the port can connect before any token is asked for. So a request's head must be complete ten seconds after
+the connection was made or its first byte came, and where connections are as many as the process can hold, the one that has
+been without a request for longest makes room: people who ask are let in, those who only connect are not.
+"""
+
+import asyncio
+import resource
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+HEAD_SECONDS = 10.0
+MOST = 4_096
+# How many are taken before they are looked at.
+BACKLOG = 100
+# Descriptors for these and for answering: trails' files, children, the collector.
+_RESERVE = 256
+
+
+def most_connections() -> int:
+    """How many connections there may be. Raises the limit of descriptors as far as it goes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST + _RESERVE if hard == resource.RLIM_INFINITY else min(MOST + _RESERVE, hard)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        soft = wanted
+    return max(16, min(MOST, soft - _RESERVE))
+
+
+class Connections:
+    """All connections that have no request now, those without one for longest first."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.waiting: dict[Connection, None] = {}
+
+    def protocol(self, *words: Any, **options: Any) -> "Connection":
+        """What uvicorn calls for each connection."""
+        return Connection(self, *words, **options)
+
+
+class Connection(H11Protocol):
+    """HTTP/1.1, whose heads may not take forever."""
+
+    def __init__(self, all_of_them: Connections, *words: Any, **options: Any) -> None:
+        super().__init__(*words, **options)
+        self._all = all_of_them
+        self._due: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Make room first, if there is none."""
+        super().connection_made(transport)
+        if len(self.connections) > self._all.most:
+            longest = next(iter(self._all.waiting), self)
+            longest.leave()
+            if longest is self:
+                return
+        self._wait()
+        self._start()
+
+    def data_received(self, data: bytes) -> None:
+        """Some bytes, which may complete a head or begin one."""
+        super().data_received(data)
+        if self.transport.is_closing():
+            return
+        if self.conn.their_state is h11.IDLE and self._due is None:
+            self._start()
+
+    def handle_events(self) -> None:
+        """Whatever came, a request among it or not."""
+        super().handle_events()
+        if self.conn.their_state is h11.IDLE:
+            self._wait()
+        else:
+            self._go_on()
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        """From now on another protocol's."""
+        self._go_on()
+        super().handle_websocket_upgrade(event)
+
+    def on_response_complete(self) -> None:
+        """Another request may follow."""
+        super().on_response_complete()
+        if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
+            self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nothing follows."""
+        self._go_on()
+        super().connection_lost(exc)
+
+    def leave(self) -> None:
+        """End it without an answer: nothing was asked."""
+        self._go_on()
+        self.transport.abort()
+
+    def _start(self) -> None:
+        self._due = self.loop.call_later(HEAD_SECONDS, self.leave)
+
+    def _wait(self) -> None:
+        self._all.waiting.setdefault(self, None)
+
+    def _go_on(self) -> None:
+        self._all.waiting.pop(self, None)
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
