@@ -2,6 +2,9 @@
 
 import gzip
 import lzma
+import resource
+import subprocess
+import sys
 
 import pytest
 import zstandard
@@ -343,3 +346,20 @@ def test_requests_alone_say_nothing_of_computing(bring):
     assert got.one("SELECT count(*) FROM op WHERE dur = 1000") == 2000
     assert got.one("SELECT count(*) FROM unseen WHERE kind = 'between_requests'") == 1
     assert got.one("SELECT count(*) FROM finding_storage_idle") == 0
+
+
+def test_millions_of_short_lines_take_little_memory(tmp_path):
+    """A block of lines that are no requests is cut into parts: what is noted of each line is more than the line."""
+    trace = tmp_path / "t.csv"
+    trace.write_text("ts_ns,op,offset,size\n1,R,0,4096\n" + "\n" * 4_000_000 + "2,R,0,4096\n")
+    limit = 1 << 30
+    done = subprocess.run(
+        [sys.executable, "-m", "iotrail", "import", "csv", trace, "-o", tmp_path / "t.trail"],
+        capture_output=True,
+        text=True,
+        check=False,
+        # DuckDB reserves more than it uses
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (limit, limit)),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "2 operations" in done.stderr

@@ -8,6 +8,7 @@ A block of whole lines is read at once by Arrow's CSV reader with the types expe
 fails (a garbage number) are the block's columns read as text to find which lines are to blame.
 """
 
+import functools
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -80,6 +81,8 @@ _WALL = (10**18, 4 * 10**18)
 # Numbers from here on are garbage, whatever they count: two of them still add up to less than 63 bits hold.
 _TOP = TOP_TIME
 _TAB, _NEWLINE, _RETURN, _SPACE = np.frombuffer(b"\t\n\r ", np.uint8)
+# Cut into columns at a time: a block of lines of 32 bytes.
+_MOST_LINES = 1 << 18
 _BLANKS = bytes.maketrans(b"\t", b" ")
 # A column's name with its unit: `t_ns`, `size (KiB)`. The name may have such separators in it, the unit not: for long
 # names that would take their length squared.
@@ -361,6 +364,20 @@ _SHAPES: dict[str, Callable[[bytes], bool]] = {
 }
 
 
+@functools.lru_cache(64)
+def _width(expected: int, found: int) -> str:
+    """Why a line is left out: one text for all of a width, of which there may be millions."""
+    return f"expected {expected} columns, found {found}"
+
+
+def _parts(block: bytes) -> Iterator[tuple[int, bytes]]:
+    """A block by at most so many lines, each part with the number of its first from 0: short lines take much memory."""
+    ends = np.flatnonzero(np.frombuffer(block, np.uint8) == _NEWLINE)[_MOST_LINES - 1 :: _MOST_LINES] + 1
+    begins = [0, *(int(end) for end in ends if end < len(block))]
+    for number, (begin, end) in enumerate(zip(begins, [*begins[1:], len(block)], strict=True)):
+        yield number * _MOST_LINES, block[begin:end]
+
+
 def reader(preset: str | None) -> Callable[[Job], None]:
     """The importer of a preset, or of any CSV."""
 
@@ -508,6 +525,10 @@ class _Table:
         if not block.isascii():
             # Arrow shows bad lines as text: bytes that are none would break that
             block = block.decode("utf-8", "replace").encode()
+        for at, part in _parts(block):
+            yield from self._read_part(part, first + at)
+
+    def _read_part(self, block: bytes, first: int) -> Iterator[dict[str, Any]]:
         count = block.count(b"\n") + (not block.endswith(b"\n"))
         self.job.read += count
         broken: dict[int, str] = {}
@@ -560,9 +581,7 @@ class _Table:
 
         def note(row: csv.InvalidRow) -> Literal["skip"]:
             # rows are counted from 1
-            broken[(row.number or 1) - 1] = (
-                f"expected {row.expected_columns} columns, found {row.actual_columns}"
-            )
+            broken[(row.number or 1) - 1] = _width(row.expected_columns, row.actual_columns)
             return "skip"
 
         try:
