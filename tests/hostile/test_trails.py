@@ -10,14 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
-from iotrail import schema
 from iotrail.errors import DamagedTrailError
 from iotrail.trail import Trail
-from tests.request.conftest import OURS
-from tests.sql.tiny import ARROW
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "v1.trail"
 Document = dict[str, Any]
@@ -210,19 +206,3 @@ def test_a_session_in_use_is_not_taken(tmp_path: Path, native: Path) -> None:
     assert status == 0
     written = "SELECT COUNT(*) AS n FROM file_op JOIN file USING (node, file) WHERE path LIKE '%/last'"
     assert Trail(out).rows_of(written)[0]["n"] > 0
-
-
-@pytest.mark.parametrize(
-    ("column", "value"), [("ts", 2**63 - 1), ("ts", -1), ("dur", 2 * 10**18), ("dur", -1)]
-)
-def test_times_that_cannot_be_are_refused(tmp_path: Path, native: Path, column: str, value: int) -> None:
-    """They would break what is added up of all other rows."""
-    columns = schema.load().tables["service_op"].columns
-    row = OURS | {"ts": 10**18, "dur": 1, "crumb": 1} | {column: value}
-    rows = pa.table({c.name: pa.array([row.get(c.name)], ARROW[c.type]) for c in columns})
-    with pa.ipc.new_stream(tmp_path / "rows.arrow", rows.schema) as stream:
-        stream.write_table(rows)
-    words = [native, "ingest", "-o", tmp_path / "x.trail", f"service_op={tmp_path}/rows.arrow"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert f'column "{column}" of row 0: expected' in done.stderr and str(value) in done.stderr
