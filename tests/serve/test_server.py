@@ -258,6 +258,8 @@ def test_refusals(cluster: Cluster, tmp_path: Path) -> None:
     assert "--insecure" in refused(trail, "--token-file", secret, "--host", "0.0.0.0")
     assert "--insecure" in refused("--collector", "192.0.2.1:4317", "--collector-token-file", secret)
     assert "go together" in refused(trail, "--tls-cert", secret)
+    assert "none: can't be read" in refused(trail, "--tls-cert", tmp_path / "none", "--tls-key", secret)
+    assert "expected a certificate chain" in refused(trail, "--tls-cert", secret, "--tls-key", secret)
     assert "the token can't be read" in refused(trail, "--token-file", tmp_path / "none")
     assert "no such trail" in refused(tmp_path / "none.trail")
     assert "expected HOST:PORT" in refused("--collector", "nowhere")

@@ -5,6 +5,7 @@ import contextlib
 import errno
 import os
 import socket
+import ssl
 import webbrowser
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,8 +51,7 @@ def run(options: Options) -> None:
             f"--host {options.host}: refused: whoever reaches this machine could read everything",
             "--token-file F, with a secret in it; or leave the page on 127.0.0.1 and forward the port: ssh -L",
         )
-    if (options.tls_cert is None) != (options.tls_key is None):
-        raise UsageError("--tls-cert and --tls-key go together")
+    _check_tls(options.tls_cert, options.tls_key)
     if token and options.tls_cert is None and not options.insecure and not is_loopback(options.host):
         raise UsageError(
             f"--host {options.host}: refused: browsers would send the token unencrypted",
@@ -125,6 +125,26 @@ def _serve(
         asyncio.run(serving())
     if failure is not None:
         raise failure
+
+
+def _check_tls(cert: Path | None, key: Path | None) -> None:
+    """Refuse now what uvicorn could not use."""
+    if (cert is None) != (key is None):
+        raise UsageError("--tls-cert and --tls-key go together")
+    if cert is None or key is None:
+        return
+    for path in (cert, key):
+        try:
+            path.open("rb").close()
+        except OSError as error:
+            raise UsageError(f"{path}: can't be read: {os.strerror(error.errno or 0)}") from error
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key, password="")
+    except ssl.SSLError as error:
+        raise UsageError(
+            f"{cert}, {key}: expected a certificate chain and its private key (PEM), found: {error.reason or 'neither'}",
+            "the key must not have a password",
+        ) from error
 
 
 def _token(path: Path) -> str:
