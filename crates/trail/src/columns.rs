@@ -103,32 +103,6 @@ pub fn conform(table: &'static Table, batch: &RecordBatch) -> Result<RecordBatch
     RecordBatch::try_new(arrow_schema(table), columns).when("fit a batch to its table")
 }
 
-/// Latest time that is believed, ns since the epoch: 2200-01-01. Queries add durations to it.
-const LATEST_TS: i64 = 7_258_118_400_000_000_000;
-/// Longest duration that is believed, ns: 31 years. Added to the latest time it still fits 64 bits.
-const LONGEST_DUR: i64 = 1_000_000_000_000_000_000;
-
-/// Refuses times before `earliest` or that can't be: in sums and differences they would break what queries say of all
-/// other rows. The batch must conform to the table.
-///
-/// # Errors
-/// [`Error::BadRows`] with the first one.
-pub fn believe(table: &'static Table, batch: &RecordBatch, earliest: i64) -> Result<(), Error> {
-    let times = ["ts", "start_ts", "end_ts"].map(|name| (name, earliest, LATEST_TS));
-    for (name, least, most) in times.into_iter().chain([("dur", 0, LONGEST_DUR)]) {
-        let Some(at) = position(table, name) else { continue };
-        let column = batch.column(at).as_primitive::<Int64Type>();
-        let bad = column.iter().enumerate().find_map(|(row, value)| {
-            value.filter(|value| !(least..=most).contains(value)).map(|value| (row, value))
-        });
-        if let Some((row, value)) = bad {
-            let why = format!("column {name:?} of row {row}: expected {least} to {most} ns, found {value}");
-            return Err(Error::BadRows { table: table.name, why });
-        }
-    }
-    Ok(())
-}
-
 /// The array in the column's type, or none if that would change a value.
 fn fit(column: &Column, given: &ArrayRef) -> Option<ArrayRef> {
     let wanted = arrow_type(column);
