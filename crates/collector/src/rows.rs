@@ -27,6 +27,8 @@ use iotrail_trail::conform;
 
 /// Latest `ts` that is believed, ns since the epoch: 2200-01-01. Later ones overflow when a query adds to them.
 const LATEST_TS: i64 = 7_258_118_400_000_000_000;
+/// Longest `dur` that is believed, ns: 31 years. Added to the latest `ts` it still fits 64 bits.
+const LONGEST_DUR: i64 = 1_000_000_000_000_000_000;
 
 /// What precedes a message of an IPC stream (format specification, "Encapsulated message format").
 const CONTINUATION: [u8; 4] = [0xff; 4];
@@ -305,7 +307,7 @@ fn believe(table: &'static Table, batch: &RecordBatch) -> Result<(), String> {
     for name in ["ts", "start_ts", "end_ts"] {
         within(name, 1, LATEST_TS)?;
     }
-    within("dur", 0, LATEST_TS)
+    within("dur", 0, LONGEST_DUR)
 }
 
 #[cfg(test)]

@@ -43,6 +43,13 @@ async fn bad_messages_are_refused_by_name() {
     assert_eq!(answered, [1]);
     assert!(status.message().contains("column \"ts\" of row 0"), "{status}");
 
+    let long = rows_of(
+        &SERVICE_OP,
+        &[&[("ts", 1_700_000_000_000_000_000_i64.into()), ("dur", 7_000_000_000_000_000_000_i64.into())]],
+    );
+    let status = bad.put("service_op", 1, vec![long]).await.1.expect_err("no duration");
+    assert!(status.message().contains("column \"dur\" of row 0"), "{status}");
+
     let mut unnumbered = messages("service_op", 2, vec![requests(1, 1)]).await;
     unnumbered.last_mut().expect("rows").app_metadata = vec![1, 2].into();
     let status = bad.send(unnumbered).await.1.expect_err("no number");
@@ -62,7 +69,7 @@ async fn bad_messages_are_refused_by_name() {
         assert!(ended.is_ok() || answered.is_empty());
     }
     assert_eq!(good.put("service_op", 2, vec![requests(4, 2)]).await.0, [2]);
-    assert!(collector.metric("iotrail_collector_refused_total").await >= 6.0);
+    assert!(collector.metric("iotrail_collector_refused_total").await >= 7.0);
     assert!(collector.end());
 }
 
