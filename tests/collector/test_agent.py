@@ -189,6 +189,16 @@ def test_killed_while_its_file_is_sent_it_loses_nothing(collector: Collector, ag
     assert trail.rows_of("SELECT SUM(value) AS n FROM node_sample WHERE metric = 'dropped'") == [{"n": 0}]
 
 
+def test_no_token_goes_unencrypted_to_another_machine(tmp_path: Path) -> None:
+    """It is refused before anything is connected to."""
+    secret = tmp_path / "secret"
+    secret.write_text("0123456789abcdef")
+    secret.chmod(0o600)
+    command = [NATIVE, "agent", "--collector", "192.0.2.1:4317", "--token-file", secret]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, "would go there unencrypted" in done.stderr) == (1, True), done.stderr
+
+
 def test_tls_that_fits_badly_is_said(collector: Collector, agent: Agent, tmp_path: Path) -> None:
     """Without it against a collector that has it, the other way round, and with a certificate that is none of a server."""
     secret, (cert, key) = tmp_path / "secret", certified(tmp_path)

@@ -84,6 +84,26 @@ pub fn open_plain(
 /// # Errors
 /// Those of opening and reading it, and what was found instead.
 pub fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    Ok(read_with_mode(path, most)?.0)
+}
+
+/// Reads a secret, as text without space at its ends.
+///
+/// # Errors
+/// Those of reading it; every user of the machine can read it or put another one there.
+pub fn read_secret(path: &Path) -> io::Result<String> {
+    let (content, mode) = read_with_mode(path, 1 << 16)?;
+    if mode & 0o007 != 0 {
+        let why =
+            format!("every user of this machine can read the secret in it: chmod o= {}", path.display());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    }
+    let text = str::from_utf8(&content);
+    let text = text.map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "expected text"))?;
+    Ok(text.trim().to_owned())
+}
+
+fn read_with_mode(path: &Path, most: u64) -> io::Result<(Vec<u8>, u32)> {
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
     let mut file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     let meta = file.metadata()?;
@@ -95,22 +115,7 @@ pub fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     }
     let mut content = Vec::with_capacity(meta.len() as usize);
     Read::take(&mut file, most).read_to_end(&mut content)?;
-    Ok(content)
-}
-
-/// Reads a secret, as text without space at its ends.
-///
-/// # Errors
-/// Those of reading it; every user of the machine can read it or put another one there.
-pub fn read_secret(path: &Path) -> io::Result<String> {
-    let text = String::from_utf8(read_regular(path, 1 << 16)?);
-    if std::fs::metadata(path)?.mode() & 0o007 != 0 {
-        let why =
-            format!("every user of this machine can read the secret in it: chmod o= {}", path.display());
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
-    }
-    let text = text.map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "expected text"))?;
-    Ok(text.trim().to_owned())
+    Ok((content, meta.mode()))
 }
 
 /// Whether a file is this user's.
@@ -151,6 +156,7 @@ pub fn is_of_process(meta: &Metadata, pid: u32) -> Result<(), &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
     use std::os::unix::fs::symlink;
 
     fn refusal(path: &Path) -> &'static str {
@@ -195,5 +201,19 @@ mod tests {
             assert!(is_of_process(&meta, crate::seal::producer::NOBODY).is_ok());
             assert!(is_own(&meta).is_err());
         }
+    }
+
+    #[test]
+    fn a_secret_is_of_few_people_and_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        std::fs::write(&path, " secret\n").unwrap();
+        for (mode, is_read) in [(0o600, true), (0o640, true), (0o644, false), (0o602, false)] {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(read_secret(&path).ok().as_deref(), is_read.then_some("secret"), "{mode:o}");
+        }
+        let refused = read_regular(Path::new("/dev/zero"), 10).unwrap_err().to_string();
+        assert!(refused.contains("expected a regular file"), "{refused}");
+        assert!(read_regular(&path, 3).unwrap_err().to_string().contains("at most 3 bytes, found 8"));
     }
 }
