@@ -20,7 +20,7 @@ from iotrail.schema import CALL_TABLE, Table
 
 T = TypeVar("T")
 
-# A document of a million files has a quarter of that.
+# Of some seven million files.
 MOST_BYTES = 1 << 30
 UNREGULAR = "expected a regular file, found a folder, pipe or device"
 _SNAPSHOT_NAME = re.compile(r"\d{8,}\.json")

@@ -8,7 +8,6 @@ instead, as Python writes them.
 import re
 
 # C0 and C1 (ISO/IEC 6429), line and paragraph separators, directions (Unicode annex 9) and what can't be encoded.
-_LINE_END = "\n"
 _OBEYED = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
@@ -21,7 +20,7 @@ def visible(text: str) -> str:
 
 def one_line(text: str) -> str:
     """As `visible`, line ends too: for a name within a line."""
-    return visible(text).replace(_LINE_END, "\\n")
+    return visible(text).replace("\n", "\\n")
 
 
 def _shown(found: re.Match[str]) -> str:

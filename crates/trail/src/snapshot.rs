@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, IoContext as _};
 use crate::seal::plain::read_regular;
 
-/// Bytes that it has at most; that of a million files has a quarter of it.
+/// Bytes that it has at most: of some seven million files.
 const MOST_BYTES: u64 = 1 << 30;
 
 /// The document.
