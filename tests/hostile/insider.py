@@ -45,6 +45,9 @@ for attempt in (
     lambda: (session.parent / "carry").symlink_to(precious),
     lambda: os.rename(session / "control", session / "gone"),
     lambda: os.unlink(session / "control"),
+    lambda: os.truncate(session / "control", 0),
+    lambda: os.chmod(session / "control", 0o666),
+    lambda: open(session / "control", "r+b").close(),
 ):
     with suppress(PermissionError):
         attempt()

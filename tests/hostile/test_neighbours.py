@@ -75,6 +75,15 @@ def test_a_program_of_another_user_outside_the_recording(build, record, work, tm
     assert run.trail.unseen() == {}
 
 
+def test_a_trail_is_its_owners_alone(native, record, build, work):
+    """Whatever the umask: it tells names of files."""
+    run = record(["/bin/sh", "-c", f"umask; {build('hostile.c')} {work} book 503"], umask=0)
+    assert run.stdout.startswith("0000"), "the program has the umask that it was given"
+    subprocess.run([native, "trail", "compact", run.path], check=True, capture_output=True)
+    for path in [run.path, *run.path.rglob("*")]:
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+
+
 def test_a_program_that_drops_its_privileges_is_recorded(build, record, work):
     """What a folder for others is there for."""
     book = work / "book"  # pytest's own folder is root's alone
@@ -86,6 +95,32 @@ def test_a_program_that_drops_its_privileges_is_recorded(build, record, work):
     assert run.trail.unseen() == {}
 
 
+def test_programs_of_another_user_share_the_memory(record, work):
+    """They may only read how much of it is taken: it is taken for them, and each is recorded or counted."""
+    begun, go, processes = work / "begun", work / "go", 400
+    begun.touch()
+    os.mkfifo(go)
+    for shared in (begun, go):
+        shared.chmod(0o666)
+    # a pause after each 40, in which the recorder takes note of what they took
+    fork = f"(echo >> {begun}; read line < {go}) & [ $((i % 40)) != 0 ] || sleep 0.1"
+    script = f"i={processes}; while [ $i != 0 ]; do {fork}; i=$((i - 1)); done; wait"
+    gate = os.open(go, os.O_RDWR)
+
+    def during(_: subprocess.Popen) -> None:
+        until(lambda: len(begun.read_text()) == processes)
+        os.write(gate, b"\n" * processes)
+
+    run = record([*AS_NOBODY, "/bin/sh", "-c", script], "--memory=8M", during=during)
+    os.close(gate)
+    assert run.status == 0, run.stderr
+    refused = run.trail.unseen()["refused_process"]
+    assert f"{refused} processes that got no memory to record into (--memory gives more)" in run.stderr
+    # and setpriv, the shell, the pauses
+    others = 2 + processes // 40
+    assert run.trail.value("SELECT count(*) FROM process") + refused == processes + others
+
+
 @pytest.fixture
 def public() -> Iterator[Path]:
     """A folder in which setuid programs may lie and that all users reach: neither is true of pytest's."""
@@ -93,6 +128,33 @@ def public() -> Iterator[Path]:
     folder.chmod(0o755)
     yield folder
     shutil.rmtree(folder)
+
+
+def test_breadcrumbs_of_another_users_programs_differ(native, record, public):
+    """Where leases of them are can only be read by these: forks, and images of one pid one after the other."""
+    shutil.copy(native.with_name("libiotrail.so"), public)
+    program = public / "crumbs.py"
+    program.write_text(f"""
+import ctypes, os, sys
+library = ctypes.CDLL("{public}/libiotrail.so")
+assert library.iotrail_init()
+new = library.iotrail_crumb_new
+new.restype = ctypes.c_int64
+for child in range(10):
+    if os.fork() == 0:
+        print("".join(f"{{new()}}\\n" for _ in range(2_000)), end="", flush=True)
+        os._exit(0)
+    os.wait()
+left = int(sys.argv[1])
+print(new(), flush=True)
+if left:
+    os.execv("/proc/self/exe", ["python3", "-S", __file__, str(left - 1)])
+""")
+    run = record([*AS_NOBODY, sys.executable, "-S", program, "2"])
+    assert run.status == 0, run.stderr
+    crumbs = run.stdout.split()
+    assert len(crumbs) == 3 * (10 * 2_000 + 1) == len(set(crumbs))
+    assert all(int(crumb) > 0 for crumb in crumbs)
 
 
 def test_a_program_that_gained_privileges_ignores_the_session(native, record, public):

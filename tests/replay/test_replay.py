@@ -347,17 +347,19 @@ def test_a_full_or_forbidden_place_is_said_beforehand(
         refused(done, "room for 8388608 bytes", "take 67112960")
     finally:
         subprocess.run(["umount", small], check=True)
-    # where everybody may read, somebody may not write
+    # a user of the system, with a trail of its own, who may not write everywhere
     with tempfile.TemporaryDirectory(prefix="iotrail-") as folder:
         closed = Path(folder)
         closed.chmod(0o755)
         shutil.copy(native, closed / "native")
-        shutil.copytree(large, closed / "large.trail")
+        trail = shutil.copytree(large, closed / "large.trail")
+        for path in (trail, *trail.rglob("*")):
+            os.chown(path, 65534, 65534)
         (closed / "open").mkdir()
         (closed / "open").chmod(0o777)
         output = closed / "open" / "o.trail"
         done = subprocess.run(
-            [closed / "native", "replay", closed / "large.trail", "--root", closed / "r", "-o", output],
+            [closed / "native", "replay", trail, "--root", closed / "r", "-o", output],
             capture_output=True, text=True, user=65534, group=65534, extra_groups=[], cwd="/",
         )  # fmt: skip
         refused(done, "cannot make", str(closed / "r"), "ermission denied")

@@ -13,8 +13,9 @@ pub mod sources;
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -24,9 +25,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use iotrail_format::ids::hash63;
+use iotrail_trail::say;
 use iotrail_trail::seal::clock::clock_ns;
 use iotrail_trail::seal::session;
-use iotrail_trail::visible;
 use rustix::fs::FlockOperation;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, mpsc, watch};
@@ -128,7 +129,11 @@ struct Report {
 /// Only before it has begun; later everything is tried again, and said on stderr.
 pub fn run(config: Config) -> Result<End, Error> {
     let state = |source| Error::State { path: config.state.clone(), source };
+    // SAFETY: it changes nothing but the mode of files that are made from now on. All of the agent's are its own, the
+    // spool's library knows no mode, and what they hold is nobody else's to read.
+    unsafe { libc::umask(0o077) };
     fs::create_dir_all(&config.state).map_err(state)?;
+    fs::set_permissions(&config.state, Permissions::from_mode(0o700)).map_err(state)?;
     let lock = File::create(config.state.join("lock")).map_err(state)?;
     match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
         Err(rustix::io::Errno::WOULDBLOCK) => return Err(Error::Taken { path: config.state }),
@@ -199,7 +204,7 @@ fn end_by_signal() -> io::Result<impl Future<Output = End>> {
 
 /// Says something on stderr.
 fn say(message: &str) {
-    eprintln!("iotrail agent: {}", visible(message));
+    say!("iotrail agent: {message}");
 }
 
 /// Asks a source each tick, until told to stop.

@@ -166,7 +166,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         // The same program, perhaps a newer file of it, goes on where this one was.
         let anew = |program: &Path| Command::new(program).args(std::env::args_os().skip(1)).exec();
         let error = anew(&program);
-        eprintln!("iotrail agent: cannot run {}: {error}; this version goes on", program.display());
+        iotrail_trail::say!("iotrail agent: cannot run {}: {error}; this version goes on", program.display());
         let error = anew(Path::new("/proc/self/exe"));
         return Err(Failure::new(format!("cannot begin anew: {error}")));
     }

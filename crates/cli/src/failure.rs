@@ -41,6 +41,12 @@ impl fmt::Display for Failure {
     }
 }
 
+impl From<iotrail_trail::seal::Unsealed> for Failure {
+    fn from(unsealed: iotrail_trail::seal::Unsealed) -> Self {
+        unsealed.error.into()
+    }
+}
+
 impl From<iotrail_trail::Error> for Failure {
     fn from(error: iotrail_trail::Error) -> Self {
         Self { hint: error.hint(), message: error.to_string() }

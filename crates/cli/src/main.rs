@@ -1,14 +1,16 @@
 //! `iotrail-native`: the verbs that touch a system, on machines without Python too.
 //!
 //! One module a verb; each has its arguments and `run`. Exit codes: 0 done, 1 an error (a message of a
-//! few lines on stderr), 2 wrong usage, and for `record` that of the program.
+//! few lines on stderr), 2 wrong usage, and for `record` that of the program (`record --help` says more).
 
 mod agent;
 mod arguments;
+mod closing;
 mod collect;
 mod failure;
 mod ingest;
 mod kernel;
+mod memory;
 mod program;
 mod prune;
 mod record;
@@ -36,6 +38,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Verb {
     /// Run a program and record its I/O as a trail
+    #[command(after_help = record::STATUS)]
     Record(record::Args),
     /// Replay the I/O of a trail on other storage, and record that
     Replay(replay::Args),
@@ -68,8 +71,11 @@ fn check_package() {
     unsafe { std::env::remove_var(PACKAGE_VERSION) };
     if theirs != ours {
         let (path, theirs) = (std::env::current_exe().unwrap_or_default(), theirs.to_string_lossy());
-        eprintln!("iotrail: warning: {} is version {ours}, the Python package {theirs}", path.display());
-        eprintln!("  hint: in a checkout run `make`, else install iotrail again");
+        iotrail_trail::say!(
+            "iotrail: warning: {} is version {ours}, the Python package {theirs}",
+            path.display()
+        );
+        iotrail_trail::say!("  hint: in a checkout run `make`, else install iotrail again");
     }
 }
 

@@ -1,8 +1,9 @@
 //! `iotrail record`: run a program with the recorder in it and the sealer beside it.
 //!
 //! The program runs as it would without: same standard streams, signals, limits and environment but
-//! for LD_PRELOAD and IOTRAIL_SESSION. Its exit status is passed on (128 + n after signal n), also
-//! when recording failed in the middle. The recorder writes only to stderr, and only after the end.
+//! for LD_PRELOAD and IOTRAIL_SESSION. Its exit status is passed on (128 + n after signal n); where it was 0 and
+//! a part of the recording is lost, because the trail could not be written, 125 says so. The recorder writes only to
+//! stderr, and only after the end.
 //!
 //! Signals: Ctrl-C goes to the whole foreground process group, so the program has it already and the
 //! recorder just waits for it to end. A signal that somebody sends to the recorder alone is passed on.
@@ -15,43 +16,34 @@ use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
 use iotrail_format::segment::SESSION_ENV;
-use iotrail_trail::seal::session::{Budget, LEAST_MEMORY, Session, node};
-use iotrail_trail::seal::{Fact, Sealed, Sealer};
-use iotrail_trail::{Snapshot, TrailWriter, Visible, compact};
+use iotrail_trail::seal::session::{Budget, Session, node};
+use iotrail_trail::seal::{Fact, Sealer};
+use iotrail_trail::{Snapshot, TrailWriter, compact, say};
 
-use crate::arguments::{node_name, size};
+use crate::arguments::node_name;
+use crate::closing::{self, Asked};
 use crate::failure::Failure;
 use crate::kernel::{Kernel, Part, Via};
+use crate::memory;
 use crate::program::{self, Found};
-use crate::prune::{self, Outcome, Pruner, Rule};
+use crate::prune::{self, Pruner, Rule};
 use crate::sampler::Sampler;
-
-/// Writes a line to stderr. Whoever read it may be gone (`2>&1 | head`), which is no reason to stop recording.
-macro_rules! say {
-    ($($text:tt)*) => {{
-        let _ = writeln!(Visible(std::io::stderr()), $($text)*);
-    }};
-}
 
 /// Name of the recorder's library, beside this binary.
 const LIBRARY: &str = "libiotrail_preload.so";
 /// Names tried for a trail without `-o`.
 const MOST_NAMES: usize = 100_000;
 
-/// Kinds of `unseen` that `--kernel` sees.
-const SEEN_BY_KERNEL: [&str; 8] = [
-    "static_program",
-    "setuid_program",
-    "io_uring_setup",
-    "io_uring_enter",
-    "preload_removed",
-    "other_libc",
-    "go_program",
-    "chroot_program",
-];
-
-/// Files of one table that a finished trail is left with.
+/// Files of one table that a finished trail is left with, if there was [`MEMORY_TO_TIDY`].
 const MOST_FILES: usize = 8;
+/// Memory with which many small files are made few at the end: that takes some 60 MiB.
+const MEMORY_TO_TIDY: u64 = 96 << 20;
+/// Exit status where the program ended well and part of its recording is lost: as timeout(1)'s where it fails itself.
+const LOST: u8 = 125;
+
+/// What `--help` says of the exit status.
+pub const STATUS: &str = "Exit status: CMD's, or 128 + N if signal N ended it; 125 if CMD succeeded and a part of its recording is \
+                          lost; 126 if CMD can't be run, 127 if there is none.";
 
 /// Arguments of `record`.
 #[derive(clap::Args)]
@@ -65,9 +57,9 @@ pub struct Args {
     /// Print a summary at the end
     #[arg(long)]
     summary: bool,
-    /// Memory that recording may use, whatever its length
-    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = memory)]
-    memory: u64,
+    /// Memory that recording may use, whatever its length [default: 256M, or a quarter of what is left]
+    #[arg(long, value_name = "SIZE", value_parser = memory::parse)]
+    memory: Option<u64>,
     /// Record what programs post through the SDK and not their calls: no recorder is put into them
     #[arg(long)]
     no_calls: bool,
@@ -139,7 +131,11 @@ pub fn run(mut args: Args) -> Result<ExitCode, Failure> {
         }
     };
     let library = library()?;
-    let budget = Budget::of(args.memory);
+    if let Some(why) = args.memory.and_then(memory::warning) {
+        say!("iotrail: warning: {why}");
+    }
+    let memory = *args.memory.get_or_insert_with(memory::default);
+    let budget = Budget::of(memory);
     let host = Host::prepare();
     let target = Target::claim(&args, &program.path)?;
     let began = Instant::now();
@@ -173,26 +169,28 @@ pub fn run(mut args: Args) -> Result<ExitCode, Failure> {
     }
     let pruned = pruner.map(Pruner::finish);
     let sealed = sealer.finish(&facts);
-    if sealed.is_ok() {
+    if sealed.is_ok() && memory >= MEMORY_TO_TIDY {
         tidy(&target.path);
     }
-    report(&target.path, sealed, took, &args);
-    report_pruned(pruned, &target.path);
-    Ok(exit_code(status))
+    let asked = Asked {
+        summary: args.summary,
+        follow: args.follow,
+        calls_of_kernel: args.kernel.contains(&Part::Calls),
+    };
+    let is_sealed = sealed.is_ok();
+    let is_whole = closing::report(&target.path, sealed, took, asked);
+    closing::report_pruned(pruned, &target.path);
+    if let Some(file) = args.announce.filter(|_| is_sealed)
+        && let Err(error) = std::fs::write(&file, target.path.as_os_str().as_encoded_bytes())
+    {
+        say!("iotrail: warning: cannot write {}: {error}", file.display());
+    }
+    Ok(if status.success() && !is_whole { ExitCode::from(LOST) } else { exit_code(status) })
 }
 
 fn exit_code(status: ExitStatus) -> ExitCode {
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
     ExitCode::from(code as u8)
-}
-
-/// Memory for a recording.
-fn memory(text: &str) -> Result<u64, String> {
-    let bytes = size(text)?;
-    if bytes < LEAST_MEMORY {
-        return Err(format!("recording needs at least {}M", LEAST_MEMORY >> 20));
-    }
-    Ok(bytes)
 }
 
 /// The recorder's library: beside this binary, or where IOTRAIL_PRELOAD says.
@@ -436,7 +434,7 @@ fn facts(args: &Args) -> Vec<Fact> {
     let words: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
     let mut facts = machine_facts(args.node.as_deref());
     facts.push(("command".into(), serde_json::to_string(&words).ok()));
-    facts.push(("memory".into(), Some(args.memory.to_string())));
+    facts.push(("memory".into(), args.memory.map(|bytes| bytes.to_string())));
     facts
 }
 
@@ -580,111 +578,6 @@ fn tidy(trail: &Path) {
     }
 }
 
-/// The closing lines.
-fn report(path: &Path, sealed: Result<Sealed, iotrail_trail::Error>, took: Duration, args: &Args) {
-    let shown = path.display();
-    let sealed = match sealed {
-        Ok(sealed) => sealed,
-        Err(error) => {
-            say!("iotrail: error: the end of the recording could not be written: {error}");
-            say!("  hint: free some space, then iotrail trail check {shown} adds what is missing");
-            return;
-        }
-    };
-    let totals = &sealed.totals;
-    say!(
-        "iotrail: {} of {} on {} in {}; read {}, wrote {}",
-        count(totals.calls, "call"),
-        count(totals.processes, "process"),
-        count(totals.files, "file"),
-        humantime::format_duration(Duration::from_millis(took.as_millis() as u64)),
-        bytes(totals.read),
-        bytes(totals.written),
-    );
-    if totals.records != 0 {
-        say!("iotrail: {} of requests", count(totals.records, "record"));
-    }
-    if totals.kernel != 0 {
-        say!("iotrail: {}", count(totals.kernel, "kernel record"));
-    }
-    let mut unseen = Vec::new();
-    for (kind, amount) in &totals.unseen {
-        unseen.push(match *kind {
-            "static_program" => count(*amount, "statically linked program"),
-            "setuid_program" => count(*amount, "setuid program"),
-            "foreign_program" => count(*amount, "program of another architecture"),
-            "preload_removed" => count(*amount, "program without the recorder in its environment"),
-            "io_uring_setup" => count(*amount, "ring of io_uring"),
-            "io_uring_enter" => count(*amount, "submission to io_uring"),
-            "seccomp" => count(*amount, "process under a seccomp filter"),
-            "other_libc" => count(*amount, "program of another C library"),
-            "go_program" => count(*amount, "Go program"),
-            "chroot_program" => count(*amount, "program in a root directory without the recorder"),
-            "native_aio" => count(*amount, "submission of native AIO"),
-            "unfollowed_mapping" => format!("munmap and msync of {}", count(*amount, "mapping")),
-            "kernel_dropped" => count(*amount, "kernel event"),
-            "bad_record" => format!("{} with impossible values", count(*amount, "record")),
-            "overwritten_ring" => {
-                let what = count(*amount, "thread");
-                format!("what {what} did after the program wrote over the memory it records into")
-            }
-            "refused_segment" => count(*amount, "file that no program of the recording can have made"),
-            "unread_segment" => {
-                format!("all that {} recorded, which could not be opened", count(*amount, "process"))
-            }
-            "bad_type" => format!("{} of undeclared types", count(*amount, "record")),
-            "redeclared_type" => {
-                format!("{} of types that were declared before with other columns", count(*amount, "record"))
-            }
-            "mapped_file" => format!("page faults of {} of mapped files", bytes(*amount)),
-            other => format!("{other}: {amount}"),
-        });
-    }
-    if totals.lost != 0 {
-        unseen.push(format!("{} that found no room (--memory gives more)", count(totals.lost, "call")));
-    }
-    if sealed.foreign_versions != 0 {
-        unseen.push(count(sealed.foreign_versions, "program recorded by another version of iotrail"));
-    }
-    if !sealed.running.is_empty() {
-        let pids: Vec<_> = sealed.running.iter().take(5).map(u32::to_string).collect();
-        unseen.push(format!(
-            "what {} did after the end (pid {})",
-            count(sealed.running.len() as u64, "process still running"),
-            pids.join(", ")
-        ));
-    }
-    if sealed.refused != 0 {
-        let what = count(sealed.refused, "thread or process");
-        unseen
-            .push(format!("{what} that got no memory to record into (--memory, ulimit -f, a full /dev/shm)"));
-    } else if totals.processes == 0 {
-        unseen.push("anything: the recorder was not loaded into the program".into());
-    }
-    if !unseen.is_empty() {
-        say!("iotrail: not seen: {}", unseen.join("; "));
-    }
-    let seen_by_kernel = totals.unseen.keys().any(|kind| SEEN_BY_KERNEL.contains(kind));
-    if seen_by_kernel && !args.kernel.contains(&Part::Calls) {
-        say!("  hint: as root, iotrail record --kernel records their calls where they reach the kernel");
-    }
-    if !sealed.running.is_empty() && !args.follow {
-        say!("  hint: iotrail record --follow records until the last process has ended");
-    }
-    if let Some(why) = &sealed.volatile {
-        say!("iotrail: warning: {why}; had the recorder been killed, the last seconds were lost");
-    }
-    let on_disk = size_of_tree(path);
-    let next = if args.summary { "" } else { "; next: iotrail report " };
-    let name = if args.summary { String::new() } else { shown.to_string() };
-    say!("iotrail: {shown}, {}{next}{name}", bytes(on_disk));
-    if let Some(file) = &args.announce
-        && let Err(error) = std::fs::write(file, path.as_os_str().as_encoded_bytes())
-    {
-        say!("iotrail: warning: cannot write {}: {error}", file.display());
-    }
-}
-
 /// Whether there is a process whose environment names this session (proc(5), environ), of those that may be looked at.
 fn has_processes(session: &Path) -> bool {
     let variable = [SESSION_ENV.as_bytes(), b"=", session.as_os_str().as_encoded_bytes()].concat();
@@ -693,82 +586,4 @@ fn has_processes(session: &Path) -> bool {
         std::fs::read(entry.path().join("environ"))
             .is_ok_and(|environment| environment.split(|byte| *byte == 0).any(|word| word == variable))
     })
-}
-
-/// A line about what was pruned meanwhile, where that failed.
-fn report_pruned(pruned: Option<Outcome>, trail: &Path) {
-    if let Some(Outcome { runs, failed, why }) = pruned.filter(|outcome| outcome.failed != 0) {
-        say!("iotrail: warning: --prune failed {failed} of {}, the last time: {why}", count(runs, "time"));
-        say!("  hint: nothing is lost; iotrail trail prune {} does it now", trail.display());
-    }
-}
-
-fn size_of_tree(path: &Path) -> u64 {
-    let Ok(entries) = std::fs::read_dir(path) else { return 0 };
-    let size = |entry: std::fs::DirEntry| match entry.metadata() {
-        Ok(meta) if meta.is_dir() => size_of_tree(&entry.path()),
-        Ok(meta) => meta.len(),
-        Err(_) => 0,
-    };
-    entries.filter_map(Result::ok).map(size).sum()
-}
-
-/// A number with its noun, in the plural where that is due.
-fn count(number: u64, noun: &str) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    let (head, tail) = noun.split_once(' ').map_or((noun, ""), |(head, _)| (head, &noun[head.len()..]));
-    // Only "process still running" has its noun in front of the rest.
-    match (number, head) {
-        (1, _) => format!("{grouped} {noun}"),
-        (_, "process") => format!("{grouped} processes{tail}"),
-        (_, "thread") if tail.starts_with(" or") => format!("{grouped} threads or processes"),
-        (_, "Go") => format!("{grouped} {noun}s"),
-        (_, "ring" | "submission" | "program" | "file") => format!("{grouped} {head}s{tail}"),
-        _ => format!("{grouped} {noun}s"),
-    }
-}
-
-/// A size for people, in binary units.
-fn bytes(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
-    if bytes < 1024 {
-        return count(bytes, "byte");
-    }
-    let mut value = bytes as f64 / 1024.0;
-    let mut unit = 0;
-    while value >= 1023.95 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    format!("{value:.1} {}", UNITS[unit])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn memory_is_enough_for_a_recording() {
-        assert_eq!(memory("256M"), Ok(256 << 20));
-        assert!(memory("1M").is_err());
-    }
-
-    #[test]
-    fn numbers_are_written_for_people() {
-        assert_eq!(count(1_234_567, "call"), "1,234,567 calls");
-        assert_eq!(count(1, "process"), "1 process");
-        assert_eq!(count(2, "process still running"), "2 processes still running");
-        assert_eq!(count(3, "ring of io_uring"), "3 rings of io_uring");
-        assert_eq!(count(2, "setuid program"), "2 setuid programs");
-        assert_eq!(bytes(0), "0 bytes");
-        assert_eq!(bytes(1536), "1.5 KiB");
-        assert_eq!(bytes(1 << 30), "1.0 GiB");
-    }
 }

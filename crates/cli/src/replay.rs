@@ -262,7 +262,7 @@ fn host(args: &Args, plan: &Plan, place: &Place, output: &Path) -> Result<ExitCo
         Ok(()) => {}
         Err(iotrail_replay::Error::Interrupted) => {
             undo();
-            eprintln!("\niotrail: {}", iotrail_replay::Error::Interrupted);
+            iotrail_trail::say!("\niotrail: {}", iotrail_replay::Error::Interrupted);
             return Ok(exit_code(128 + pending().unwrap_or(libc::SIGINT)));
         }
         Err(error) => {
@@ -299,7 +299,7 @@ fn host(args: &Args, plan: &Plan, place: &Place, output: &Path) -> Result<ExitCo
         && let Some(signal) = interruption(status)
     {
         sealer.finish(&[])?;
-        eprintln!("iotrail: interrupted; {} holds what was done", output.display());
+        iotrail_trail::say!("iotrail: interrupted; {} holds what was done", output.display());
         return Ok(exit_code(128 + signal));
     }
     let mut facts: Vec<Fact> = Vec::new();
@@ -307,7 +307,13 @@ fn host(args: &Args, plan: &Plan, place: &Place, output: &Path) -> Result<ExitCo
         describe(args, plan, place, outcome);
         facts.push(("replay".into(), Some(outcome.to_string())));
     }
-    sealer.finish(&facts)?;
+    let sealed = sealer.finish(&facts)?;
+    if let Some(stopped) = sealed.stopped.filter(|stopped| stopped.lost_since.is_some()) {
+        let why = stopped.error;
+        return Err(Failure::new(format!("only a part of what the replay did was recorded: {why}")).hint(
+            format!("{} holds that part; replay again where there is room for all", output.display()),
+        ));
+    }
     let Some(mut outcome) = outcome.filter(|_| status.success()) else {
         return Err(Failure::new(format!("the replay ended early ({status})"))
             .hint(format!("{} holds what it did", output.display())));

@@ -132,7 +132,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         }
         Verb::Merge { trails, output, force } => {
             for trail in trails.iter().filter(|trail| trail.join("session.json").exists()) {
-                eprintln!(
+                iotrail_trail::say!(
                     "iotrail: note: {0} is being recorded, or its recorder was killed (iotrail trail check {0}); \
                      it is taken as it is now",
                     trail.display()
@@ -196,7 +196,7 @@ fn warn_of_gaps(trails: &[PathBuf]) -> Result<(), Failure> {
         if let Some((ended, before)) = end
             && first - ended > DAY
         {
-            eprintln!(
+            iotrail_trail::say!(
                 "iotrail: warning: {} begins {:.1} days after {} ends: are their clocks apart?",
                 trail.display(),
                 (first - ended) as f64 / DAY as f64,

@@ -91,6 +91,16 @@ pub const fn crumb_of(lease: u64, recording: u64) -> i64 {
     ((second & 0x7fff_ffff) << 32 | (recording & 0xfff) << 20 | number << 10) as i64
 }
 
+/// The first breadcrumb of a block that a thread takes at counter value `ticks` without a lease, because its process may
+/// only read where leases are: 25 bits of units of 64 s since the time of breadcrumbs began at `now` (seconds since the
+/// epoch), 28 that differ by chance, 10 of the breadcrumb.
+#[must_use]
+pub const fn crumb_of_thread(now: u64, tid: u32, ticks: u64) -> i64 {
+    let unit = now.saturating_sub(CRUMB_EPOCH) >> 6 & 0x1ff_ffff;
+    let chance = finish(ticks ^ (tid as u64).rotate_left(40) ^ 0x6372_756d) as u64 & 0xfff_ffff;
+    (unit << 38 | chance << 10) as i64
+}
+
 impl FileId {
     /// The id of an absolute path.
     #[must_use]
@@ -128,5 +138,16 @@ mod tests {
             assert!(ProcessId::new(i, 77).0 > 0);
         }
         assert_ne!(ProcessId::new(1, 2), ProcessId::new(2, 1));
+    }
+
+    #[test]
+    fn blocks_of_threads_differ_and_are_near_leases_of_their_time() {
+        let now = 1_800_000_000;
+        let blocks: std::collections::BTreeSet<_> = (0..100)
+            .flat_map(|tid| (0..10).map(move |ticks| crumb_of_thread(now, tid, 40 * ticks)))
+            .collect();
+        assert_eq!(blocks.len(), 1000);
+        let near = crumb_of(next_lease(0, now - 128), 7)..crumb_of(next_lease(0, now + 128), 7);
+        assert!(blocks.iter().all(|block| near.contains(block) && block % LEASE as i64 == 0));
     }
 }

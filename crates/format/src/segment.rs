@@ -27,8 +27,8 @@
 //!  +------------+-----------+------------+------------+---------+
 //! ```
 //!
-//! The producer reserves a slot by adding to `reserved`, fills it, and stores `opcode` last
-//! (release). The consumer takes a slot whose opcode is not 0 (acquire), zeroes the opcode, and
+//! The producer reserves a slot by adding to `reserved`, fills it, and stores the first word, with the
+//! opcode, last (release). The consumer takes a slot whose opcode is not 0 (acquire), zeroes that word, and
 //! advances `tail`. A signal handler that interrupts posting reserves the next slot; nothing is
 //! torn. The order of the fields puts what every operation has first.
 //!
@@ -37,14 +37,14 @@
 //!
 //! Slots of requests' records are drawn in [`crate::record`].
 //!
-//! Version 2. Any change here bumps [`SEGMENT_VERSION`].
+//! Version 3. Any change here bumps [`SEGMENT_VERSION`].
 
-use core::sync::atomic::{AtomicI32, AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicI32, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use crate::record::MAX_TYPES;
 
 /// Version of this layout; recorder and sealer must agree.
-pub const SEGMENT_VERSION: u32 = 2;
+pub const SEGMENT_VERSION: u32 = 3;
 /// First eight bytes of a segment.
 pub const SEGMENT_MAGIC: u64 = u64::from_le_bytes(*b"IOTRSEG1");
 /// First eight bytes of a session's control file.
@@ -54,6 +54,8 @@ pub const CONTROL_MAGIC: u64 = u64::from_le_bytes(*b"IOTRCTL1");
 pub const PAGE: usize = 4096;
 /// Address space of a segment. Sparse: what is used is populated piece by piece.
 pub const SEGMENT_SPAN: usize = 256 << 20;
+/// Smallest span worth a segment where limits allow no more.
+pub const SMALLEST_SPAN: usize = 1 << 20;
 /// Rings in one segment; further threads are not recorded but counted.
 pub const MAX_RINGS: usize = 1024;
 /// Where the table of types begins.
@@ -74,10 +76,19 @@ pub const NONE: i64 = i64::MIN;
 pub const CONTROL_NAME: &str = "control";
 /// Prefix of a segment's file name; `PID-START` in hexadecimal follows.
 pub const SEGMENT_PREFIX: &str = "seg-";
+/// Prefix of the name of the empty file that stands for a segment where a process got none and may not count itself in
+/// [`Control::refused`]; `PID-START` follows.
+pub const REFUSED_PREFIX: &[u8; 10] = b"refused-0-";
+/// Where in it the digit of the [`Want`] is.
+pub const REFUSED_WANT: usize = 8;
 /// Environment variable that holds a session's directory.
 pub const SESSION_ENV: &str = "IOTRAIL_SESSION";
 
 /// The control file: one per recording, mapped by the sealer and by every recorded process.
+///
+/// It is the recorder's user's: programs that run as another can only read it, for who may write a file may truncate it,
+/// which ends all that have it mapped. What they would add to is [`SegmentHeader::uncharged`], an empty file
+/// ([`REFUSED_PREFIX`]) and [`crate::ids::crumb_of_thread`].
 #[repr(C)]
 pub struct Control {
     /// [`CONTROL_MAGIC`].
@@ -93,12 +104,16 @@ pub struct Control {
     pub wake: AtomicU32,
     /// Bytes all segments together may populate.
     pub budget: u64,
+    /// Address space of a segment, at most [`SEGMENT_SPAN`]: the sealer maps each whole.
+    pub span: u64,
     /// Bytes populated now; producers add, the sealer subtracts when a segment goes.
     pub used: AtomicI64,
     /// Processes that got no segment because of the budget, a limit of theirs or a full tmpfs.
     pub refused: AtomicU64,
     /// Calls that nobody could post because of that.
     pub refused_calls: AtomicU64,
+    /// Why, a bit each: [`Want`].
+    pub wanted: AtomicU32,
     /// Nanoseconds to add to CLOCK_MONOTONIC to get `ts`: one constant per boot.
     pub epoch_offset: i64,
     /// Clock pairs written so far; the last [`CLOCK_PAIRS`] of them are in `pairs`.
@@ -114,6 +129,20 @@ pub struct Control {
     pub filters: u32,
     /// Name of the node, for messages to other nodes.
     pub node: [u8; NODE_BYTES + 1],
+}
+
+/// What a process or thread had too little of to be recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Want {
+    /// Bytes of [`Control::budget`].
+    Budget = 1,
+    /// RLIMIT_FSIZE.
+    FileSize = 2,
+    /// RLIMIT_AS, or the machine's memory.
+    AddressSpace = 4,
+    /// Space or files on the session's file system, or the right to make one.
+    Space = 8,
 }
 
 /// The counter and CLOCK_MONOTONIC at the same moment.
@@ -158,6 +187,8 @@ pub struct SegmentHeader {
     pub next_free: AtomicU64,
     /// Bytes populated by this segment (its share of `Control::used`).
     pub populated: AtomicU64,
+    /// 1 if its process may not add them to `Control::used`: the sealer does.
+    pub uncharged: AtomicU32,
     /// Calls of threads that got no ring.
     pub refused_calls: AtomicU64,
     /// User and system CPU time at the end, nanoseconds; -1 unknown.
@@ -254,31 +285,48 @@ pub struct RingHeader {
     pub frames: [AtomicU64; INFLIGHT_DEPTH],
 }
 
-/// One record of 64 bytes. See the module for the picture.
+/// One record of 64 bytes, in words that the sealer may read while they are written. See the module for the picture.
 #[repr(C, align(64))]
 pub struct Slot {
-    /// 0 empty, a [`crate::call::Call`] number, or one of the `OP_*`. Stored last.
-    pub opcode: AtomicU16,
-    /// [`crate::call::WaitKind`] for waits, else 0. Text: see [`TextKind`].
-    pub kind: u8,
-    /// errno of a failed call, 0 when it succeeded.
-    pub errno: u8,
-    /// Descriptor, -1 none. Text: index of the part in the low 16 bits, length of the whole above.
-    pub fd: i32,
+    /// [`head`] of it, stored last; 0 empty.
+    pub head: AtomicU64,
     /// Counter at the call. Text: the key, then 48 bytes of text from `dur` on.
-    pub start: u64,
+    pub start: AtomicU64,
     /// Counter ticks until it returned; [`UNFINISHED`] if a `longjmp` left it.
-    pub dur: u64,
+    pub dur: AtomicU64,
     /// File id; for waits the lock's address or the id of pipe or socket; 0 none.
-    pub object: i64,
+    pub object: AtomicI64,
     /// Byte offset, or [`NONE`].
-    pub pos: i64,
+    pub pos: AtomicI64,
     /// Bytes asked for, or [`NONE`].
-    pub length: i64,
+    pub length: AtomicI64,
     /// What the call returned.
-    pub result: i64,
+    pub result: AtomicI64,
     /// Second file (rename, link, copies), flags (open, lseek, mmap …), peer (waits), or [`NONE`].
-    pub aux: i64,
+    pub aux: AtomicI64,
+}
+
+/// The first word of a slot. `opcode` is a [`crate::call::Call`] number or one of the `OP_*`; `kind` a
+/// [`crate::call::WaitKind`] for waits, else 0 (text: [`TextKind`]); `errno` that of a failed call, 0 when it
+/// succeeded; `fd` a descriptor, -1 none (text: index of the part in the low 16 bits, length of the whole above).
+#[inline(always)]
+#[must_use]
+pub const fn head(opcode: u16, kind: u8, errno: u8, fd: i32) -> u64 {
+    opcode as u64 | (kind as u64) << 16 | (errno as u64) << 24 | (fd as u32 as u64) << 32
+}
+
+impl Slot {
+    /// Makes it say what `other` says, which nobody changes meanwhile.
+    pub fn copy_from(&self, other: &Self) {
+        for (to, from) in self.words().iter().zip(other.words()) {
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+
+    fn words(&self) -> &[AtomicU64; 8] {
+        // SAFETY: eight atomic words, signed or not.
+        unsafe { &*(&raw const *self).cast() }
+    }
 }
 
 /// `dur` of a call that never returned.

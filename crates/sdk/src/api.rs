@@ -11,7 +11,7 @@ use iotrail_format::segment::{ProcessState, SESSION_ENV};
 
 use crate::names::{self, Refused};
 use crate::record::{self, Record};
-use crate::{attach, sys};
+use crate::{attach, session, sys};
 
 /// Name under which a preloaded recorder exports a function that returns its [`Api`].
 pub const EXPORTED: &core::ffi::CStr = c"iotrail_api_2";
@@ -108,7 +108,7 @@ unsafe extern "C" fn local_file(path: *const u8, length: usize) -> i64 {
     id
 }
 unsafe extern "C" fn local_node(length: &mut usize) -> *const u8 {
-    let Some(control) = attach::control() else {
+    let Some(control) = session::control() else {
         *length = 0;
         return core::ptr::null();
     };

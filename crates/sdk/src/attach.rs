@@ -12,6 +12,7 @@ use iotrail_format::ids::{ProcessId, ThreadId};
 use iotrail_format::record::MAX_TYPES;
 use iotrail_format::segment::*;
 
+use crate::session::{self, control, counters, image_path, map_new_file, populate, wake};
 use crate::thread::Thread;
 use crate::{clock, cpu, post, seccomp, sys};
 
@@ -22,8 +23,6 @@ const FIRST_CAPACITY: u32 = 256;
 const LAST_CAPACITY: u32 = 131_072;
 /// By how much a ring that fills is outgrown.
 const GROWTH: u32 = 8;
-/// Smallest span worth a segment when RLIMIT_FSIZE or RLIMIT_AS allow no more.
-const SMALLEST_SPAN: usize = 1 << 20;
 
 const NEW: u32 = 0;
 const ATTACHING: u32 = 1;
@@ -73,13 +72,8 @@ impl Image {
 /// Stands in until [`init`] has mapped the real page: nothing is recorded.
 static BEFORE_INIT: Image = Image::new(OFF);
 static IMAGE: AtomicPtr<Image> = AtomicPtr::new((&raw const BEFORE_INIT).cast_mut());
-static CONTROL: AtomicPtr<Control> = AtomicPtr::new(null_mut());
 /// The process id of the image that forked this one; survives the wipe.
 static FORKED_BY: AtomicI64 = AtomicI64::new(0);
-
-/// The session's directory, NUL-terminated; written once, before any other thread runs.
-static mut SESSION: [u8; SESSION_MAX] = [0; SESSION_MAX];
-pub(crate) const SESSION_MAX: usize = 256;
 
 #[inline(always)]
 pub(crate) fn image() -> &'static Image {
@@ -93,32 +87,24 @@ pub(crate) fn ready(thread: &Thread) -> bool {
     thread.generation == image().expected()
 }
 
-/// Begins recording this image into the session directory `session` (from [`SESSION_ENV`]).
+/// Begins recording this image into the session `directory` (from [`SESSION_ENV`]).
 /// Returns whether it is attached; it isn't when the directory isn't a session of this version,
 /// has been closed, or has no room. Call once, from the library's constructor.
 ///
 /// A program that gained privileges when it was started (setuid, file capabilities) is not: whoever started it chose
 /// the directory, and it would make a file there (ld.so(8), "Secure-execution mode").
-pub fn init(session: &[u8]) -> bool {
+pub fn init(directory: &[u8]) -> bool {
     // SAFETY: reads what the kernel gave the process when it began.
     let gained_privileges = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
-    if gained_privileges || session.is_empty() || session.len() >= SESSION_MAX {
+    if gained_privileges || !session::enter(directory) {
         return false;
-    }
-    // SAFETY: the constructor runs before any other code of ours; nobody reads SESSION yet.
-    unsafe {
-        let target = (&raw mut SESSION).cast::<u8>();
-        core::ptr::copy_nonoverlapping(session.as_ptr(), target, session.len());
-        target.add(session.len()).write(0);
     }
     if seccomp::is_filtered_beyond_recorder() {
         return false;
     }
-    let control = open_control();
-    if control.is_null() {
+    if !session::open() {
         return false;
     }
-    CONTROL.store(control, Relaxed);
     // SAFETY: a fresh anonymous page.
     let page = unsafe {
         sys::mmap(0, PAGE, sys::PROT_READ | sys::PROT_WRITE, sys::MAP_PRIVATE | sys::MAP_ANONYMOUS, -1, 0)
@@ -137,18 +123,9 @@ pub fn init(session: &[u8]) -> bool {
 }
 
 /// As [`init`], for the recorder itself: what it posts is no process of the recording.
-pub fn init_recorder(session: &[u8]) -> bool {
+pub fn init_recorder(directory: &[u8]) -> bool {
     FORKED_BY.store(RECORDER, Relaxed);
-    init(session)
-}
-
-/// The session's directory, for the environment of programs started from here.
-#[must_use]
-pub fn session() -> &'static [u8] {
-    // SAFETY: SESSION is written once by `init`, before other threads exist.
-    let bytes = unsafe { core::slice::from_raw_parts((&raw const SESSION).cast::<u8>(), SESSION_MAX) };
-    let length = bytes.iter().position(|&b| b == 0).unwrap_or(0);
-    &bytes[..length]
+    init(directory)
 }
 
 /// Whether this image is being recorded.
@@ -180,56 +157,12 @@ pub fn header() -> Option<&'static SegmentHeader> {
     Some(unsafe { &*image().header() })
 }
 
-pub(crate) fn session_path(name: &[u8], out: &mut [u8; SESSION_MAX + 64]) {
-    let directory = session();
-    let mut at = 0;
-    for &byte in directory.iter().chain(b"/").chain(name) {
-        if at + 1 < out.len() {
-            out[at] = byte;
-            at += 1;
-        }
-    }
-    out[at] = 0;
-}
-
-fn open_control() -> *mut Control {
-    let mut path = [0u8; SESSION_MAX + 64];
-    session_path(CONTROL_NAME.as_bytes(), &mut path);
-    const FLAGS: i32 = sys::O_RDWR | sys::O_CLOEXEC;
-    // SAFETY: a NUL-terminated path; the descriptor is ours and closed before returning. The
-    // recorder made the file a page long before any program knew its name.
-    let mapped = unsafe {
-        let fd = sys::openat(sys::AT_FDCWD, path.as_ptr(), FLAGS, 0);
-        if fd == -sys::errno::EMFILE {
-            sys::map_without_descriptor(path.as_ptr(), FLAGS, None, PAGE)
-        } else if sys::failed(fd) {
-            fd
-        } else {
-            let mapped = sys::map_shared(fd as i32, PAGE);
-            sys::close(fd as i32);
-            mapped
-        }
-    };
-    if sys::failed(mapped) {
-        return null_mut();
-    }
-    let control = mapped as *mut Control;
-    // SAFETY: a mapped page of at least the size of Control.
-    let (magic, version) = unsafe { ((*control).magic, (*control).version) };
-    if magic == CONTROL_MAGIC && version == SEGMENT_VERSION { control } else { null_mut() }
-}
-
-pub(crate) fn control() -> Option<&'static Control> {
-    // SAFETY: null or a mapping that is never undone.
-    unsafe { CONTROL.load(Relaxed).as_ref() }
-}
-
 /// Counts a call that could not be posted.
 #[cold]
 pub(crate) fn refuse_call() {
     if let Some(header) = header() {
         header.refused_calls.fetch_add(1, Relaxed);
-    } else if let Some(control) = control()
+    } else if let Some(control) = counters()
         && control.closed.load(Relaxed) == 0
     {
         control.refused_calls.fetch_add(1, Relaxed);
@@ -280,7 +213,7 @@ pub(crate) fn enter(thread: *mut Thread) -> bool {
     }
     // A forked child must not hand out its parent's breadcrumbs.
     thread.leased = 0;
-    thread.ring = null_mut();
+    thread.ring = null();
     let claimed = claim(image, thread, FIRST_CAPACITY, 0);
     if claimed && thread.due == 0 {
         cpu::begin(thread);
@@ -363,19 +296,21 @@ fn attach(image: &Image) -> bool {
         image.state.store(OFF, Release);
         return false;
     }
-    let attached =
-        control().is_some_and(|control| control.closed.load(Relaxed) == 0 && make_segment(image, control));
-    let open = control().filter(|control| control.closed.load(Relaxed) == 0);
-    if !attached && let Some(control) = open {
-        control.refused.fetch_add(1, Relaxed);
-    }
-    let state = match (attached, open) {
-        (true, _) => ACTIVE,
-        (false, Some(_)) => REFUSED,
-        (false, None) => OFF,
+    let open = || control().filter(|control| control.closed.load(Relaxed) == 0);
+    let made = open().map(|control| make_segment(image, control));
+    let state = match (made, open()) {
+        (Some(Ok(())), _) => ACTIVE,
+        (Some(Err(wanted)), Some(_)) => {
+            // The recorder is no process of the recording: what it would have sampled is unknown.
+            if FORKED_BY.load(Relaxed) != RECORDER {
+                session::refuse(wanted);
+            }
+            REFUSED
+        }
+        _ => OFF,
     };
     image.state.store(state, Release);
-    attached
+    state == ACTIVE
 }
 
 fn limit(resource: usize) -> u64 {
@@ -385,29 +320,28 @@ fn limit(resource: usize) -> u64 {
     limits[0]
 }
 
-fn make_segment(image: &Image, control: &'static Control) -> bool {
+fn make_segment(image: &Image, control: &Control) -> Result<(), Want> {
     const RLIMIT_FSIZE: usize = 1;
     let start_ticks = clock::ticks();
     let start_mono = sys::monotonic();
     // SAFETY: no arguments.
     let (pid, ppid) = unsafe { (sys::getpid() as u32, sys::getppid() as u32) };
-
-    let mut name = [0u8; 48];
-    let name = segment_name(&mut name, pid, start_ticks);
-    let mut path = [0u8; SESSION_MAX + 64];
-    session_path(name, &mut path);
+    let path = image_path(SEGMENT_PREFIX.as_bytes(), pid, start_ticks);
 
     // ftruncate beyond RLIMIT_FSIZE would send the host SIGXFSZ (setrlimit(2)).
-    let mut span = SEGMENT_SPAN.min(limit(RLIMIT_FSIZE) as usize) & !(PAGE - 1);
+    let most = SEGMENT_SPAN.min(control.span as usize);
+    let mut span = most.min(limit(RLIMIT_FSIZE) as usize) & !(PAGE - 1);
+    let mut wanted = Want::FileSize;
     let base = loop {
         if span < SMALLEST_SPAN {
-            return false;
+            return Err(wanted);
         }
         let base = map_new_file(&path, span);
         if !sys::failed(base) {
             break base as usize;
         }
         // The address space is limited (RLIMIT_AS): try with less.
+        wanted = if base == -sys::errno::ENOMEM { Want::AddressSpace } else { Want::Space };
         span /= 4;
     };
     // SAFETY: advice on the mapping just made. The host's children don't need it, nor its core files.
@@ -417,13 +351,13 @@ fn make_segment(image: &Image, control: &'static Control) -> bool {
     }
     // Header and the table's first page; the rest of the table and the rings as they are needed.
     let first = 2 * PAGE;
-    if !populate(control, base, first) {
+    if let Err(wanted) = populate(control, base, first) {
         // SAFETY: undoes the mapping and the file just made; nobody else knows them.
         unsafe {
             sys::munmap(base, span);
             sys::unlink(path.as_ptr());
         }
-        return false;
+        return Err(wanted);
     }
     let process = ProcessId::new(pid, start_ticks);
     let header = base as *mut SegmentHeader;
@@ -445,6 +379,7 @@ fn make_segment(image: &Image, control: &'static Control) -> bool {
         }
         (*header).next_free.store(RINGS_START as u64, Relaxed);
         (*header).populated.store(first as u64, Relaxed);
+        (*header).uncharged.store(u32::from(session::is_read_only()), Relaxed);
         (*header).magic.store(SEGMENT_MAGIC, Release);
     }
     FORKED_BY.store(process.0, Relaxed);
@@ -453,7 +388,7 @@ fn make_segment(image: &Image, control: &'static Control) -> bool {
     image.span.store(span, Relaxed);
     image.process.store(process.0, Relaxed);
     image.generation.store(start_ticks.max(1), Relaxed);
-    true
+    Ok(())
 }
 
 /// Inode of this process's PID namespace, 0 where /proc doesn't tell.
@@ -467,43 +402,6 @@ fn pid_namespace() -> u32 {
     if sys::failed(done) { 0 } else { stat[INODE] as u32 }
 }
 
-/// `seg-PID-START`, both in hexadecimal, NUL-terminated by the array's zeros.
-fn segment_name(out: &mut [u8; 48], pid: u32, ticks: u64) -> &[u8] {
-    let mut at = 0;
-    let mut push = |byte: u8| {
-        out[at] = byte;
-        at += 1;
-    };
-    let hex = |value: u64, digit: u32| b"0123456789abcdef"[(value >> (4 * digit) & 15) as usize];
-    SEGMENT_PREFIX.bytes().for_each(&mut push);
-    (0..8).rev().for_each(|digit| push(hex(u64::from(pid), digit)));
-    push(b'-');
-    (0..16).rev().for_each(|digit| push(hex(ticks, digit)));
-    &out[..at]
-}
-
-/// Creates the file and maps `span` bytes of it; the descriptor is closed again.
-fn map_new_file(path: &[u8], span: usize) -> isize {
-    const FLAGS: i32 = sys::O_RDWR | sys::O_CREAT | sys::O_EXCL | sys::O_CLOEXEC;
-    // SAFETY: a NUL-terminated path; the descriptor is ours and closed before returning.
-    unsafe {
-        let fd = sys::openat(sys::AT_FDCWD, path.as_ptr(), FLAGS, 0o600);
-        if fd == -sys::errno::EMFILE {
-            return sys::map_without_descriptor(path.as_ptr(), FLAGS, Some(span), span);
-        }
-        if sys::failed(fd) {
-            return fd;
-        }
-        let sized = sys::ftruncate(fd as i32, span as i64);
-        let mapped = if sys::failed(sized) { sized } else { sys::map_shared(fd as i32, span) };
-        sys::close(fd as i32);
-        if sys::failed(mapped) {
-            sys::unlink(path.as_ptr());
-        }
-        mapped
-    }
-}
-
 /// The table of declared types, made present; none if there is no room.
 pub(crate) fn types() -> Option<&'static [TypeEntry; MAX_TYPES]> {
     let image = image();
@@ -514,9 +412,7 @@ pub(crate) fn types() -> Option<&'static [TypeEntry; MAX_TYPES]> {
     let header = header()?;
     if header.declared.load(Relaxed) == 0 {
         const SIZE: usize = size_of::<[TypeEntry; MAX_TYPES]>();
-        if !populate(control()?, address, SIZE) {
-            return None;
-        }
+        populate(control()?, address, SIZE).ok()?;
         header.populated.fetch_add(SIZE as u64, Relaxed);
     }
     // SAFETY: populated pages of our own mapping; atomics, so any bytes are valid.
@@ -532,7 +428,7 @@ pub(crate) fn enter_announcer(announcer: &mut Thread) -> bool {
     if image.state.load(Acquire) != ACTIVE {
         return false;
     }
-    announcer.ring = null_mut();
+    announcer.ring = null();
     claim(image, announcer, FIRST_CAPACITY, 0)
 }
 
@@ -546,21 +442,6 @@ pub(crate) fn wants(number: usize) -> bool {
         OFF => false,
         _ => true,
     }
-}
-
-/// Makes `length` bytes at `address` present, or nothing: a full tmpfs answers EFAULT here where a
-/// plain store would be SIGBUS (madvise(2), MADV_POPULATE_WRITE).
-fn populate(control: &Control, address: usize, length: usize) -> bool {
-    if control.used.fetch_add(length as i64, Relaxed) + length as i64 > control.budget as i64 {
-        control.used.fetch_sub(length as i64, Relaxed);
-        return false;
-    }
-    // SAFETY: the range lies in our own mapping.
-    if sys::failed(unsafe { sys::madvise(address, length, sys::MADV_POPULATE_WRITE) }) {
-        control.used.fetch_sub(length as i64, Relaxed);
-        return false;
-    }
-    true
 }
 
 /// Gives `thread` a ring of at least `capacity` slots; `carry_from` is the ring it leaves, whose
@@ -579,9 +460,9 @@ fn claim(image: &Image, thread: &mut Thread, capacity: u32, carry_from: usize) -
     if thread.id == 0 && !thread.announces {
         thread.id = ThreadId::new(ProcessId(image.process.load(Relaxed)), tid, thread.start_ticks).0;
     }
-    let header = (base + offset) as *mut RingHeader;
+    let header = (base + offset) as *const RingHeader;
     // SAFETY: the ring's pages are populated and it is ours (claimed from FREE, or new).
-    let header = unsafe { &mut *header };
+    let header = unsafe { &*header };
     header.tid.store(tid, Relaxed);
     header.thread.store(thread.id, Relaxed);
     header.start_ticks.store(thread.start_ticks, Relaxed);
@@ -592,13 +473,10 @@ fn claim(image: &Image, thread: &mut Thread, capacity: u32, carry_from: usize) -
     header.depth.store(0, Relaxed);
     if carry_from != 0 {
         // SAFETY: the thread's own previous ring; its in-flight stack is written by this thread only.
-        let old = unsafe { &mut *(carry_from as *mut RingHeader) };
+        let old = unsafe { &*(carry_from as *const RingHeader) };
         let depth = old.depth.load(Relaxed);
         for i in 0..(depth as usize).min(INFLIGHT_DEPTH) {
-            // SAFETY: both stacks belong to this thread; a slot is plain bytes.
-            unsafe {
-                core::ptr::copy_nonoverlapping(&raw const old.inflight[i], &raw mut header.inflight[i], 1)
-            };
+            header.inflight[i].copy_from(&old.inflight[i]);
             header.frames[i].store(old.frames[i].load(Relaxed), Relaxed);
         }
         header.depth.store(depth, Relaxed);
@@ -607,7 +485,7 @@ fn claim(image: &Image, thread: &mut Thread, capacity: u32, carry_from: usize) -
     }
     header.state.store(RingState::Live as u32, Release);
     thread.ring = header;
-    thread.slots = (base + offset + PAGE) as *mut Slot;
+    thread.slots = (base + offset + PAGE) as *const Slot;
     thread.mask = u64::from(capacity) - 1;
     thread.grow_at = 0;
     thread.woke_at = 0;
@@ -656,9 +534,7 @@ fn new_ring(image: &Image, capacity: u32) -> Option<(usize, u32)> {
     let reserve = |free: u64| Some(free + length as u64).filter(|end| *end <= span);
     let offset = header.next_free.fetch_update(Relaxed, Relaxed, reserve).ok()? as usize;
     // On failure the bytes stay reserved: others may have taken what follows.
-    if !populate(control, base + offset, length) {
-        return None;
-    }
+    populate(control, base + offset, length).ok()?;
     header.populated.fetch_add(length as u64, Relaxed);
     let index = header.ring_count.fetch_add(1, AcqRel) as usize;
     let entry = table(image).get(index)?;
@@ -752,13 +628,6 @@ pub fn confine(how: crate::thread::Confinement, all: bool) {
 /// Slots kept free for signal handlers that post while a post is under way.
 const SLACK: u64 = 16;
 
-fn wake(control: &Control) {
-    const FUTEX_WAKE: usize = 1;
-    control.wake.fetch_add(1, Relaxed);
-    // SAFETY: a mapped futex word.
-    unsafe { sys::futex(control.wake.as_ptr(), FUTEX_WAKE, 1, 0) };
-}
-
 /// The calling thread ends: its ring may be reused once it is drained. What it still does
 /// afterwards (in other destructors) claims a ring again, under the same id.
 pub fn thread_ends() {
@@ -775,7 +644,7 @@ pub fn thread_ends() {
     let header = unsafe { &*thread.ring };
     header.end_ticks.store(clock::ticks(), Relaxed);
     header.state.store(RingState::Closed as u32, Release);
-    thread.ring = null_mut();
+    thread.ring = null();
     thread.generation = ENDED;
     thread.busy = 0;
 }

@@ -27,5 +27,6 @@ pub mod post;
 pub mod record;
 pub mod request;
 pub mod seccomp;
+mod session;
 pub mod sys;
 pub mod thread;

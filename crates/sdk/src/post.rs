@@ -5,6 +5,7 @@
 //! handler that interrupts the other: a slot is reserved by one instruction, and `busy` keeps a
 //! handler from moving the ring.
 
+use core::mem::offset_of;
 use core::sync::atomic::{AtomicU64, Ordering::*};
 
 use iotrail_format::segment::*;
@@ -58,38 +59,27 @@ pub fn begin(draft: &Draft) -> Option<Pending> {
     let frame = frame_address();
     thread.busy += 1;
     // SAFETY: a ready thread's ring is populated and its own.
-    let mut ring = unsafe { &mut *thread.ring };
+    let mut ring = unsafe { &*thread.ring };
     let mut depth = ring.depth.load(Relaxed);
     if depth != 0 {
         depth = drop_left_frames(thread, depth, frame);
         // SAFETY: as above; posting what was left may have moved the ring.
-        ring = unsafe { &mut *thread.ring };
+        ring = unsafe { &*thread.ring };
     }
     let mut start = ticks();
     if start >= thread.due && depth == 0 {
         cpu::before_call(thread, start);
         // SAFETY: as above; posting may have moved the ring.
-        ring = unsafe { &mut *thread.ring };
+        ring = unsafe { &*thread.ring };
         start = ticks();
     }
     let stacked = (depth as usize) < INFLIGHT_DEPTH;
     if stacked {
-        let entry = &raw mut ring.inflight[depth as usize];
+        // An entry above `depth` is read by nobody but a reader that looks twice.
+        let entry = &ring.inflight[depth as usize];
         ring.frames[depth as usize].store(frame, Relaxed);
-        // SAFETY: an entry above `depth` is read by nobody.
-        unsafe {
-            (*entry).kind = draft.kind;
-            (*entry).errno = 0;
-            (*entry).fd = draft.fd;
-            (*entry).dur = 0;
-            (*entry).object = draft.object;
-            (*entry).pos = draft.pos;
-            (*entry).length = draft.length;
-            (*entry).result = 0;
-            (*entry).aux = draft.aux;
-            (*entry).opcode.store(draft.opcode, Relaxed);
-            (*entry).start = start;
-        }
+        fill(entry, start, 0, draft, 0);
+        entry.head.store(head(draft.opcode, draft.kind, 0, draft.fd), Relaxed);
         ring.depth.store(depth + 1, Release);
     }
     thread.busy -= 1;
@@ -143,9 +133,11 @@ pub fn forget(pending: &Pending) {
 #[inline(always)]
 fn pop(thread: &mut Thread, pending: &Pending) -> bool {
     // SAFETY: a ready thread's ring is populated and its own.
-    let ring = unsafe { &mut *thread.ring };
+    let ring = unsafe { &*thread.ring };
     let depth = ring.depth.load(Relaxed);
-    if depth == pending.depth + 1 && ring.inflight[pending.depth as usize].start == pending.start {
+    if depth == pending.depth + 1
+        && ring.inflight[pending.depth as usize].start.load(Relaxed) == pending.start
+    {
         ring.depth.store(pending.depth, Relaxed);
         return true;
     }
@@ -157,7 +149,10 @@ fn pop_unusual(thread: &mut Thread, pending: &Pending, depth: u32) -> bool {
     // SAFETY: as in `pop`.
     let ring = unsafe { &*thread.ring };
     let at = pending.depth as usize;
-    if depth <= pending.depth || at >= INFLIGHT_DEPTH || ring.inflight[at].start != pending.start {
+    if depth <= pending.depth
+        || at >= INFLIGHT_DEPTH
+        || ring.inflight[at].start.load(Relaxed) != pending.start
+    {
         // After fork the stack is empty, and so the call is this image's to post; else it is gone.
         return depth == 0 && ring.reserved.load(Relaxed) == 0;
     }
@@ -223,16 +218,18 @@ fn on_alternate_stack() -> bool {
 fn post_unfinished(thread: &mut Thread, index: usize) {
     // SAFETY: a ready thread's ring is populated and its own.
     let entry = unsafe { &(*thread.ring).inflight[index] };
+    let head = entry.head.load(Relaxed);
     let draft = Draft {
-        opcode: entry.opcode.load(Relaxed),
-        kind: entry.kind,
-        fd: entry.fd,
-        object: entry.object,
-        pos: entry.pos,
-        length: entry.length,
-        aux: entry.aux,
+        opcode: head as u16,
+        kind: (head >> 16) as u8,
+        fd: (head >> 32) as i32,
+        object: entry.object.load(Relaxed),
+        pos: entry.pos.load(Relaxed),
+        length: entry.length.load(Relaxed),
+        aux: entry.aux.load(Relaxed),
     };
-    post(thread, entry.start, UNFINISHED, &draft, 0, 0);
+    let start = entry.start.load(Relaxed);
+    post(thread, start, UNFINISHED, &draft, 0, 0);
 }
 
 /// Posts a record that is not a call under way (a text's part, a marker, something unseen).
@@ -323,18 +320,15 @@ pub(crate) fn text_on(thread: &mut Thread, kind: TextKind, key: i64, bytes: &[u8
             posted = false;
             break;
         };
-        // SAFETY: a reserved slot is this thread's until its opcode is stored; the text field runs
-        // from `dur` to the slot's end.
+        slot.start.store(key as u64, Relaxed);
+        // SAFETY: a reserved slot is this thread's until its head is stored; the text runs from `dur` to the slot's end.
         unsafe {
-            (*slot).kind = kind as u8;
-            (*slot).errno = 0;
-            (*slot).fd = (part as u32 | (bytes.len() as u32) << 16) as i32;
-            (*slot).start = key as u64;
-            let target = (&raw mut (*slot).dur).cast::<u8>();
+            let target = (&raw const *slot).cast_mut().byte_add(offset_of!(Slot, dur)).cast::<u8>();
             core::ptr::copy_nonoverlapping(chunk.as_ptr(), target, chunk.len());
             target.add(chunk.len()).write_bytes(0, TEXT_BYTES - chunk.len());
-            (*slot).opcode.store(OP_TEXT, Release);
         }
+        let place = (part as u32 | (bytes.len() as u32) << 16) as i32;
+        slot.head.store(head(OP_TEXT, kind as u8, 0, place), Release);
     }
     thread.busy -= 1;
     posted
@@ -343,31 +337,41 @@ pub(crate) fn text_on(thread: &mut Thread, kind: TextKind, key: i64, bytes: &[u8
 #[inline(always)]
 pub(crate) fn post(thread: &mut Thread, start: u64, dur: u64, draft: &Draft, result: i64, errno: u8) -> bool {
     let Some(slot) = reserve(thread, 1) else { return false };
-    // SAFETY: a reserved slot is this thread's until its opcode is stored.
-    unsafe {
-        (*slot).kind = draft.kind;
-        (*slot).errno = errno;
-        (*slot).fd = draft.fd;
-        (*slot).start = start;
-        (*slot).dur = dur;
-        (*slot).object = draft.object;
-        (*slot).pos = draft.pos;
-        (*slot).length = draft.length;
-        (*slot).result = result;
-        (*slot).aux = draft.aux;
-        (*slot).opcode.store(draft.opcode, Release);
-    }
+    put(slot, start, dur, draft, result, errno);
     true
+}
+
+/// Fills a reserved slot, which is its thread's until the head is stored.
+#[inline(always)]
+pub(crate) fn put(slot: &Slot, start: u64, dur: u64, draft: &Draft, result: i64, errno: u8) {
+    fill(slot, start, dur, draft, result);
+    slot.head.store(head(draft.opcode, draft.kind, errno, draft.fd), Release);
+}
+
+/// Writes all but the head.
+#[inline(always)]
+fn fill(slot: &Slot, start: u64, dur: u64, draft: &Draft, result: i64) {
+    slot.start.store(start, Relaxed);
+    slot.dur.store(dur, Relaxed);
+    slot.object.store(draft.object, Relaxed);
+    slot.pos.store(draft.pos, Relaxed);
+    slot.length.store(draft.length, Relaxed);
+    slot.result.store(result, Relaxed);
+    slot.aux.store(draft.aux, Relaxed);
 }
 
 /// The first of the next `count` slots (not more than [`attach::SLACK`]), or `None` (counted) when the ring
 /// is full.
 #[inline(always)]
-fn reserve(thread: &mut Thread, count: u64) -> Option<*mut Slot> {
-    reserve_at(thread, count).map(|index| {
-        // SAFETY: the index is masked to the ring's capacity.
-        unsafe { thread.slots.add((index & thread.mask) as usize) }
-    })
+fn reserve(thread: &mut Thread, count: u64) -> Option<&Slot> {
+    reserve_at(thread, count).map(|index| slot(thread, index))
+}
+
+/// The slot at a position of the thread's ring.
+#[inline(always)]
+pub(crate) fn slot(thread: &Thread, position: u64) -> &Slot {
+    // SAFETY: a ready thread's ring is populated, and the index is masked to its capacity.
+    unsafe { &*thread.slots.add((position & thread.mask) as usize) }
 }
 
 /// As [`reserve`]: the position of the first.
@@ -397,6 +401,12 @@ pub(crate) fn has_room(thread: &mut Thread) -> bool {
 /// `lock` prefix would cost 5 ns and the counter has no other writer.
 #[inline(always)]
 fn add_on_this_thread(counter: &AtomicU64, mut value: u64) -> u64 {
+    // Miri runs no assembly, and no signal handlers.
+    if cfg!(miri) {
+        let old = counter.load(Relaxed);
+        counter.store(old + value, Relaxed);
+        return old;
+    }
     // SAFETY: an aligned u64 that only this thread writes; readers see either value.
     unsafe {
         core::arch::asm!("xadd qword ptr [{0}], {1}", in(reg) counter.as_ptr(), inout(reg) value, options(nostack));
@@ -406,6 +416,9 @@ fn add_on_this_thread(counter: &AtomicU64, mut value: u64) -> u64 {
 
 #[inline(always)]
 fn frame_address() -> u64 {
+    if cfg!(miri) {
+        return 0;
+    }
     let address: u64;
     // SAFETY: reads the stack pointer.
     unsafe { core::arch::asm!("mov {0}, rsp", out(reg) address, options(nomem, nostack, preserves_flags)) };

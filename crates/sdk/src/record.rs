@@ -2,13 +2,14 @@
 
 use core::sync::atomic::Ordering::*;
 
-use iotrail_format::ids::{LEASE, crumb_of, hash63, next_lease};
+use iotrail_format::ids::{LEASE, crumb_of, crumb_of_thread, hash63, next_lease};
 use iotrail_format::record::{CPU, FIRST_TYPE, WORDS};
-use iotrail_format::segment::{CRUMB_SLICE, CRUMB_TAKEN, NONE, OP_CRUMB, OP_MORE, Slot};
+use iotrail_format::segment::{CRUMB_SLICE, CRUMB_TAKEN, NONE, OP_CRUMB, OP_MORE};
 
 use crate::attach::{self, ready, wants};
 use crate::clock::ticks;
-use crate::post;
+use crate::post::{self, Draft};
+use crate::session;
 use crate::thread::{self, Thread};
 
 /// A record as it will stand in its slot; see [`iotrail_format::record`] for the fields.
@@ -58,40 +59,30 @@ pub fn post(record: &Record, more: &[i64]) {
         if extra != 0 {
             fill_more(thread, at + 1, more);
         }
-        // SAFETY: a reserved slot is this thread's until its opcode is stored.
-        unsafe {
-            let slot = slot(thread, at);
-            (*slot).kind = record.kind;
-            (*slot).errno = extra as u8;
-            (*slot).fd = record.small as i32;
-            (*slot).start = record.start;
-            (*slot).dur = record.dur;
-            (*slot).object = record.crumb;
-            [(*slot).pos, (*slot).length, (*slot).result, (*slot).aux] = record.words;
-            (*slot).opcode.store(FIRST_TYPE + record.number, Release);
-        }
+        let [pos, length, result, aux] = record.words;
+        let fd = record.small as i32;
+        let draft = Draft {
+            opcode: FIRST_TYPE + record.number,
+            kind: record.kind,
+            fd,
+            object: record.crumb,
+            pos,
+            length,
+            aux,
+        };
+        post::put(post::slot(thread, at), record.start, record.dur, &draft, result, extra as u8);
     }
     thread.busy -= 1;
-}
-
-fn slot(thread: &Thread, position: u64) -> *mut Slot {
-    // SAFETY: the index is masked to the ring's capacity.
-    unsafe { thread.slots.add((position & thread.mask) as usize) }
 }
 
 #[cold]
 fn fill_more(thread: &Thread, first: u64, more: &[i64]) {
     for (at, words) in more.chunks(WORDS.1).enumerate() {
-        let slot = slot(thread, first + at as u64);
         let mut all = [NONE; WORDS.1];
         all[..words.len()].copy_from_slice(words);
-        // SAFETY: a reserved slot is this thread's until its opcode is stored.
-        unsafe {
-            [(*slot).start, (*slot).dur] = [all[0] as u64, all[1] as u64];
-            [(*slot).object, (*slot).pos, (*slot).length, (*slot).result, (*slot).aux] =
-                [all[2], all[3], all[4], all[5], all[6]];
-            (*slot).opcode.store(OP_MORE, Release);
-        }
+        let [start, dur, object, pos, length, result, aux] = all;
+        let draft = Draft { opcode: OP_MORE, kind: 0, fd: 0, object, pos, length, aux };
+        post::put(post::slot(thread, first + at as u64), start as u64, dur as u64, &draft, result, 0);
     }
 }
 
@@ -124,7 +115,7 @@ fn go_on_for(crumb: i64, taken: u8) -> i64 {
     let before = unsafe { core::mem::replace(&mut (*pointer).crumb, crumb) };
     if before != crumb && !attach::off() {
         let slice = if wants(usize::from(CPU)) { CRUMB_SLICE } else { 0 };
-        let draft = post::Draft {
+        let draft = Draft {
             opcode: OP_CRUMB,
             kind: slice | taken,
             fd: -1,
@@ -167,13 +158,20 @@ pub fn new_crumb() -> i64 {
 #[cold]
 fn lease() -> i64 {
     const CLOCK_REALTIME: usize = 0;
-    let Some(control) = attach::control() else { return 0 };
+    if session::control().is_none() {
+        return 0;
+    }
     let now = crate::sys::clock_seconds(CLOCK_REALTIME);
+    let Some(control) = session::counters() else {
+        // SAFETY: no arguments.
+        return crumb_of_thread(now, unsafe { crate::sys::gettid() } as u32, ticks()) + 1;
+    };
+    let recording = hash63(session::directory()) as u64;
     let mut last = control.lease.load(Relaxed);
     loop {
         let next = next_lease(last, now);
         match control.lease.compare_exchange_weak(last, next, Relaxed, Relaxed) {
-            Ok(_) => return crumb_of(next, hash63(attach::session()) as u64) + 1,
+            Ok(_) => return crumb_of(next, recording) + 1,
             Err(other) => last = other,
         }
     }

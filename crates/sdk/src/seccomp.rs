@@ -9,7 +9,7 @@ use core::mem::offset_of;
 use iotrail_format::seccomp::parse_filters;
 use iotrail_format::segment::{CONTROL_NAME, Control};
 
-use crate::{attach, sys};
+use crate::{session, sys};
 
 /// Filters of the calling process; `None` where /proc can't be read.
 fn count_filters() -> Option<u32> {
@@ -28,8 +28,7 @@ pub(crate) fn is_filtered_beyond_recorder() -> bool {
 
 /// What the recorder entered into the control file.
 fn recorders_filters() -> u32 {
-    let mut path = [0u8; attach::SESSION_MAX + 64];
-    attach::session_path(CONTROL_NAME.as_bytes(), &mut path);
+    let path = session::path(CONTROL_NAME.as_bytes());
     let mut control = [0u8; size_of::<Control>()];
     let at = offset_of!(Control, filters);
     match read_file(&path, &mut control) {

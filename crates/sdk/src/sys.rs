@@ -9,6 +9,10 @@ use core::arch::asm;
 pub mod errno {
     /// Operation not permitted.
     pub const EPERM: isize = 1;
+    /// Permission denied.
+    pub const EACCES: isize = 13;
+    /// No memory, or RLIMIT_AS allows no more.
+    pub const ENOMEM: isize = 12;
     /// Too many open files of the process.
     pub const EMFILE: isize = 24;
 }
@@ -140,13 +144,16 @@ calls! {
     prlimit = 302 (pid: usize, resource: usize, new: *const [u64; 2], old: *mut [u64; 2]);
 }
 
-/// Maps the first `length` bytes of an open file, shared and writable.
+/// Maps the first `length` bytes of a file opened with `flags`, shared, writable if the flags have `O_RDWR`.
 ///
 /// # Safety
 /// As for mmap(2).
-pub unsafe fn map_shared(fd: i32, length: usize) -> isize {
+pub unsafe fn map_shared(fd: i32, flags: i32, length: usize) -> isize {
+    // Of one value on Linux, as the assembly below counts on.
+    const { assert!(O_RDWR as usize == PROT_WRITE) }
+    let protection = PROT_READ | (flags & O_RDWR) as usize;
     // SAFETY: passed on to the caller.
-    unsafe { mmap(0, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0) }
+    unsafe { mmap(0, length, protection, MAP_SHARED | MAP_NORESERVE, fd, 0) }
 }
 
 /// As opening `path`, setting its size to `resize`, and [`map_shared`], in a process that has no
@@ -198,12 +205,14 @@ pub unsafe fn map_without_descriptor(
             "syscall",
             "test rax, rax",
             "js 2f",
-            // mmap(0, length, READ | WRITE, SHARED | NORESERVE, fd, 0)
+            // mmap(0, length, READ | flags & O_RDWR, SHARED | NORESERVE, fd, 0)
             "4:",
             "mov eax, 9",
             "xor edi, edi",
             "mov rsi, r15",
-            "mov edx, 3",
+            "mov edx, r13d",
+            "and edx, 2",
+            "or edx, 1",
             "mov r10d, 0x4001",
             "mov r8, r12",
             "xor r9d, r9d",

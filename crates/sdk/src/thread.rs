@@ -10,15 +10,23 @@ use iotrail_format::segment::{RingHeader, Slot};
 
 use crate::cpu::CpuTime;
 
-/// A thread's state. All zero in a new thread: not attached.
+/// A thread's storage. All zero in a new thread.
 #[repr(C, align(64))]
+struct Local {
+    thread: Thread,
+    /// [`Confinement`], as a number. Beside the thread, because it is asked while the thread is borrowed.
+    confined: AtomicU8,
+}
+
+/// A thread's state. All zero in a new thread: not attached.
+#[repr(C)]
 pub struct Thread {
     /// Equals the image's generation while `ring` is usable.
     pub(crate) generation: u64,
     /// The ring.
-    pub(crate) ring: *mut RingHeader,
+    pub(crate) ring: *const RingHeader,
     /// Its slots.
-    pub(crate) slots: *mut Slot,
+    pub(crate) slots: *const Slot,
     /// Slots less one.
     pub(crate) mask: u64,
     /// Set while this thread is inside the recorder: a signal handler that interrupts it must
@@ -46,13 +54,11 @@ pub struct Thread {
     pub(crate) woke_at: u64,
     /// Whether this is no thread: it announces the image's symbols and types (see [`crate::names`]).
     pub(crate) announces: bool,
-    /// [`Confinement`] of this thread, as a number.
-    confined: u8,
     /// Its CPU time.
     pub(crate) cpu: CpuTime,
 }
 
-const _: () = assert!(size_of::<Thread>() == 256);
+const _: () = assert!(size_of::<Local>() == 256);
 // What each post touches lies on one cache line.
 const _: () = assert!(core::mem::offset_of!(Thread, due) + 8 <= 64);
 
@@ -60,8 +66,8 @@ impl Thread {
     pub(crate) const fn announcer() -> Self {
         Self {
             generation: 0,
-            ring: core::ptr::null_mut(),
-            slots: core::ptr::null_mut(),
+            ring: core::ptr::null(),
+            slots: core::ptr::null(),
             mask: 0,
             busy: 0,
             vfork_marked: 0,
@@ -75,7 +81,6 @@ impl Thread {
             leased: 0,
             woke_at: 0,
             announces: true,
-            confined: Confinement::None as u8,
             cpu: CpuTime::ZERO,
         }
     }
@@ -94,6 +99,34 @@ core::arch::global_asm!(
 );
 
 /// The calling thread's state.
+#[cfg(miri)]
+#[must_use]
+pub fn current() -> *mut Thread {
+    use core::cell::UnsafeCell;
+    const NEW: Local = Local { thread: Thread::announcer(), confined: AtomicU8::new(0) };
+    std::thread_local! { static CURRENT: UnsafeCell<Local> = const { UnsafeCell::new(NEW) } }
+    CURRENT.with(UnsafeCell::get).cast()
+}
+
+/// Gives the calling thread its ring: Miri has no shared mapping to find one in, and makes no system calls.
+///
+/// # Safety
+/// `ring` and the `capacity` slots after its page live as long as the thread, which alone posts into it.
+#[cfg(miri)]
+pub unsafe fn post_into(ring: *const RingHeader, capacity: u64) {
+    // SAFETY: the calling thread's own state.
+    let thread = unsafe { &mut *current() };
+    thread.ring = ring;
+    thread.slots = ring.wrapping_byte_add(iotrail_format::segment::PAGE).cast();
+    thread.mask = capacity - 1;
+    (thread.due, thread.grow_at) = (u64::MAX, u64::MAX);
+    confine(Confinement::Filter, false);
+    // What an image that is not attached expects.
+    thread.generation = 1;
+}
+
+/// The calling thread's state.
+#[cfg(not(miri))]
 #[inline(always)]
 #[must_use]
 pub fn current() -> *mut Thread {
@@ -142,15 +175,19 @@ pub fn is_strict() -> bool {
 
 #[inline(always)]
 fn confinement() -> u8 {
-    // SAFETY: the calling thread's own state.
-    unsafe { (*current()).confined | ALL_CONFINED.load(Relaxed) }
+    confined().load(Relaxed) | ALL_CONFINED.load(Relaxed)
+}
+
+#[inline(always)]
+fn confined() -> &'static AtomicU8 {
+    // SAFETY: the calling thread's own storage, of which nobody borrows this part.
+    unsafe { &(*current().cast::<Local>()).confined }
 }
 
 /// From now on the calling thread, or with `all` each thread of the process, is confined.
 pub fn confine(how: Confinement, all: bool) {
-    // SAFETY: the calling thread's own state.
-    let thread = unsafe { &mut *current() };
-    thread.confined = thread.confined.max(how as u8);
+    // Not fetch_max, which would be a loop: no other thread writes it.
+    confined().store(confined().load(Relaxed).max(how as u8), Relaxed);
     if all {
         ALL_CONFINED.fetch_max(how as u8, Relaxed);
     }

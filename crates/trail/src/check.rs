@@ -87,7 +87,7 @@ pub fn check(trail: &Path, repair: bool) -> Result<Check, Error> {
     let session = trail.join("session.json").exists();
     match if session { recover(trail) } else { Ok(Recovered::Nothing) } {
         Ok(Recovered::Nothing) => {}
-        Ok(Recovered::Added(_)) => {
+        Ok(Recovered::Added) => {
             found.recovered = Some("the rest of a recording whose recorder was killed was added".into());
         }
         Ok(Recovered::Gone { session }) => {

@@ -156,6 +156,14 @@ fn trail_of(path: &Path) -> Option<&Path> {
     path.ancestors().find(|dir| dir.join("snapshots").is_dir())
 }
 
+impl Error {
+    /// Whether the storage failed, which says nothing about what is on it: it may be read the next time.
+    #[must_use]
+    pub fn is_of_storage(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.raw_os_error() == Some(libc::EIO))
+    }
+}
+
 /// Adds what was tried, and on what, to the system's errors.
 pub(crate) trait IoContext<T> {
     fn at(self, action: &'static str, path: &Path) -> Result<T, Error>;

@@ -38,6 +38,7 @@ use serde::Serialize;
 
 use crate::columns::{arrow_schema, conform, first_out_of_order, position, time_column, time_range};
 use crate::error::{Error, IoContext as _};
+use crate::private::{make_folder, writing};
 use crate::snapshot::FileEntry;
 
 /// Rows of a row group: the unit of checksums, of skipping and of parallel scans.
@@ -96,7 +97,7 @@ impl DataFile {
     /// Begins a file of a table under a name nobody else has.
     pub(crate) fn create(trail: &Path, table: &'static Table, layout: Layout) -> Result<Self, Error> {
         let folder = trail.join("data").join(table.name);
-        fs::create_dir_all(&folder).at("make directory", &folder)?;
+        make_folder(&folder).at("make directory", &folder)?;
         let (name, file) = new_file(&folder)?;
         let path = folder.join(&name);
         let options = ArrowWriterOptions::new()
@@ -196,7 +197,7 @@ fn new_file(folder: &Path) -> Result<(String, File), Error> {
         let since_epoch = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_millis();
         let name = format!("{since_epoch:012x}-{:x}-{count:x}.parquet", std::process::id());
         let path = folder.join(&name);
-        match File::options().write(true).create_new(true).open(&path) {
+        match writing().create_new(true).open(&path) {
             Ok(file) => return Ok((name, file)),
             Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
             Err(source) => return Err(Error::Io { action: "create", path, source }),
@@ -320,7 +321,7 @@ pub(crate) fn copy(
     let old = OpenFile::open(from, table, entry)?;
     old.verify_whole(entry)?;
     let folder = to.join("data").join(table.name);
-    fs::create_dir_all(&folder).at("make directory", &folder)?;
+    make_folder(&folder).at("make directory", &folder)?;
     let (name, mut file) = new_file(&folder)?;
     let path = folder.join(&name);
     let copied = File::open(&old.path)

@@ -21,6 +21,7 @@ use iotrail_format::schema::{self, TABLES, Table};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, IoContext as _};
+use crate::private::writing;
 use crate::seal::plain::read_regular;
 
 /// Bytes that it has at most: of some seven million files.
@@ -258,8 +259,9 @@ impl Snapshot {
     /// may be cut; the one before it is then the trail.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::NotATrail`]; that of the newest snapshot if none can be read, and
-    /// [`Error::NewerVersion`] as soon as one says so.
+    /// [`Error::NotFound`], [`Error::NotATrail`]; that of the newest snapshot if none is whole, and
+    /// [`Error::NewerVersion`] as soon as one says so; [`Error::Io`] as soon as the storage fails to read one: it may
+    /// well be whole, and what was published on top of an older one would lose its rows.
     pub fn newest(trail: &Path) -> Result<Self, Error> {
         // A compaction may delete the listed snapshots before they are read: list again then.
         for _ in 0..8 {
@@ -269,6 +271,7 @@ impl Snapshot {
                     Ok(snapshot) => return Ok(snapshot),
                     Err(e @ Error::NewerVersion { .. }) => return Err(e),
                     Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {}
+                    Err(e) if e.is_of_storage() => return Err(e),
                     Err(e) => first = first.or(Some(e)),
                 }
             }
@@ -291,7 +294,10 @@ impl Snapshot {
         let path = Self::path(trail, self.snapshot);
         let temporary = folder.join(format!(".{:08}.{}", self.snapshot, std::process::id()));
         let text = serde_json::to_vec_pretty(self).expect("a snapshot is plain data");
-        let written = fs::File::create(&temporary)
+        let written = writing()
+            .create(true)
+            .truncate(true)
+            .open(&temporary)
             .and_then(|mut file| {
                 file.write_all(&text)?;
                 if durable { file.sync_all() } else { Ok(()) }

@@ -13,6 +13,7 @@ use iotrail_format::schema::{TABLES, Table};
 use crate::columns::{conform, continues, first_out_of_order};
 use crate::error::{Error, IoContext as _};
 use crate::file::{DataFile, FILE_ROWS, Finished, Layout};
+use crate::private::make_folder;
 use crate::seal::awaited;
 use crate::snapshot::{DeadFile, Snapshot, TableFiles, now_ns};
 
@@ -53,7 +54,7 @@ impl TrailWriter {
             }
         }
         for folder in [path.to_owned(), path.join("snapshots"), path.join("data")] {
-            fs::create_dir_all(&folder).at("make directory", &folder)?;
+            make_folder(&folder).at("make directory", &folder)?;
         }
         let mut writer = Self::on(path, Snapshot::empty());
         writer.publish()?;
@@ -63,7 +64,7 @@ impl TrailWriter {
     /// Begins anew in a trail none of whose snapshots can be read.
     pub(crate) fn rebuild(path: &Path) -> Result<Self, Error> {
         let folder = path.join("data");
-        fs::create_dir_all(&folder).at("make directory", &folder)?;
+        make_folder(&folder).at("make directory", &folder)?;
         let taken = Snapshot::numbers(path)?.last().copied().unwrap_or(0);
         Ok(Self::on(path, Snapshot { snapshot: taken, ..Snapshot::empty() }).durable())
     }
@@ -200,7 +201,7 @@ impl TrailWriter {
     /// # Errors
     /// [`Error::Conflict`] if another writer took off one of the files this one takes off;
     /// [`Error::Io`]. After an error nothing has changed, and it may be tried again; unless it was the last step, to make
-    /// the new snapshot's name durable, which [`crate::is_listed`] tells.
+    /// the new snapshot's name durable, which [`crate::is_listed`] tells and [`sync_snapshots`] repeats.
     pub fn publish(&mut self) -> Result<u64, Error> {
         self.end_file()?;
         loop {
@@ -212,9 +213,11 @@ impl TrailWriter {
             // Above all numbers there are, also those of snapshots that can't be read.
             let next = self.next(taken.max(self.newest.snapshot) + 1)?;
             if self.durable {
-                // The files are; what names them must be too.
-                let folders: BTreeSet<&Path> =
-                    self.added.iter().filter_map(|file| Path::new(&file.entry.path).parent()).collect();
+                // The files are; what names them must be too, up to what names the trail: who made it did not wait for
+                // that.
+                let named =
+                    self.added.iter().flat_map(|file| Path::new(&file.entry.path).ancestors().skip(1));
+                let folders: BTreeSet<&Path> = named.chain([Path::new(""), Path::new("..")]).collect();
                 folders.iter().try_for_each(|folder| sync(&self.path.join(folder)))?;
             }
             if next.publish(&self.path, self.durable)? {
@@ -223,7 +226,7 @@ impl TrailWriter {
                 self.removed.clear();
                 self.drop_old_snapshots(GRACE);
                 if self.durable {
-                    sync(&self.path.join("snapshots"))?;
+                    sync_snapshots(&self.path)?;
                 }
                 return Ok(self.newest.snapshot);
             }
@@ -341,6 +344,14 @@ impl TrailWriter {
 /// Waits until the storage has a file, or the names in a folder.
 fn sync(path: &Path) -> Result<(), Error> {
     fs::File::open(path).and_then(|file| file.sync_all()).at("make durable", path)
+}
+
+/// Makes durable which snapshots a trail has: what [`TrailWriter::publish`] does last, where that failed.
+///
+/// # Errors
+/// [`Error::Io`].
+pub fn sync_snapshots(trail: &Path) -> Result<(), Error> {
+    sync(&trail.join("snapshots"))
 }
 
 fn is_empty(folder: &Path) -> bool {

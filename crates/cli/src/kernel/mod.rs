@@ -119,8 +119,10 @@ impl Kernel {
         self.stop.store(true, Ordering::Release);
         match self.thread.join() {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => eprintln!("iotrail: warning: the kernel was not recorded to the end: {error}"),
-            Err(_) => eprintln!("iotrail: warning: recording the kernel ended unexpectedly"),
+            Ok(Err(error)) => {
+                iotrail_trail::say!("iotrail: warning: the kernel was not recorded to the end: {error}")
+            }
+            Err(_) => iotrail_trail::say!("iotrail: warning: recording the kernel ended unexpectedly"),
         }
     }
 }

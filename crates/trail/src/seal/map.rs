@@ -64,7 +64,8 @@ impl Mapping {
     /// (before 5.14), each takes its own.
     pub fn populate(&self, from: usize, bytes: usize) {
         let start = self.base.as_ptr().cast::<u8>().wrapping_add(from);
-        if from.checked_add(bytes).is_some_and(|end| end <= self.bytes) {
+        // Miri doesn't know the advice.
+        if !cfg!(miri) && from.checked_add(bytes).is_some_and(|end| end <= self.bytes) {
             // SAFETY: pages of this mapping, which are read and written as if they had been touched.
             unsafe { libc::madvise(start.cast(), bytes, libc::MADV_POPULATE_WRITE) };
         }

@@ -38,6 +38,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use iotrail_format::ids::hash63;
+use iotrail_format::segment::Want;
 
 use self::drain::{Drain, Output, Stopped, Turn};
 use self::journal::{Carry, JOURNAL_PREFIX, Journal, Left};
@@ -64,18 +65,38 @@ const GRACE: Duration = Duration::from_millis(200);
 pub type Fact = (String, Option<String>);
 
 /// What came of a recording.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Sealed {
     /// What was recorded.
     pub totals: Totals,
     /// Processes that still ran when recording ended.
     pub running: Vec<u32>,
-    /// Threads and processes that got no memory to record into.
+    /// Processes that got no memory to record into.
     pub refused: u64,
+    /// Why, in words.
+    pub wanted: Vec<&'static str>,
+    /// Why writing stopped before the recording's end, if it did; at the end it could be gone on with.
+    pub stopped: Option<Unsealed>,
     /// Programs recorded by another version of iotrail, whose segments can't be read.
     pub foreign_versions: u64,
     /// Why a kill of the recorder would have lost what was pending, if it would.
     pub volatile: Option<String>,
+}
+
+/// Why a recording could not be written. What was published stays; what was recorded and wasn't waits in the session, for
+/// the recording's end or for `trail check`.
+#[derive(Debug)]
+pub struct Unsealed {
+    /// What failed.
+    pub error: Error,
+    /// When what programs did was no longer taken, if that was before the end: from then on it is lost.
+    pub lost_since: Option<Instant>,
+}
+
+impl From<Error> for Unsealed {
+    fn from(error: Error) -> Self {
+        Self { error, lost_since: None }
+    }
 }
 
 /// Writes journals into a trail.
@@ -144,8 +165,8 @@ impl Turn for ToWriter {
     }
 }
 
-/// What the drain thread leaves: the session, and its part of [`Sealed`]; none if the writer failed.
-type Drained = Option<(Session, Sealed)>;
+/// What the drain thread leaves: the session, and its part of [`Sealed`]; if the writer failed, when it stopped.
+type Drained = Result<(Session, Sealed), Instant>;
 
 /// A running sealer.
 pub struct Sealer {
@@ -215,25 +236,27 @@ impl Sealer {
     /// Ends the recording: takes what is left, adds `facts`, publishes and removes the session.
     ///
     /// # Errors
-    /// [`Error::Io`] if the trail can't be written. What was published stays; what wasn't waits in
-    /// the session for `trail check`.
-    pub fn finish(self, facts: &[Fact]) -> Result<Sealed, Error> {
+    /// [`Unsealed`] if the trail can't be written.
+    pub fn finish(self, facts: &[Fact]) -> Result<Sealed, Unsealed> {
         self.stop.store(true, Ordering::Release);
-        let drained = self.drainer.join().unwrap_or(None);
+        let ended = Instant::now();
+        let drained = self.drainer.join().unwrap_or_else(|_| Err(Instant::now()));
         let written = self.writer.join().unwrap_or_else(|_| {
             let source = std::io::Error::other("the writing thread ended unexpectedly");
             Err(source).at("write", &self.trail)
         });
         let (mut writer, (session, mut sealed)) = match (written, drained) {
-            (Ok(writer), Some(drained)) => (writer, drained),
-            (Ok(_), None) => {
+            (Ok(writer), Ok(drained)) => (writer, drained),
+            (Ok(_), Err(_)) => {
                 let source = std::io::Error::other("the draining thread ended unexpectedly");
-                return Err(source).at("write", &self.trail);
+                return Err(source).at("write", &self.trail).map_err(Unsealed::from);
             }
             // The disk may have room again: the journals and segments are still there.
-            (Err(_), drained) => {
-                drop(drained);
-                return recover::take_over(&self.trail, facts);
+            (Err(why), drained) => {
+                let lost_since = drained.err().filter(|stopped| *stopped < ended);
+                let stopped = |error| Unsealed { error, lost_since };
+                let sealed = recover::take_over(&self.trail, facts).map_err(stopped)?;
+                return Ok(Sealed { stopped: Some(stopped(why)), ..sealed });
             }
         };
         sealed.totals = writer.rows.totals();
@@ -243,6 +266,14 @@ impl Sealer {
         Ok(sealed)
     }
 }
+
+/// What gives a program more of what it had too little of.
+const WANTS: [(Want, &str); 4] = [
+    (Want::Budget, "--memory gives more"),
+    (Want::FileSize, "ulimit -f"),
+    (Want::AddressSpace, "ulimit -v, or no memory"),
+    (Want::Space, "no space for the session, in /dev/shm"),
+];
 
 /// The last rows of a recording, and its last snapshot.
 fn close_trail(
@@ -260,7 +291,11 @@ fn close_trail(
     let mono = clock::clock_ns(libc::CLOCK_MONOTONIC);
     rows.write_clock(mono, clock::clock_ns(libc::CLOCK_REALTIME), "end", &mut sink)?;
     let control = session.control();
-    sealed.refused = control.refused.load(Ordering::Relaxed);
+    let (elsewhere, wanted) = session.refused_elsewhere();
+    sealed.refused = control.refused.load(Ordering::Relaxed).saturating_add(elsewhere);
+    let wanted = wanted | control.wanted.load(Ordering::Relaxed);
+    sealed.wanted =
+        WANTS.iter().filter(|(want, _)| wanted & *want as u32 != 0).map(|(_, words)| *words).collect();
     let refused_calls = control.refused_calls.load(Ordering::Relaxed);
     sealed.totals.lost = sealed.totals.lost.saturating_add(refused_calls);
     let pids: Vec<String> = sealed.running.iter().map(u32::to_string).collect();
@@ -269,6 +304,12 @@ fn close_trail(
             "no_memory",
             refused_calls,
             "calls of processes that got no memory to record into; --memory gives more".to_owned(),
+        ),
+        (
+            "refused_process",
+            elsewhere,
+            "processes of other users than the recorder's that got no memory to record into: their calls are not known"
+                .to_owned(),
         ),
         (
             "still_running",
@@ -330,15 +371,15 @@ fn drain_until(mut drain: Drain<ToWriter>, stop: &AtomicBool, alive: &AtomicBool
     };
     if result.is_none() {
         drain.session().stop();
-        return None;
+        return Err(Instant::now());
     }
     drain.session().close();
     let foreign_versions = drain.foreign_versions();
-    let (turn, session, running) = drain.finish().ok()?;
+    let (turn, session, running) = drain.finish().map_err(|Stopped| Instant::now())?;
     let volatile = turn.volatile;
     // Ends the writer thread: nothing follows.
     drop((turn.full, turn.empty));
-    Some((session, Sealed { running, foreign_versions, volatile, ..Sealed::default() }))
+    Ok((session, Sealed { running, foreign_versions, volatile, ..Sealed::default() }))
 }
 
 /// Sleeps until the futex is no longer `seen`, at most `pause`. Whether a producer woke it.
@@ -351,10 +392,11 @@ fn sleep(wake: &AtomicU32, seen: u32, pause: Duration, stop: &AtomicBool) -> boo
     let timeout = libc::timespec { tv_sec: 0, tv_nsec: i64::from(pause.subsec_nanos()) };
     // SAFETY: futex(2) on a mapped, aligned word with a valid timeout. Not FUTEX_PRIVATE: the
     // wakers are other processes.
-    unsafe {
-        libc::syscall(libc::SYS_futex, wake.as_ptr(), libc::FUTEX_WAIT, seen, &raw const timeout);
-    }
-    wake.load(Ordering::Acquire) != seen
+    let woken = unsafe {
+        libc::syscall(libc::SYS_futex, wake.as_ptr(), libc::FUTEX_WAIT, seen, &raw const timeout) == 0
+    };
+    // Who may only read the word wakes without changing it.
+    woken || wake.load(Ordering::Acquire) != seen
 }
 
 /// Hashes of the paths by which a recovery of a trail's recording will tell what was published; none if that can't
@@ -375,7 +417,7 @@ pub(crate) fn awaited(trail: &Path) -> Option<HashSet<i64>> {
 /// `file` ([`hash63`]).
 ///
 /// # Errors
-/// Those of [`crate::Snapshot::numbers`].
+/// Those of [`crate::Snapshot::numbers`], and [`Error::Io`] if the storage fails to read one: it may be the one.
 pub fn is_listed(trail: &Path, first: u64, file: i64) -> Result<bool, Error> {
     if first == 0 {
         return Ok(false);
@@ -384,7 +426,11 @@ pub fn is_listed(trail: &Path, first: u64, file: i64) -> Result<bool, Error> {
         if number < first {
             continue;
         }
-        let Ok(snapshot) = crate::snapshot::Snapshot::load(trail, number) else { continue };
+        let snapshot = match crate::snapshot::Snapshot::load(trail, number) {
+            Ok(snapshot) => snapshot,
+            Err(e) if e.is_of_storage() => return Err(e),
+            Err(_) => continue,
+        };
         // A compaction may have replaced it since; it is then remembered as long as the session is.
         let live = snapshot.all_files().map(|entry| &entry.path);
         if live.chain(snapshot.dead.iter().map(|dead| &dead.path)).any(|path| hash63(path.as_bytes()) == file)

@@ -31,12 +31,12 @@ const BUFFER_UNITS: usize = 128 * 1024;
 const SETTLE: Duration = Duration::from_millis(50);
 
 /// What `trail check` found of an unfinished recording.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub enum Recovered {
     /// The trail is not being recorded and was ended well.
     Nothing,
     /// The rest of the recording was added.
-    Added(Sealed),
+    Added,
     /// The session is gone (the machine was started anew, or somebody removed it): what was
     /// published is all there is.
     Gone {
@@ -68,7 +68,7 @@ pub fn recover(trail: &Path) -> Result<Recovered, Error> {
         return Ok(Recovered::Gone { session });
     }
     run(trail, file, &[recovered_fact("from the session of a recorder that was killed")])
-        .map(Recovered::Added)
+        .map(|_| Recovered::Added)
 }
 
 /// Ends a recording whose writing failed, from within its recorder.

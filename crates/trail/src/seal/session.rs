@@ -17,7 +17,7 @@
 //! While it lives, `session.json` in the trail says where it is, so that `trail check` finds it
 //! after the recorder was killed.
 
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd as _;
@@ -27,7 +27,8 @@ use std::sync::atomic::Ordering;
 
 use iotrail_format::seccomp::parse_filters;
 use iotrail_format::segment::{
-    CLOCK_PAIRS, CONTROL_MAGIC, CONTROL_NAME, Control, NODE_BYTES, PAGE, SEGMENT_VERSION,
+    CLOCK_PAIRS, CONTROL_MAGIC, CONTROL_NAME, Control, NODE_BYTES, PAGE, REFUSED_PREFIX, REFUSED_WANT,
+    SEGMENT_SPAN, SEGMENT_VERSION, SMALLEST_SPAN,
 };
 use serde::{Deserialize, Serialize};
 
@@ -35,9 +36,10 @@ use super::clock::{self, Clock, Pair};
 use super::map::Mapping;
 use super::plain::{Access, effective_user, is_own, open_plain, read_regular};
 use crate::error::{Error, IoContext as _};
+use crate::private::writing;
 
 /// Least memory a recording can do with: two journals and a few segments.
-pub const LEAST_MEMORY: u64 = 16 << 20;
+pub const LEAST_MEMORY: u64 = 8 << 20;
 /// File in a trail that says where its session is.
 pub const SESSION_FILE: &str = "session.json";
 /// Bytes that it has at most: a few paths and numbers.
@@ -158,7 +160,8 @@ impl Session {
         // Written, not truncated to size: on a full tmpfs this is an error instead of SIGBUS later.
         (&file).write_all(&[0; PAGE]).at("write", &path)?;
         if root {
-            fs::set_permissions(&path, Permissions::from_mode(0o666)).at("set the permissions of", &path)?;
+            // Who may write it may truncate it, and end all who have it mapped.
+            fs::set_permissions(&path, Permissions::from_mode(0o644)).at("set the permissions of", &path)?;
         }
         let map = Mapping::guarded(&file, PAGE).at("map", &path)?;
         let control = map.words().as_ptr().cast::<Control>().cast_mut();
@@ -167,6 +170,7 @@ impl Session {
             (*control).version = SEGMENT_VERSION;
             (*control).sealer_pid = std::process::id();
             (*control).budget = budget;
+            (*control).span = span_of(address_space()) as u64;
             (*control).epoch_offset = epoch_offset();
             let length = node.len().min(NODE_BYTES);
             (&mut (*control).node)[..length].copy_from_slice(&node.as_bytes()[..length]);
@@ -307,6 +311,26 @@ impl Session {
         control.pair_count.store(count.wrapping_add(1), Ordering::Release);
     }
 
+    /// Takes a segment's share of the budget whose process can't.
+    pub fn charge(&self, bytes: u64) {
+        self.control().used.fetch_add(bytes as i64, Ordering::Relaxed);
+    }
+
+    /// How many processes got no segment and could say so only by a file, and what they wanted ([`Want`]).
+    ///
+    /// [`Want`]: iotrail_format::segment::Want
+    #[must_use]
+    pub fn refused_elsewhere(&self) -> (u64, u32) {
+        let of = |name: &OsStr| {
+            let (begin, rest) = name.as_encoded_bytes().split_at_checked(REFUSED_WANT)?;
+            let wanted = rest.first()?.wrapping_sub(b'0');
+            (begin == &REFUSED_PREFIX[..REFUSED_WANT]).then_some(u32::from(wanted))
+        };
+        let entries = fs::read_dir(&self.dir).into_iter().flatten().flatten();
+        let refused = entries.filter_map(|entry| of(&entry.file_name()));
+        refused.fold((0, 0), |(count, all), wanted| (count + 1, all | wanted))
+    }
+
     /// Returns a segment's share of the budget.
     pub fn give_back(&self, bytes: u64) {
         self.control().used.fetch_sub(bytes as i64, Ordering::Relaxed);
@@ -358,6 +382,20 @@ pub fn session_dirs() -> impl Iterator<Item = PathBuf> {
 /// The recorder's own directory of a session that programs know as `dir`.
 fn home_of(dir: &Path) -> &Path {
     dir.parent().unwrap_or(dir)
+}
+
+/// This process's limit of address space (RLIMIT_AS), bytes.
+fn address_space() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: u64::MAX, rlim_max: u64::MAX };
+    // SAFETY: a place for the limit.
+    unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) };
+    limit.rlim_cur
+}
+
+/// Address space of a segment where the sealer, which maps each, has so much: a hundred processes at once find room.
+fn span_of(address_space: u64) -> usize {
+    let share = usize::try_from(address_space / 128).unwrap_or(usize::MAX);
+    share.clamp(SMALLEST_SPAN, SEGMENT_SPAN) / PAGE * PAGE
 }
 
 /// So many random letters.
@@ -474,8 +512,10 @@ fn publish_offset(path: &Path, own: i64) -> Option<i64> {
     let published = OpenOptions::new()
         .write(true)
         .create_new(true)
-        .mode(0o644)
+        .mode(0o600)
         .open(&temporary)
+        // All users' recorders read it, whatever the umask of the first.
+        .and_then(|file| file.set_permissions(Permissions::from_mode(0o644)).map(|()| file))
         .and_then(|mut file| write!(file, "{own}"))
         .and_then(|()| rename_if_absent(&temporary, path));
     if published.is_ok() {
@@ -548,7 +588,8 @@ impl SessionFile {
     pub fn write(&self, trail: &Path) -> Result<(), Error> {
         let path = trail.join(SESSION_FILE);
         let text = serde_json::to_vec(self).map_err(io::Error::other).at("write", &path)?;
-        fs::write(&path, text).at("write", &path)
+        let file = writing().create(true).truncate(true).open(&path);
+        file.and_then(|mut file| file.write_all(&text)).at("write", &path)
     }
 
     /// Reads that of a trail; none if it isn't being recorded.

@@ -68,7 +68,7 @@ impl<'a> Segment<'a> {
     }
 
     fn u32(&self, offset: usize) -> u32 {
-        (self.u64(offset) >> (8 * (offset % 8))) as u32
+        half(self.words, offset).load(Ordering::Acquire)
     }
 
     /// See [`SegmentHeader::pid`].
@@ -129,6 +129,12 @@ impl<'a> Segment<'a> {
     #[must_use]
     pub fn populated(&self) -> u64 {
         self.u64(offset_of!(SegmentHeader, populated))
+    }
+
+    /// See [`SegmentHeader::uncharged`].
+    #[must_use]
+    pub fn is_uncharged(&self) -> bool {
+        self.u32(offset_of!(SegmentHeader, uncharged)) != 0
     }
 
     /// See [`SegmentHeader::refused_calls`].
@@ -245,32 +251,23 @@ impl<'a> Ring<'a> {
         self.at(offset_of!(RingHeader, dropped)).swap(0, Ordering::Relaxed)
     }
 
-    fn state_word(&self) -> &'a AtomicU32 {
-        const { assert!(offset_of!(RingHeader, state) % 8 == 0) };
-        let word = self.at(offset_of!(RingHeader, state));
-        // SAFETY: the low half of a live, aligned, atomic word is itself an aligned atomic half word
-        // on this little-endian machine; it lives as long as the word.
-        unsafe { AtomicU32::from_ptr(word.as_ptr().cast()) }
-    }
-
     /// See [`RingState`].
     #[must_use]
     pub fn state(&self) -> u32 {
-        self.state_word().load(Ordering::Acquire)
+        half(self.header, offset_of!(RingHeader, state)).load(Ordering::Acquire)
     }
 
     /// Changes the state if it is still `old`.
     pub fn change_state(&self, old: RingState, new: RingState) {
         // The producer may have changed it meanwhile: then its state counts.
-        let _ =
-            self.state_word().compare_exchange(old as u32, new as u32, Ordering::AcqRel, Ordering::Relaxed);
+        let state = half(self.header, offset_of!(RingHeader, state));
+        let _ = state.compare_exchange(old as u32, new as u32, Ordering::AcqRel, Ordering::Relaxed);
     }
 
     /// See [`RingHeader::tid`].
     #[must_use]
     pub fn tid(&self) -> u32 {
-        const { assert!(offset_of!(RingHeader, tid) % 8 == 4) };
-        (self.at(offset_of!(RingHeader, tid)).load(Ordering::Relaxed) >> 32) as u32
+        half(self.header, offset_of!(RingHeader, tid)).load(Ordering::Relaxed)
     }
 
     /// See [`RingHeader::thread`].
@@ -282,8 +279,7 @@ impl<'a> Ring<'a> {
     /// See [`RingHeader::nth`].
     #[must_use]
     pub fn nth(&self) -> u32 {
-        const { assert!(offset_of!(RingHeader, nth) % 8 == 4) };
-        (self.at(offset_of!(RingHeader, nth)).load(Ordering::Relaxed) >> 32) as u32
+        half(self.header, offset_of!(RingHeader, nth)).load(Ordering::Relaxed)
     }
 
     /// See [`RingHeader::start_ticks`].
@@ -319,7 +315,7 @@ impl<'a> Ring<'a> {
     /// changes while it is read is left out: it belongs to a thread that runs, and will be posted.
     #[must_use]
     pub fn inflight(&self) -> Vec<Unit> {
-        let depth = self.at(offset_of!(RingHeader, depth)).load(Ordering::Acquire) as u32 as usize;
+        let depth = half(self.header, offset_of!(RingHeader, depth)).load(Ordering::Acquire) as usize;
         (0..depth.min(INFLIGHT_DEPTH))
             .filter_map(|index| {
                 let start = offset_of!(RingHeader, inflight) / 8 + index * SLOT_WORDS;
@@ -331,6 +327,15 @@ impl<'a> Ring<'a> {
             })
             .collect()
     }
+}
+
+/// The half word at a byte offset. Whoever writes halves of a word is read by halves: two sizes of atomic access to
+/// the same memory at once are no part of the memory model.
+fn half(words: &[AtomicU64], offset: usize) -> &AtomicU32 {
+    let word = &words[offset / 8];
+    // SAFETY: a half of a live, aligned, atomic word is itself an aligned atomic half word, the low one first on
+    // this little-endian machine; it lives as long as the word.
+    unsafe { AtomicU32::from_ptr(word.as_ptr().cast::<u32>().add(offset % 8 / 4)) }
 }
 
 /// When what a slot says was over: when it began, if it is not over or ended before it began (the counters of

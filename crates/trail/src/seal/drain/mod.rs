@@ -66,6 +66,8 @@ struct Process {
     recorder: bool,
     /// Its file was truncated, which was noted: nothing of it is read any more.
     torn: bool,
+    /// Bytes that the sealer took of the budget for it; none if it takes its share itself.
+    charged: Option<u64>,
 }
 
 /// Drains the segments of a session.
@@ -139,6 +141,7 @@ impl<T: Turn> Drain<T> {
         }
         let mut fill = Fill::default();
         for process in &mut self.processes {
+            process.charge(&self.session);
             process.drain(&mut self.output, Producer::Alive, &mut self.copied, &mut fill)?;
         }
         if self.checked_threads.elapsed() >= THREAD_CHECK {
@@ -369,7 +372,7 @@ fn open_segment(path: &Path, recorder_pid: u32) -> Result<Process, Skip> {
         return Err(Skip::Unfinished);
     }
     let map = Mapping::guarded(&file, bytes).map_err(|_| Skip::Io)?;
-    let (id, pid, start_ticks, recorder, namespace) = match Segment::new(map.words()) {
+    let (id, pid, start_ticks, recorder, namespace, charged) = match Segment::new(map.words()) {
         Ok(segment) => {
             let (numbers, is_recorder) =
                 ((segment.pid(), segment.start_ticks()), segment.parent() == RECORDER);
@@ -378,7 +381,8 @@ fn open_segment(path: &Path, recorder_pid: u32) -> Result<Process, Skip> {
                 return Err(Skip::Refused);
             }
             let namespace = foreign_namespace(segment.pid_namespace());
-            (segment.process().0, numbers.0, numbers.1, is_recorder, namespace)
+            let charged = segment.is_uncharged().then_some(0);
+            (segment.process().0, numbers.0, numbers.1, is_recorder, namespace, charged)
         }
         Err(NotASegment::Unfinished) => return Err(Skip::Unfinished),
         Err(NotASegment::Version(version)) => {
@@ -396,7 +400,7 @@ fn open_segment(path: &Path, recorder_pid: u32) -> Result<Process, Skip> {
     }
     let pidfd = own.and_then(|pid| open_pidfd(pid).ok());
     let (path, rings) = (path.to_owned(), Vec::new());
-    Ok(Process { path, map, id, pid, start_ticks, pidfd, namespace, rings, recorder, torn: false })
+    Ok(Process { path, map, id, pid, start_ticks, pidfd, namespace, rings, recorder, torn: false, charged })
 }
 
 /// Inode of a process's PID namespace.
@@ -496,6 +500,23 @@ impl Process {
         self.note_torn(output)
     }
 
+    /// Bytes that it says it populated, and not more than it has.
+    fn populated(&self) -> u64 {
+        let has = self.path.symlink_metadata().map_or(0, |meta| meta.blocks() * 512);
+        self.segment().populated().min(has)
+    }
+
+    /// Takes its share of the budget for a process that may not.
+    fn charge(&mut self, session: &Session) {
+        if let Some(charged) = self.charged
+            && self.segment().populated() > charged
+        {
+            let populated = self.populated().max(charged);
+            session.charge(populated - charged);
+            self.charged = Some(populated);
+        }
+    }
+
     /// Notes that the file was truncated: what was posted is gone, and what is posted is lost.
     fn note_torn<T: Turn>(&mut self, output: &mut Output<T>) -> Result<(), Stopped> {
         if self.map.is_torn() && !self.torn {
@@ -557,14 +578,14 @@ impl Process {
             rank: segment.rank(),
             usage: segment.usage(),
         })?;
-        // What it says, and not more than it has.
-        let has = self.path.symlink_metadata().map_or(0, |meta| meta.blocks() * 512);
-        session.give_back(segment.populated().min(has));
+        session.give_back(self.charged.unwrap_or_else(|| self.populated()));
         // Everything in it is in the journal now. If it can't be removed, the session's end does.
         let _ = std::fs::remove_file(&self.path);
         Ok(())
     }
 }
 
+#[cfg(test)]
+mod concurrent;
 #[cfg(test)]
 mod tests;

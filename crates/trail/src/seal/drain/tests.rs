@@ -15,7 +15,7 @@ use iotrail_format::segment::{PAGE, RingHeader, SEGMENT_MAGIC, SegmentHeader, TY
 use proptest::prelude::*;
 
 /// Keeps what journals held.
-struct Kept(Vec<Unit>, usize);
+pub(super) struct Kept(pub(super) Vec<Unit>, pub(super) usize);
 
 impl Turn for Kept {
     fn spare(&mut self, _wait: bool) -> Option<Journal> {

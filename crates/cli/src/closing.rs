@@ -1,0 +1,224 @@
+//! The closing lines of `iotrail record`: what was recorded, what was not seen, and what is lost.
+
+use std::path::Path;
+use std::time::Duration;
+
+use iotrail_trail::say;
+use iotrail_trail::seal::{Sealed, Unsealed};
+
+use crate::prune::Outcome;
+
+/// Kinds of `unseen` that `--kernel` sees.
+const SEEN_BY_KERNEL: [&str; 8] = [
+    "static_program",
+    "setuid_program",
+    "io_uring_setup",
+    "io_uring_enter",
+    "preload_removed",
+    "other_libc",
+    "go_program",
+    "chroot_program",
+];
+
+/// What was asked for, as far as the lines depend on it.
+#[derive(Clone, Copy)]
+pub struct Asked {
+    /// A summary follows.
+    pub summary: bool,
+    /// The recording went on for processes that outlived the program.
+    pub follow: bool,
+    /// The kernel was asked for calls that pass no recorder.
+    pub calls_of_kernel: bool,
+}
+
+/// The closing lines. Returns whether the recording goes to the program's end.
+pub fn report(path: &Path, sealed: Result<Sealed, Unsealed>, took: Duration, asked: Asked) -> bool {
+    let shown = path.display();
+    let sealed = match sealed {
+        Ok(sealed) => sealed,
+        Err(Unsealed { error, lost_since }) => {
+            say!("iotrail: error: the recording was stopped: {error}");
+            if let Some(since) = lost_since {
+                say!("  what programs did in the last {} is lost", seconds(since.elapsed()));
+            }
+            say!("  what was recorded and is not yet in {shown} is kept until the machine is started anew");
+            say!("  hint: when that can be written again, iotrail trail check {shown} adds it");
+            return false;
+        }
+    };
+    let totals = &sealed.totals;
+    say!(
+        "iotrail: {} of {} on {} in {}; read {}, wrote {}",
+        count(totals.calls, "call"),
+        count(totals.processes, "process"),
+        count(totals.files, "file"),
+        seconds(took),
+        bytes(totals.read),
+        bytes(totals.written),
+    );
+    if totals.records != 0 {
+        say!("iotrail: {} of requests", count(totals.records, "record"));
+    }
+    if totals.kernel != 0 {
+        say!("iotrail: {}", count(totals.kernel, "kernel record"));
+    }
+    let mut unseen = Vec::new();
+    for (kind, amount) in &totals.unseen {
+        unseen.push(match *kind {
+            "static_program" => count(*amount, "statically linked program"),
+            "setuid_program" => count(*amount, "setuid program"),
+            "foreign_program" => count(*amount, "program of another architecture"),
+            "preload_removed" => count(*amount, "program without the recorder in its environment"),
+            "io_uring_setup" => count(*amount, "ring of io_uring"),
+            "io_uring_enter" => count(*amount, "submission to io_uring"),
+            "seccomp" => count(*amount, "process under a seccomp filter"),
+            "other_libc" => count(*amount, "program of another C library"),
+            "go_program" => count(*amount, "Go program"),
+            "chroot_program" => count(*amount, "program in a root directory without the recorder"),
+            "native_aio" => count(*amount, "submission of native AIO"),
+            "unfollowed_mapping" => format!("munmap and msync of {}", count(*amount, "mapping")),
+            "kernel_dropped" => count(*amount, "kernel event"),
+            "bad_record" => format!("{} with impossible values", count(*amount, "record")),
+            "overwritten_ring" => {
+                let what = count(*amount, "thread");
+                format!("what {what} did after the program wrote over the memory it records into")
+            }
+            "refused_segment" => count(*amount, "file that no program of the recording can have made"),
+            "unread_segment" => {
+                let what = count(*amount, "process");
+                format!("all that {what} recorded, which could not be opened (ulimit -n, ulimit -v)")
+            }
+            "bad_type" => format!("{} of undeclared types", count(*amount, "record")),
+            "redeclared_type" => {
+                format!("{} of types that were declared before with other columns", count(*amount, "record"))
+            }
+            "mapped_file" => format!("page faults of {} of mapped files", bytes(*amount)),
+            other => format!("{other}: {amount}"),
+        });
+    }
+    if totals.lost != 0 {
+        unseen.push(format!("{} that found no room (--memory gives more)", count(totals.lost, "call")));
+    }
+    if sealed.foreign_versions != 0 {
+        unseen.push(count(sealed.foreign_versions, "program recorded by another version of iotrail"));
+    }
+    if !sealed.running.is_empty() {
+        let pids: Vec<_> = sealed.running.iter().take(5).map(u32::to_string).collect();
+        unseen.push(format!(
+            "what {} did after the end (pid {})",
+            count(sealed.running.len() as u64, "process still running"),
+            pids.join(", ")
+        ));
+    }
+    if sealed.refused != 0 {
+        let what = count(sealed.refused, "process");
+        let why = sealed.wanted.join("; ");
+        unseen.push(format!("{what} that got no memory to record into ({why})"));
+    } else if totals.processes == 0 {
+        unseen.push("anything: the recorder was not loaded into the program".into());
+    }
+    if !unseen.is_empty() {
+        say!("iotrail: not seen: {}", unseen.join("; "));
+    }
+    let seen_by_kernel = totals.unseen.keys().any(|kind| SEEN_BY_KERNEL.contains(kind));
+    if seen_by_kernel && !asked.calls_of_kernel {
+        say!("  hint: as root, iotrail record --kernel records their calls where they reach the kernel");
+    }
+    if !sealed.running.is_empty() && !asked.follow {
+        say!("  hint: iotrail record --follow records until the last process has ended");
+    }
+    if let Some(why) = &sealed.volatile {
+        say!("iotrail: warning: {why}; had the recorder been killed, the last seconds were lost");
+    }
+    if let Some(Unsealed { error, lost_since }) = &sealed.stopped {
+        say!("iotrail: error: writing the trail was stopped: {error}");
+        match lost_since {
+            Some(since) => say!(
+                "  what programs did in the last {} is lost; what was recorded before is in the trail",
+                seconds(since.elapsed())
+            ),
+            None => say!("  it could be written at the end: all that was recorded is in the trail"),
+        }
+    }
+    let on_disk = size_of_tree(path);
+    let next = if asked.summary { "" } else { "; next: iotrail report " };
+    let name = if asked.summary { String::new() } else { shown.to_string() };
+    say!("iotrail: {shown}, {}{next}{name}", bytes(on_disk));
+    sealed.stopped.is_none_or(|stopped| stopped.lost_since.is_none())
+}
+
+/// A line about what was pruned meanwhile, where that failed.
+pub fn report_pruned(pruned: Option<Outcome>, trail: &Path) {
+    if let Some(Outcome { runs, failed, why }) = pruned.filter(|outcome| outcome.failed != 0) {
+        say!("iotrail: warning: --prune failed {failed} of {}, the last time: {why}", count(runs, "time"));
+        say!("  hint: nothing is lost; iotrail trail prune {} does it now", trail.display());
+    }
+}
+
+fn size_of_tree(path: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(path) else { return 0 };
+    let size = |entry: std::fs::DirEntry| match entry.metadata() {
+        Ok(meta) if meta.is_dir() => size_of_tree(&entry.path()),
+        Ok(meta) => meta.len(),
+        Err(_) => 0,
+    };
+    entries.filter_map(Result::ok).map(size).sum()
+}
+
+/// A number with its noun, in the plural where that is due.
+fn count(number: u64, noun: &str) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    let (head, tail) = noun.split_once(' ').map_or((noun, ""), |(head, _)| (head, &noun[head.len()..]));
+    // Only "process still running" has its noun in front of the rest.
+    match (number, head) {
+        (1, _) => format!("{grouped} {noun}"),
+        (_, "process") => format!("{grouped} processes{tail}"),
+        (_, "Go") => format!("{grouped} {noun}s"),
+        (_, "ring" | "submission" | "program" | "file") => format!("{grouped} {head}s{tail}"),
+        _ => format!("{grouped} {noun}s"),
+    }
+}
+
+/// A time for people, in milliseconds at finest.
+fn seconds(time: Duration) -> humantime::FormattedDuration {
+    humantime::format_duration(Duration::from_millis(time.as_millis() as u64))
+}
+
+/// A size for people, in binary units.
+fn bytes(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    if bytes < 1024 {
+        return count(bytes, "byte");
+    }
+    let mut value = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    while value >= 1023.95 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_for_people() {
+        assert_eq!(count(1_234_567, "call"), "1,234,567 calls");
+        assert_eq!(count(1, "process"), "1 process");
+        assert_eq!(count(2, "process still running"), "2 processes still running");
+        assert_eq!(count(3, "ring of io_uring"), "3 rings of io_uring");
+        assert_eq!(count(2, "setuid program"), "2 setuid programs");
+        assert_eq!(bytes(0), "0 bytes");
+        assert_eq!(bytes(1536), "1.5 KiB");
+        assert_eq!(bytes(1 << 30), "1.0 GiB");
+    }
+}
