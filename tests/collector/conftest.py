@@ -49,8 +49,11 @@ class Collector:
         self.address = "127.0.0.1:0"
         self.process: subprocess.Popen[str] | None = None
 
-    def start(self, *more: str | Path) -> None:
-        command = [NATIVE, "collect", "-o", self.trail, "--listen", self.address, "--seal", "1s", *more]
+    def start(self, *more: str | Path, descriptors: int | None = None) -> None:
+        command: list[str | Path] = (
+            [] if descriptors is None else ["prlimit", f"--nofile={descriptors}:{descriptors}"]
+        )
+        command += [NATIVE, "collect", "-o", self.trail, "--listen", self.address, "--seal", "1s", *more]
         with self.said.open("a") as said:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True)
         assert self.process.stdout is not None

@@ -3,15 +3,20 @@
 import contextlib
 import http.client
 import json
+import os
 import re
 import time
+import urllib.error
 from pathlib import Path
+from socket import create_connection
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.flight as flight
 import pytest
 from websockets.sync.client import ClientConnection, connect
+
+from iotrail.trail import Trail
 
 from .conftest import Agent, Collector, until
 
@@ -102,6 +107,69 @@ def test_a_stranger_is_told_what_is_expected(collector: Collector, tmp_path: Pat
     assert json.loads(collector.ask("/seal", b"", authorization=authorization))["snapshot"] > 0
 
 
+def test_strangers_that_hold_connections_keep_nobody_out(
+    collector: Collector, agent: Agent, tmp_path: Path
+) -> None:
+    """They ask for nothing, or have no token, on more connections than there may be: others go on, and come."""
+    (tmp_path / "token").write_text(TOKEN)
+    (tmp_path / "token").chmod(0o600)
+    # 64 connections.
+    collector.start("--token-file", tmp_path / "token", descriptors=320)
+    authorization = {"authorization": f"Bearer {TOKEN}"}
+    agent.start("--token-file", tmp_path / "token")
+    url = f"ws://{collector.address}/live"
+    place = collector.address.rsplit(":", 1)
+    with (
+        contextlib.ExitStack() as held,
+        connect(url, additional_headers=authorization, close_timeout=1) as socket,
+    ):
+        viewer = Viewer(socket)
+        until("the agent's samples are shown", lambda: viewer.next() and viewer.values)
+        for number in range(500):
+            source = (f"127.0.0.{2 + number % 10}", 0)
+            stranger = create_connection((place[0], int(place[1])), 10, source)
+            held.enter_context(stranger)
+            if number % 3 == 0:
+                with contextlib.suppress(OSError):
+                    stranger.sendall(b"GET /info HTTP/1.1\r\nhost: x\r\n\r\n")
+        newcomer = Sender(collector, "newcomer", **authorization)
+        newcomer.samples(time.time_ns(), ["load"], 23.0)
+        began = time.time_ns()
+        until("the new one is shown", lambda: viewer.next() and ("newcomer", "load") in viewer.values)
+        time.sleep(0.5)
+        assert json.loads(collector.ask("/seal?all=true", b"", **authorization))["waiting"] == 0
+        metrics = collector.ask("/metrics", None, **authorization).decode()
+    closed = re.search(r'refused_total\{reason="connections"\} (\d+)', metrics)
+    assert closed is not None and int(closed[1]) >= 400
+    connections = re.search(r"^iotrail_collector_connections (\d+)$", metrics, re.M)
+    assert connections is not None and int(connections[1]) <= 64
+    (row,) = Trail(collector.trail).rows_of(
+        f"SELECT COUNT(*) AS n FROM node_sample WHERE node = 'here' AND metric = 'load' AND ts > {began}"
+    )
+    assert row["n"] > 0
+
+
+def test_what_peers_sent_is_only_the_users_to_read(
+    collector: Collector, agent: Agent, tmp_path: Path
+) -> None:
+    """The log and the agent's state, whatever the umask, also in folders that were there."""
+    log = tmp_path / "x.trail.log"
+    for folder in (log, agent.state):
+        folder.mkdir(mode=0o755)
+    before = os.umask(0)
+    try:
+        collector.start()
+        agent.start()
+        until("it ships", lambda: collector.metric("iotrail_collector_rows_total"))
+        agent.end()
+        collector.end()
+    finally:
+        os.umask(before)
+    made = [path for folder in (log, agent.state) for path in (folder, *folder.rglob("*"))]
+    assert any(path.suffix == ".log" for path in made) and agent.state / "spool" in made
+    assert [(path, oct(path.stat().st_mode)) for path in made if path.stat().st_mode & 0o077] == []
+
+
 def test_an_agent_that_is_refused_keeps_what_it_has(
     collector: Collector, agent: Agent, tmp_path: Path
 ) -> None:
@@ -175,7 +243,7 @@ def test_clocks_a_day_off_move_nobody_elses_time(collector: Collector) -> None:
     for name, sender in senders.items():
         known = {"node": [name], "member": [name], "role": ["host"], "state": ["up"]}
         sender.put("member", {"ts": [time.time_ns() + machines[name]], **known})
-    with connect(f"ws://{collector.address}/live") as socket:
+    with connect(f"ws://{collector.address}/live", close_timeout=1) as socket:
         viewer = Viewer(socket)
         sent = 0
         shown: set[tuple[str, float]] = set()
@@ -242,3 +310,18 @@ def test_a_viewer_that_stopped_reading_sees_the_newest_when_it_goes_on(collector
             frames += viewer.next() is not None
         assert time.monotonic() - begun < 5
         assert frames < sent - skipped / 2
+
+
+def test_it_goes_on_where_nothing_can_be_said(collector: Collector) -> None:
+    """Its log is on a disk that is full, and sealing fails for a while."""
+    collector.said = Path("/dev/full")
+    collector.start()
+    sender = Sender(collector, "here")
+    sender.samples(time.time_ns(), ["load"], 1.0)
+    aside = collector.trail.with_suffix(".aside")
+    collector.trail.rename(aside)
+    with pytest.raises(urllib.error.HTTPError):
+        collector.ask("/seal", b"")
+    aside.rename(collector.trail)
+    assert json.loads(collector.ask("/seal", b""))["snapshot"] > 0
+    assert Trail(collector.trail).rows_of("SELECT COUNT(*) AS n FROM node_sample") == [{"n": 1}]

@@ -6,10 +6,11 @@
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use iotrail_trail::one_line;
+use iotrail_trail::private::{make_folder, writing};
+use iotrail_trail::{Seldom, one_line};
 
 use crate::error::{Error, IoContext as _};
 
@@ -17,8 +18,11 @@ use crate::error::{Error, IoContext as _};
 const FOLDER: &str = "set-aside";
 
 /// The folder. Cheap to clone.
-#[derive(Clone, Debug)]
-pub struct Aside(Arc<Path>);
+#[derive(Clone)]
+pub struct Aside {
+    folder: Arc<Path>,
+    said: Arc<Mutex<Seldom>>,
+}
 
 /// An entry.
 #[derive(Debug)]
@@ -37,19 +41,19 @@ impl Aside {
     /// That of a log.
     #[must_use]
     pub fn of(log: &Path) -> Self {
-        Self(log.join(FOLDER).into())
+        Self { folder: log.join(FOLDER).into(), said: Arc::default() }
     }
 
     /// Where entries are.
     #[must_use]
     pub fn folder(&self) -> &Path {
-        &self.0
+        &self.folder
     }
 
     /// How many entries there are.
     #[must_use]
     pub fn entries(&self) -> u64 {
-        let names = fs::read_dir(&self.0).into_iter().flatten().flatten().map(|entry| entry.path());
+        let names = fs::read_dir(&self.folder).into_iter().flatten().flatten().map(|entry| entry.path());
         names.filter(|path| path.extension().is_some_and(|kind| kind == "arrows")).count() as u64
     }
 
@@ -59,27 +63,28 @@ impl Aside {
     /// [`Error::Io`].
     pub fn keep<'a>(&self, entry: &Entry<'_>, ipc: impl IntoIterator<Item = &'a Bytes>) -> Result<(), Error> {
         let Entry { name, table, agent, why } = entry;
-        fs::create_dir_all(&self.0).at("make directory", &self.0)?;
-        let rows = self.0.join(format!("{name}.arrows"));
+        make_folder(&self.folder).at("make directory", &self.folder)?;
+        let rows = self.folder.join(format!("{name}.arrows"));
         let is_new = !rows.exists();
         let write = |path: &Path, parts: &[&[u8]]| {
-            let mut file = File::create(path)?;
+            let mut file = writing().create(true).truncate(true).open(path)?;
             parts.iter().try_for_each(|part| file.write_all(part))?;
             file.sync_all()
         };
-        let about = self.0.join(format!("{name}.txt"));
+        let about = self.folder.join(format!("{name}.txt"));
         let text = format!("table: {table}\nagent: {agent}\nwhy: {why}\n");
         write(&about, &[text.as_bytes()]).at("write", &about)?;
         let parts: Vec<&[u8]> = ipc.into_iter().map(|part| &part[..]).collect();
         write(&rows, &parts).at("write", &rows)?;
-        File::open(&self.0).and_then(|folder| folder.sync_all()).at("make durable", &self.0)?;
+        File::open(&self.folder).and_then(|folder| folder.sync_all()).at("make durable", &self.folder)?;
         if is_new {
             let of = if agent.is_empty() { String::new() } else { format!(" of agent {}", one_line(agent)) };
-            eprintln!(
+            let line = format!(
                 "iotrail: rows of table {table}{of} can't be written to the trail: {why}; they are set aside in {}, and \
                  the rest goes on",
                 rows.display()
             );
+            self.said.lock().unwrap_or_else(PoisonError::into_inner).say(&line);
         }
         Ok(())
     }

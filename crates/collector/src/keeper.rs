@@ -16,7 +16,7 @@ use arrow_array::RecordBatch;
 use arrow_select::concat::concat_batches;
 use arrow_select::filter::filter_record_batch;
 use iotrail_format::schema::{MEMBER, SERVICE_OP, TABLES, Table};
-use iotrail_trail::{FILE_ROWS, Snapshot, TrailReader, TrailWriter, sort};
+use iotrail_trail::{FILE_ROWS, Seldom, Snapshot, TrailReader, TrailWriter, sort};
 use tokio::sync::oneshot;
 
 use crate::aside::{Aside, Entry};
@@ -79,6 +79,20 @@ pub struct Sealed {
     pub waiting: u64,
 }
 
+/// What a seal wrote, or takes back.
+struct Pending {
+    /// The last segment its rows are of.
+    through: u64,
+    /// The snapshot that lists them.
+    snapshot: u64,
+    /// The rows as they came.
+    came: Vec<Came>,
+    /// Those of them that wait.
+    waiting: Vec<(&'static Table, RecordBatch, i64)>,
+    /// How many don't.
+    rows: u64,
+}
+
 /// The rows, and what is known of those before.
 pub struct Keeper {
     trail: PathBuf,
@@ -91,6 +105,9 @@ pub struct Keeper {
     waiting: u64,
     snapshot: u64,
     aside: Aside,
+    /// A publication that failed, of which it isn't known yet whether it came as far as listing the files for good.
+    pending: Option<Pending>,
+    failures: Seldom,
     metrics: Arc<Metrics>,
 }
 
@@ -111,6 +128,8 @@ impl Keeper {
             waiting: 0,
             snapshot: 0,
             aside: Aside::of(folder),
+            pending: None,
+            failures: Seldom::default(),
             metrics,
         };
         let reader = TrailReader::open(trail)?;
@@ -170,7 +189,8 @@ impl Keeper {
     /// Whether there is nothing to seal. Messages of which every row was known leave no rows, but are in the log; and
     /// what came before and is in the trail may have rows that follow from it by now, or with `all`.
     fn is_empty(&self, all: bool) -> bool {
-        self.holds.is_empty() && self.fullest() == 0 && !self.joiner.finds(now_ns(), all)
+        let is_sealed = self.holds.is_empty() && self.pending.is_none();
+        is_sealed && self.fullest() == 0 && !self.joiner.finds(now_ns(), all)
     }
 
     /// Rows of the fullest table.
@@ -251,6 +271,7 @@ impl Keeper {
     fn try_to_seal(&mut self, through: u64, log: &Sender<Command>, all: bool) -> Result<Sealed, Error> {
         let begun = Instant::now();
         let now = now_ns();
+        self.settle(log)?;
         let mut came = Vec::new();
         let mut waiting: Vec<(&'static Table, RecordBatch, i64)> = Vec::new();
         let mut writer = TrailWriter::open(&self.trail)?.synced();
@@ -284,22 +305,21 @@ impl Keeper {
                 }
             }
         }
-        match self.publish(&mut writer, through, log, &waiting) {
-            Ok(()) => {}
+        let published = self.publish(&mut writer, through, log, &waiting);
+        let pending = Pending { through, snapshot: writer.snapshot().snapshot, came, waiting, rows };
+        match published {
+            Ok(()) => self.finish(pending, log),
+            Err(e) if self.state.intent.is_some() => {
+                self.pending = Some(pending);
+                if self.settle(log).is_err() || self.state.sealed != through {
+                    return Err(e);
+                }
+            }
             Err(e) => {
-                self.put_back(came);
+                self.put_back(pending.came);
                 return Err(e);
             }
         }
-        self.holds.clear();
-        self.snapshot = writer.snapshot().snapshot;
-        self.waiting = waiting.iter().map(|(_, batch, _)| batch.num_rows() as u64).sum();
-        for (table, batch, since) in waiting {
-            self.tails.entry(table.name).or_insert_with(|| Tail::new(table)).append(&batch, since);
-        }
-        self.metrics.sealed_rows.inc_by(rows);
-        self.metrics.waiting.set(i64::try_from(self.waiting).unwrap_or(i64::MAX));
-        self.metrics.unjoined.inc_by(std::mem::take(&mut self.joiner.unjoined));
         self.metrics.seal_seconds.observe(begun.elapsed().as_secs_f64());
         Ok(Sealed { snapshot: self.snapshot, waiting: self.waiting })
     }
@@ -333,21 +353,48 @@ impl Keeper {
         }
         if let Some(file) = writer.first_added() {
             let intent = Intent { through, snapshot: writer.snapshot().snapshot + 1, file: file.to_owned() };
-            self.state.intent = Some(intent.clone());
+            self.state.intent = Some(intent);
             self.state.write(&self.folder)?;
-            if let Err(e) = writer.publish() {
-                // It may have come as far as listing the files.
-                if !intent.is_published(&self.trail)? {
-                    return Err(e.into());
-                }
-            }
-        }
-        self.state = State { sealed: through, intent: None };
-        // If this fails, the intent tells the same.
-        if self.state.write(&self.folder).is_ok() {
-            let _ = log.send(Command::Sealed(through));
+            writer.publish()?;
         }
         Ok(())
+    }
+
+    /// Finds out what became of a publication that failed. What is in the trail must not be written again, nor leave the
+    /// log before a power cut can't take it any more.
+    fn settle(&mut self, log: &Sender<Command>) -> Result<(), Error> {
+        let Some(intent) = self.state.intent.as_ref().filter(|_| self.pending.is_some()) else {
+            return Ok(());
+        };
+        let is_published = intent.is_published(&self.trail)?;
+        if is_published {
+            iotrail_trail::sync_snapshots(&self.trail)?;
+        }
+        match self.pending.take() {
+            Some(pending) if is_published => self.finish(pending, log),
+            Some(pending) => self.put_back(pending.came),
+            None => {}
+        }
+        self.state.intent = None;
+        Ok(())
+    }
+
+    /// After a publication: what was sealed is in the trail for good, what waits still does.
+    fn finish(&mut self, sealed: Pending, log: &Sender<Command>) {
+        self.state = State { sealed: sealed.through, intent: None };
+        // If this fails, the intent tells the same.
+        if self.state.write(&self.folder).is_ok() {
+            let _ = log.send(Command::Sealed(sealed.through));
+        }
+        self.holds.clear();
+        self.snapshot = sealed.snapshot;
+        self.waiting = sealed.waiting.iter().map(|(_, batch, _)| batch.num_rows() as u64).sum();
+        for (table, batch, since) in sealed.waiting {
+            self.tails.entry(table.name).or_insert_with(|| Tail::new(table)).append(&batch, since);
+        }
+        self.metrics.sealed_rows.inc_by(sealed.rows);
+        self.metrics.waiting.set(i64::try_from(self.waiting).unwrap_or(i64::MAX));
+        self.metrics.unjoined.inc_by(std::mem::take(&mut self.joiner.unjoined));
     }
 
     /// Does what it is told until nobody can tell it any more. Seals every `every`.
@@ -369,7 +416,8 @@ impl Keeper {
                     let sealed = ended.and_then(|through| self.seal(through, &log, all));
                     if let Err(e) = &sealed {
                         self.metrics.seal_failures.inc();
-                        eprintln!("iotrail: cannot write to the trail, and tries again: {e}");
+                        self.failures
+                            .say(&format!("iotrail: cannot write to the trail, and tries again: {e}"));
                     }
                     for wish in wishes.drain(..) {
                         let _ = wish.done.send(sealed.as_ref().copied().map_err(ToString::to_string));
@@ -448,19 +496,36 @@ fn sealed_at(path: &str) -> Option<i64> {
 /// Rows of a table, and from which row on they came at which time, ns since the epoch.
 type Came = (&'static Table, RecordBatch, Vec<(usize, i64)>);
 
-/// Opens a trail, or makes an empty one.
+/// Opens a trail, or makes an empty one, durably: the log beside it is.
 ///
 /// # Errors
 /// Those of the trail.
 pub fn open_trail(path: &Path) -> Result<(), Error> {
-    match Snapshot::newest(path) {
-        Ok(_) => Ok(()),
-        Err(iotrail_trail::Error::NotFound { .. }) => {
-            let _: () = drop(TrailWriter::create(path, false)?);
-            Ok(())
-        }
-        Err(e) => Err(e.into()),
-    }
+    use iotrail_trail::Error::{BadSnapshot, NotATrail, NotFound};
+    let force = match Snapshot::newest(path) {
+        Ok(_) => return Ok(()),
+        Err(NotFound { .. }) => false,
+        // A crash while it was made may have left a part of it.
+        Err(NotATrail { .. } | BadSnapshot { .. }) if is_without_rows(path) => true,
+        Err(e) => return Err(e.into()),
+    };
+    TrailWriter::create(path, force)?.synced().publish()?;
+    Ok(())
+}
+
+/// Whether a directory consists of what an empty trail does.
+fn is_without_rows(path: &Path) -> bool {
+    let names = |folder: &Path| -> Option<Vec<_>> {
+        std::fs::read_dir(folder).ok()?.map(|entry| Some(entry.ok()?.file_name())).collect()
+    };
+    let is_part = |name: &std::ffi::OsString| name == "snapshots" || name == "data";
+    names(path).is_some_and(|parts| {
+        parts.iter().all(is_part)
+            && parts
+                .iter()
+                .filter(|part| *part == "data")
+                .all(|data| names(&path.join(data)).is_some_and(|tables| tables.is_empty()))
+    })
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@
 
 pub mod aside;
 mod clock;
+pub mod connections;
 pub mod error;
 pub mod flight;
 pub mod intake;
@@ -36,6 +37,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use iotrail_format::schema::MEMBER;
+use iotrail_trail::say;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -43,6 +45,7 @@ pub use error::Error;
 pub use options::Options;
 
 use crate::aside::Aside;
+use crate::connections::Connections;
 use crate::error::IoContext as _;
 use crate::intake::Intake;
 use crate::keeper::{Keeper, SealNow, ToKeeper, open_trail};
@@ -54,6 +57,9 @@ use crate::metrics::Metrics;
 use crate::receiving::Receiving;
 use crate::router::{Shared, router};
 
+/// Bytes of a name (of a machine, a member, a metric) at most that is shown live or looked up. Rows with longer ones are
+/// written as they are.
+const LONGEST_NAME: usize = 512;
 /// How often small files of the trail are merged.
 const COMPACT: Duration = Duration::from_secs(60);
 
@@ -148,7 +154,7 @@ async fn start(options: &Options, ending: &watch::Sender<bool>) -> Result<Collec
         Ok(())
     })?;
     if replayed.rows > 0 {
-        eprintln!(
+        say!(
             "iotrail: {} rows were acknowledged before and not sealed: they are taken from the log",
             replayed.rows
         );
@@ -156,10 +162,11 @@ async fn start(options: &Options, ending: &watch::Sender<bool>) -> Result<Collec
     metrics.set_aside.inc_by(replayed.set_aside);
     if replayed.damaged > 0 || replayed.torn > 0 {
         metrics.log_damaged.inc_by(replayed.damaged + u64::from(replayed.torn > 0));
-        eprintln!(
+        say!(
             "iotrail: the log was cut off by {} bytes and has {} damaged records: what was not acknowledged is sent \
              again by agents, damaged records are lost",
-            replayed.torn, replayed.damaged
+            replayed.torn,
+            replayed.damaged
         );
     }
 
@@ -200,9 +207,10 @@ async fn start(options: &Options, ending: &watch::Sender<bool>) -> Result<Collec
         largest: options.largest,
     };
     let router = router(shared);
+    let connections = Connections::new(metrics).at("raise the limit of descriptors for", &options.trail)?;
     let servers = listeners.into_iter().map(|listener| {
-        let (tls, router, metrics) = (tls.clone(), router.clone(), metrics.clone());
-        tokio::spawn(server::serve(listener, tls, router, metrics, ending.subscribe()))
+        let (tls, router, connections) = (tls.clone(), router.clone(), connections.clone());
+        tokio::spawn(server::serve(listener, tls, router, connections, ending.subscribe()))
     });
     let servers = servers.collect();
     let threads =
@@ -218,6 +226,6 @@ fn compact(trail: &Path) {
     match iotrail_trail::compact_grown(trail, iotrail_trail::GRACE) {
         // Somebody else compacts it.
         Ok(_) | Err(iotrail_trail::Error::Conflict { .. }) => {}
-        Err(e) => eprintln!("iotrail: cannot compact the trail, and tries again: {e}"),
+        Err(e) => say!("iotrail: cannot compact the trail, and tries again: {e}"),
     }
 }

@@ -51,6 +51,7 @@ pub struct Metrics {
     pub(crate) closed_viewers: Counter,
     pub(crate) late: Counter,
     pub(crate) live_dropped: Counter,
+    pub(crate) not_shown: Counter,
     pub(crate) clocks_off: Gauge,
     pub(crate) sample_seconds: Histogram,
 }
@@ -86,6 +87,7 @@ impl Default for Metrics {
             closed_viewers: Counter::default(),
             late: Counter::default(),
             live_dropped: Counter::default(),
+            not_shown: Counter::default(),
             clocks_off: Gauge::default(),
             sample_seconds: times(),
         };
@@ -123,6 +125,7 @@ impl Default for Metrics {
             closed_viewers "Viewers closed because they stopped reading";
             late "Samples that came after their moment was shown";
             live_dropped "Batches of samples left out of the live stream for want of time";
+            not_shown "Samples and states left out of the live stream: no number, or names too long or too many";
             clocks_off "Machines whose clock is more than a minute off";
         }
         registry.register_with_unit(

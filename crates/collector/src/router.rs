@@ -23,6 +23,7 @@ use tonic::Status;
 use tonic::codec::CompressionEncoding;
 
 use crate::aside::Aside;
+use crate::connections::Connection;
 use crate::flight::Flight;
 use crate::intake::Intake;
 use crate::keeper::{SealNow, ToKeeper};
@@ -100,18 +101,25 @@ fn is_grpc(request: &Request) -> bool {
 /// Lets those in who know the token; if none is needed, all of this machine but what a browser shows.
 async fn admit(State(shared): State<Shared>, request: Request, next: Next) -> Response {
     let Some(token) = &shared.token else {
-        let Some(why) = of_a_page(&request) else { return next.run(request).await };
+        let Some(why) = of_a_page(&request) else { return let_in(request, next).await };
         shared.metrics.refuse("page");
         return refuse(&request, StatusCode::FORBIDDEN, Status::permission_denied(why), why);
     };
     let given = request.headers().get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
     let text = match given.map(|given| given.strip_prefix(b"Bearer ")) {
-        Some(Some(given)) if bool::from(given.ct_eq(token.as_bytes())) => return next.run(request).await,
+        Some(Some(given)) if bool::from(given.ct_eq(token.as_bytes())) => return let_in(request, next).await,
         Some(_) => "the token is not this collector's",
         None => "a token is needed: send it as header authorization: Bearer TOKEN",
     };
     shared.metrics.refuse("token");
     refuse(&request, StatusCode::UNAUTHORIZED, Status::unauthenticated(text), text)
+}
+
+async fn let_in(request: Request, next: Next) -> Response {
+    if let Some(connection) = request.extensions().get::<Arc<Connection>>() {
+        connection.admit();
+    }
+    next.run(request).await
 }
 
 /// Why a request may be one that a page makes a browser send; none if it can't be.

@@ -1,7 +1,7 @@
 //! The listeners: HTTP/1.1 and HTTP/2, with or without TLS, each with everything on it.
 //!
-//! A peer is given time and memory within bounds: for its TLS handshake, for the head of a request, for what it sends
-//! and isn't read yet. One that is gone without a word is found by HTTP/2's pings.
+//! A peer is given time and memory within bounds: for its first request ([`connections`](crate::connections)), for the head
+//! of each, for what it sends and isn't read yet. One that is gone without a word is found by HTTP/2's pings.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -19,14 +19,14 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tonic::codegen::Service as _;
 
-use crate::metrics::Metrics;
+use crate::connections::{Connection, Connections};
 
-/// For a TLS handshake, and for the head of a request.
-const HANDSHAKE: Duration = Duration::from_secs(10);
+/// For the head of a request.
+const HEAD: Duration = Duration::from_secs(10);
 /// Silence after which a peer is asked whether it is there, and time for its answer.
 const PING: Duration = Duration::from_secs(20);
 /// Bytes of a stream, and of all streams of a connection, that may wait to be read.
@@ -34,8 +34,6 @@ const STREAM_WINDOW: u32 = 256 << 10;
 const CONNECTION_WINDOW: u32 = 1 << 20;
 /// Streams of a connection.
 const STREAMS: u32 = 256;
-/// Connections: below the usual limit of descriptors of a service manager, above the agents of a large cluster.
-const CONNECTIONS: usize = 16_384;
 /// For what is being answered when the collector ends.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -44,32 +42,29 @@ pub async fn serve(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
     router: Router,
-    metrics: Arc<Metrics>,
+    connections: Arc<Connections>,
     mut ending: watch::Receiver<bool>,
 ) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
-        let place = tokio::select! {
-            place = room.clone().acquire_owned() => place.expect("it is never closed"),
-            () = ended(&mut ending) => return,
-        };
         let (stream, peer) = tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok(accepted) => accepted,
                 // No descriptor left, or the peer left at once: the next one may do better.
                 Err(_) => {
+                    connections.make_room();
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 }
             },
             () = ended(&mut ending) => return,
         };
-        let (router, tls, metrics, ending) = (router.clone(), tls.clone(), metrics.clone(), ending.clone());
+        let Some(place) = connections.enter(peer.ip()) else { continue };
+        let (router, tls, ending) = (router.clone(), tls.clone(), ending.clone());
         tokio::spawn(async move {
-            let _place = place;
-            metrics.connections.inc();
-            connection(stream, peer, tls, router, ending).await;
-            metrics.connections.dec();
+            tokio::select! {
+                () = connection(stream, peer, tls, router, place.clone(), ending) => {}
+                () = place.overdue() => {}
+            }
         });
     }
 }
@@ -79,13 +74,14 @@ async fn connection(
     peer: SocketAddr,
     tls: Option<TlsAcceptor>,
     router: Router,
+    place: Arc<Connection>,
     ending: watch::Receiver<bool>,
 ) {
     // Answers are small, and waited for.
     let _ = stream.set_nodelay(true);
-    let Some(tls) = tls else { return http(stream, peer, router, ending).await };
-    if let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
-        http(stream, peer, router, ending).await;
+    let Some(tls) = tls else { return http(stream, peer, router, place, ending).await };
+    if let Ok(stream) = tls.accept(stream).await {
+        http(stream, peer, router, place, ending).await;
     }
 }
 
@@ -93,10 +89,11 @@ async fn http<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     stream: S,
     peer: SocketAddr,
     router: Router,
+    place: Arc<Connection>,
     mut ending: watch::Receiver<bool>,
 ) {
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HANDSHAKE);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD);
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -109,6 +106,7 @@ async fn http<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         let mut router = router.clone();
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(ConnectInfo(peer));
+        request.extensions_mut().insert(place.clone());
         async move { router.call(request).await as Result<_, Infallible> }
     });
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);

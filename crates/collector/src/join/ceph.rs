@@ -23,6 +23,7 @@ use iotrail_format::schema::{FILE, MEMBER, SERVICE_OP, STITCH, Table};
 use iotrail_trail::arrays::batch;
 
 use super::{PATIENCE, Text, column};
+use crate::LONGEST_NAME;
 
 /// What clocks of two machines may differ by, and an OSD's thread be held up before it notes that it replied, ns.
 const SLACK: i64 = 1_000_000;
@@ -76,7 +77,9 @@ impl Journals {
     fn files(&mut self, batch: &RecordBatch) {
         let (files, paths) = (ints(batch, &FILE, "file"), Text::of(column(batch, &FILE, "path")));
         for row in (0..batch.num_rows()).filter(|row| is_journal(paths.get(*row))) {
-            self.objects.insert(files.value(row));
+            if self.objects.len() < MOST {
+                self.objects.insert(files.value(row));
+            }
         }
     }
 
@@ -85,7 +88,9 @@ impl Journals {
             (ints(batch, &MEMBER, "process"), Text::of(column(batch, &MEMBER, "detail")));
         for row in (0..batch.num_rows()).filter(|row| processes.is_valid(*row)) {
             // As the agent says it of an MDS: rank 0 of FS.
-            if let Some(rank) = number_after(details.get(row), "rank ") {
+            if let Some(rank) = number_after(details.get(row), "rank ")
+                && self.ranks.len() < MOST
+            {
                 self.ranks.insert(processes.value(row), rank);
             }
         }
@@ -103,6 +108,9 @@ impl Journals {
         let (ts, dur, thread, crumb, file) =
             (int("ts"), int("dur"), int("thread"), int("crumb"), int("file"));
         for row in (0..batch.num_rows()).filter(|row| dur.is_valid(*row)) {
+            if nodes.get(row).len() > LONGEST_NAME {
+                continue;
+            }
             let known = || Row {
                 since: now,
                 ts: ts.value(row),
@@ -126,6 +134,9 @@ impl Journals {
         self.waits.drain(..self.waits.len().saturating_sub(MOST));
         if self.writes.len() > MOST {
             self.writes.retain(|_, write| now - write.since < KNOWN / 6);
+            while self.writes.len() > MOST {
+                self.writes.pop_first();
+            }
         }
     }
 

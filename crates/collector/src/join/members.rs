@@ -8,6 +8,10 @@ use arrow_array::{Array as _, RecordBatch};
 use iotrail_format::schema::MEMBER;
 
 use super::{PATIENCE, Text, column};
+use crate::LONGEST_NAME;
+
+/// Members known at most.
+const MOST: usize = 1 << 16;
 
 /// What is known of one.
 struct Known {
@@ -32,6 +36,12 @@ impl Members {
             let (member, node, ts) = (members.get(row), nodes.get(row), times.value(row));
             // A machine has no process, and is where it is.
             let is_own = processes.is_valid(row) || roles.get(row) == "host";
+            if member.len() > LONGEST_NAME
+                || node.len() > LONGEST_NAME
+                || (self.0.len() >= MOST && !self.0.contains_key(member))
+            {
+                continue;
+            }
             let known = self.0.entry(member.to_owned()).or_insert(Known { own: None, afar: None });
             if is_own && known.own.as_ref().is_none_or(|(last, _)| *last <= ts) {
                 known.own = Some((ts, node.to_owned()));

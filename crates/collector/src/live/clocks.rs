@@ -48,6 +48,11 @@ impl Clocks {
         changed
     }
 
+    /// Forgets the clocks of machines that aren't among these.
+    pub fn keep(&mut self, is_known: impl Fn(&str) -> bool) {
+        self.0.retain(|node, _| is_known(node));
+    }
+
     /// Whether a machine's clock is off.
     pub fn is_off(&self, node: &str) -> bool {
         self.0.get(node).is_some_and(|clock| clock.is_off)

@@ -46,7 +46,8 @@ impl Grain {
             let (metric, name, least) = (series.metric, series.name, series.least);
             let text = |word| samples.text(word).map_or("", |text| &**text);
             let group = members.group(text(series.member), text(series.node), self.by);
-            let word = samples.word(&group);
+            let member = series.member;
+            let word = samples.word(&group).unwrap_or(member);
             let key = samples.text(word).expect("it has one now").clone();
             let number = *self.index.entry((word, metric, name, least)).or_insert_with(|| {
                 self.groups.push(Group { key, parts: Vec::new() });

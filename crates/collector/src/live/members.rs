@@ -10,6 +10,10 @@ use iotrail_format::schema::MEMBER;
 use serde::Serialize;
 
 use super::clocks::Clocks;
+use crate::LONGEST_NAME;
+
+/// Members at most: rows of more are left out, and counted.
+const MOST: usize = if cfg!(test) { 8 } else { 1 << 16 };
 
 /// A member as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -42,6 +46,8 @@ struct Member {
 pub struct Members {
     members: BTreeMap<Arc<str>, Member>,
     changes: u64,
+    /// Rows left out.
+    pub left_out: u64,
     /// Number of the last change of what groups are made of.
     pub moves: u64,
 }
@@ -72,8 +78,16 @@ impl Members {
         let times = batch.column(at("ts")).as_primitive::<Int64Type>();
         for row in 0..batch.num_rows() {
             let [node, member, role, place, state, detail] = columns.map(|column| text(column, row));
+            let names = [node, member, role, place, state];
             let (node, member) = (node.unwrap_or_default(), member.unwrap_or_default());
             let (role, state) = (role.unwrap_or_default(), state.unwrap_or_default());
+            if names.into_iter().flatten().any(|name| name.len() > LONGEST_NAME)
+                || (self.members.len() >= MOST && !self.members.contains_key(member))
+            {
+                self.left_out += 1;
+                continue;
+            }
+            let detail = detail.map(shortened);
             let is_own = process.is_valid(row) || role == "host";
             // A clock that is ahead would keep everybody else's word from counting.
             let ts = if clocks.is_off(node) { now } else { times.value(row).min(now) };
@@ -86,7 +100,7 @@ impl Members {
                     is_own,
                     place: place.map(str::to_owned),
                     state: state.to_owned(),
-                    detail: detail.map(str::to_owned),
+                    detail,
                     ts,
                     since: ts,
                     change,
@@ -109,7 +123,7 @@ impl Members {
             }
             role.clone_into(&mut known.role);
             (known.node, known.place, known.is_own) = (node, place, is_own || known.is_own);
-            known.detail = detail.map(str::to_owned);
+            known.detail = detail;
             (known.ts, known.change) = (ts, change);
         }
     }
@@ -161,6 +175,15 @@ impl Members {
     }
 }
 
+/// A text for people, whose end says nothing about who is how.
+fn shortened(text: &str) -> String {
+    if text.len() <= LONGEST_NAME {
+        return text.to_owned();
+    }
+    let end = (0..=LONGEST_NAME).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
+    format!("{}…", &text[..end])
+}
+
 /// Text of any layout a column has; none null.
 fn text(column: &ArrayRef, row: usize) -> Option<&str> {
     if let Some(texts) = column.as_string_opt::<i32>() {
@@ -170,4 +193,38 @@ fn text(column: &ArrayRef, row: usize) -> Option<&str> {
     let key = words.key(row)?;
     let values = words.values().as_string::<i32>();
     values.is_valid(key).then(|| values.value(key))
+}
+
+#[cfg(test)]
+mod tests {
+    use iotrail_trail::arrays::{Value, batch};
+
+    use super::*;
+
+    #[test]
+    fn long_names_and_too_many_members_are_left_out_and_counted() {
+        let mut members = Members::default();
+        let detail = "é".repeat(LONGEST_NAME);
+        let mut take = |member: &str, state: &str| {
+            let row = MEMBER.columns.iter().map(|column| match column.name {
+                "member" => member.into(),
+                "detail" => detail.as_str().into(),
+                "state" => state.into(),
+                _ if column.nullable => Value::Null,
+                "ts" => 5.into(),
+                _ => "x".into(),
+            });
+            members.take(&batch(&MEMBER, vec![row.collect()]).unwrap(), 9, &Clocks::default());
+            (members.members.len(), members.left_out)
+        };
+        assert_eq!(take(&"x".repeat(LONGEST_NAME + 1), "up"), (0, 1));
+        for n in 0..MOST {
+            assert_eq!(take(&n.to_string(), "up"), (n + 1, 1));
+        }
+        assert_eq!(take("another", "up"), (MOST, 2));
+        assert_eq!(take("0", "down"), (MOST, 2));
+        let known = &members.members["0"];
+        assert_eq!(known.state, "down");
+        assert_eq!(known.detail, Some(format!("{}…", "é".repeat(LONGEST_NAME / 2))));
+    }
 }

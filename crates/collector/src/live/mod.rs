@@ -195,10 +195,20 @@ impl Live {
     fn tick(&mut self) {
         let now = now_ns();
         self.until = now - i64::try_from(self.window.as_nanos()).unwrap_or(i64::MAX);
+        if self.samples.make_room(now) {
+            self.clocks.keep(|node| self.samples.knows(node));
+            self.grains.clear();
+            for watching in self.watching.values_mut() {
+                if let Some(viewer) = watching.viewer.take() {
+                    watching.hello = Some(Some(viewer.see()));
+                }
+            }
+        }
         let due = self.samples.due(self.until);
         let late = std::mem::take(&mut self.samples.late);
         self.metrics.late.inc_by(late);
-        self.metrics.live_dropped.inc_by(std::mem::take(&mut self.samples.left_out));
+        self.metrics.not_shown.inc_by(std::mem::take(&mut self.samples.left_out));
+        self.metrics.not_shown.inc_by(std::mem::take(&mut self.members.left_out));
         self.greet();
         for grain in self.grains.values_mut() {
             grain.renew(&mut self.samples, &self.members);

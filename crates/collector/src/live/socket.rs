@@ -1,16 +1,20 @@
 //! `GET /live`: a viewer's WebSocket.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use axum::Extension;
 use axum::extract::State;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
-use axum::response::Response;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::Told;
 use super::viewer::See;
+use crate::connections::Connection;
 use crate::router::Shared;
 
 /// A viewer that takes nothing for so long is closed.
@@ -19,10 +23,25 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const FAREWELL: Duration = Duration::from_secs(2);
 /// Bytes of what a viewer may say.
 const SAID: usize = 4 << 20;
+/// Viewers at a time: what one may say, and what is known of it, is held for each.
+const MOST: i64 = 1024;
 
 /// Takes a viewer.
-pub async fn live(State(shared): State<Shared>, upgrade: WebSocketUpgrade) -> Response {
-    upgrade.max_message_size(SAID).max_frame_size(SAID).on_upgrade(|socket| watch(shared, socket))
+pub async fn live(
+    State(shared): State<Shared>,
+    Extension(connection): Extension<Arc<Connection>>,
+    upgrade: WebSocketUpgrade,
+) -> Response {
+    if shared.metrics.viewers.get() >= MOST {
+        shared.metrics.refuse("viewers");
+        let why = format!("{MOST} viewers watch, as many as may: try again when one has left\n");
+        return (StatusCode::SERVICE_UNAVAILABLE, why).into_response();
+    }
+    upgrade.max_message_size(SAID).max_frame_size(SAID).on_upgrade(|socket| async move {
+        watch(shared, socket).await;
+        // It is one until here, though no longer of HTTP.
+        drop(connection);
+    })
 }
 
 async fn watch(shared: Shared, mut socket: WebSocket) {

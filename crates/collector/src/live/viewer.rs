@@ -105,6 +105,11 @@ impl Viewer {
         }
     }
 
+    /// What it wants to see.
+    pub fn see(self) -> See {
+        self.see
+    }
+
     /// How it wants members taken together.
     pub fn by(&self) -> By {
         self.see.by

@@ -1,11 +1,13 @@
 //! The files of the log: numbered segments, each begun with the numbers that were taken before it.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{BufReader, ErrorKind, Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+
+use iotrail_trail::private::writing;
 
 use super::record::{self, Kind, Next, Numbers};
 use crate::error::{Error, IoContext as _};
@@ -27,9 +29,11 @@ impl Folder {
     /// # Errors
     /// [`Error::InUse`], [`Error::Io`].
     pub fn open(path: &Path) -> Result<Self, Error> {
+        // What peers sent is nobody else's to read; an earlier version left it to the umask.
         fs::create_dir_all(path).at("make directory", path)?;
+        fs::set_permissions(path, Permissions::from_mode(0o700)).at("set the permissions of", path)?;
         let lock = path.join("lock");
-        let file = File::options().create(true).append(true).open(&lock).at("open", &lock)?;
+        let file = writing().create(true).append(true).open(&lock).at("open", &lock)?;
         // SAFETY: the descriptor is open.
         if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
             let error = std::io::Error::last_os_error();
@@ -38,6 +42,9 @@ impl Folder {
                 _ => Error::Io { action: "lock", path: lock, source: error },
             });
         }
+        // What names it must survive as what is in it does.
+        let parent = path.join("..");
+        File::open(&parent).and_then(|parent| parent.sync_all()).at("make durable", &parent)?;
         Ok(Self { path: path.to_owned(), _lock: file })
     }
 
@@ -91,8 +98,7 @@ impl Folder {
         let mut bytes = MAGIC.to_vec();
         bytes.extend_from_slice(&VERSION.to_le_bytes());
         record::append(&mut bytes, Kind::Numbers, numbers, &[]);
-        let created = File::options()
-            .write(true)
+        let created = writing()
             .create_new(true)
             .open(&path)
             .and_then(|mut file| {

@@ -8,6 +8,7 @@ use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 
 use iotrail_format::ids::hash63;
+use iotrail_trail::private::writing;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, IoContext as _};
@@ -47,6 +48,8 @@ impl State {
             Err(e) => return Err(e).at("read", &path),
         };
         if let Some(intent) = state.intent.take() {
+            // What is there to be seen may not be durable yet, and what is sealed leaves the log.
+            iotrail_trail::sync_snapshots(trail)?;
             if intent.is_published(trail)? {
                 state.sealed = intent.through;
             }
@@ -62,7 +65,10 @@ impl State {
     pub fn write(&self, folder: &Path) -> Result<(), Error> {
         let (path, temporary) = (folder.join(NAME), folder.join(".sealed.json"));
         let text = serde_json::to_vec(self).expect("a state is plain data");
-        File::create(&temporary)
+        writing()
+            .create(true)
+            .truncate(true)
+            .open(&temporary)
             .and_then(|mut file| file.write_all(&text).and_then(|()| file.sync_all()))
             .at("write", &temporary)?;
         fs::rename(&temporary, &path).at("replace", &path)?;
