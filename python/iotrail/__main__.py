@@ -8,7 +8,11 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import NoReturn
+
     from typing_extensions import Buffer
+
+    from iotrail.errors import IotrailError
 
 # What a shell shows of a process that SIGPIPE ended: 128 and its number, see signal(7).
 SIGPIPE_STATUS = 141
@@ -71,11 +75,9 @@ def main() -> None:
             if sys.stdout is not None:
                 sys.stdout.flush()
     except native.IotrailError as error:
-        hint = "".join(f"\n  hint: {line}" for line in (error.hint or "").splitlines())
-        from iotrail.visible import visible
-
-        print(visible(f"iotrail: error: {error.message}{hint}"), file=sys.stderr)
-        sys.exit(error.exit_code)
+        _fail(error)
+    except MemoryError:
+        _fail(native.IotrailError("out of memory", "ask for less: a time span, fewer groups, --limit"))
     except OSError as error:
         if error.filename is None:
             raise
@@ -86,6 +88,23 @@ def main() -> None:
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
+    except Exception as error:
+        # DuckDB reads files while rows are fetched too, where no `Trail.errors` may be around
+        duckdb = sys.modules.get("duckdb")
+        if duckdb is None or not isinstance(error, duckdb.Error):
+            raise
+        from iotrail.trail import query_error
+
+        _fail(query_error(error))
+
+
+def _fail(error: IotrailError) -> NoReturn:
+    """End the process with an error that is told."""
+    hint = "".join(f"\n  hint: {line}" for line in (error.hint or "").splitlines())
+    from iotrail.visible import visible
+
+    print(visible(f"iotrail: error: {error.message}{hint}"), file=sys.stderr)
+    sys.exit(error.exit_code)
 
 
 if __name__ == "__main__":

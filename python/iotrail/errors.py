@@ -60,6 +60,10 @@ class QueryInterrupted(QueryError):
     exit_code = 130
 
 
+class BusyError(QueryError):
+    """Somebody asks more at once than is answered."""
+
+
 class TraceError(IotrailError):
     """Another tool's trace can't be imported: not there, not of its format, refused by `--strict`."""
 

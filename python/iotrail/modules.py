@@ -29,12 +29,13 @@ _MEASURE = re.compile(r"(\w+)\s*=\s*(.+)", re.DOTALL)
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table or module: its SQL type, its unit ('' if none) and what it means."""
+    """A column of a table or module: its SQL type, its unit ('' if none), what it means and whether it may be null."""
 
     name: str
     type: str
     unit: str
     meaning: str
+    nullable: bool = field(default=True, kw_only=True)
 
     @property
     def comment(self) -> str:

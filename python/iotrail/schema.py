@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from iotrail.modules import Column
 
@@ -69,6 +70,8 @@ def load() -> Schema:
     )
 
 
-def columns(stored: list[dict[str, str]]) -> tuple[Column, ...]:
+def columns(stored: list[dict[str, Any]]) -> tuple[Column, ...]:
     """Columns as the schema and a trail's snapshot describe them."""
-    return tuple(Column(c["name"], c["type"], c["unit"], c["meaning"]) for c in stored)
+    return tuple(
+        Column(c["name"], c["type"], c["unit"], c["meaning"], nullable=c["nullable"]) for c in stored
+    )

@@ -28,6 +28,7 @@ from iotrail import schema as trail_schema
 from iotrail import snapshot as snapshots
 from iotrail.errors import (
     DamagedTrailError,
+    IotrailError,
     ParameterError,
     QueryError,
     QueryInterrupted,
@@ -41,6 +42,8 @@ from iotrail.snapshot import DataFile
 # Keys of a join that DuckDB holds one by one against the bounds of files and row groups before it reads them; of more
 # it takes the smallest and largest. Its own 50 are less than a path of many parts has.
 _FEW = 1000
+# Characters of DuckDB's messages that are shown.
+_LONGEST_MESSAGE = 10_000
 
 
 class Trail:
@@ -302,6 +305,7 @@ class Trail:
         describe = f"DESCRIBE SELECT * FROM {source}"
         with self.errors(describe):
             found = {row[0]: str(row[1]) for row in connection.execute(describe).fetchall()}
+        self._check_nulls(connection, table, paths, len(files))
         columns = ["filename"] if filename else []
         for column in table.columns:
             if column.name not in found:
@@ -315,6 +319,24 @@ class Trail:
                     f"iotrail trail check {self.path}",
                 )
         return f"SELECT {', '.join(columns)} FROM {source}"
+
+    def _check_nulls(
+        self, connection: duckdb.DuckDBPyConnection, table: Table, paths: str, files: int
+    ) -> None:
+        """Columns that can't be null are declared so in every file, as the trail's writer does: then they have none,
+        whoever wrote the file."""
+        query = f"""
+            SELECT name, COUNT(DISTINCT file_name) FROM parquet_schema([{paths}])
+            WHERE repetition_type = 'REQUIRED' AND num_children IS NULL GROUP BY name"""
+        with self.errors(query):
+            required = dict(connection.execute(query).fetchall())
+        for column in table.columns:
+            if not column.nullable and required.get(column.name, 0) < files:
+                raise DamagedTrailError(
+                    f"{self.path}: column {table.name}.{column.name}: expected a value in every row, "
+                    "found a file without the column or with nulls in it",
+                    f"iotrail trail check {self.path}",
+                )
 
     def _check_files(self) -> None:
         for files in self._files.values():
@@ -385,35 +407,36 @@ class _Errors:
         stopped = isinstance(error, RuntimeError) and "interrupt" in str(error).lower()
         if stopped or isinstance(error, duckdb.InterruptException | KeyboardInterrupt):
             raise QueryInterrupted("interrupted") from None
-        if not isinstance(error, duckdb.Error):
-            return
-        text = re.sub(r"^[\w ]+ Error: ", "", str(error)).strip()
-        trail = self._trail
-        damaged = next((f for files in trail._files.values() for f in files if str(f.path) in text), None)
-        if damaged is not None:
-            raise DamagedTrailError(
-                f"{damaged.path}: can't be read: {text.splitlines()[0]}", f"iotrail trail check {trail.path}"
-            ) from error
-        hint = None
-        if isinstance(error, duckdb.OutOfMemoryException):
-            hint = "ask for less: a time span (WHERE ts …), fewer groups, --limit"
-        elif "out of range" in text or text.startswith("Overflow in"):
-            hint = "numbers add up beyond 64 bits: look for impossible ones with MIN and MAX of ts, dur, pos and length"
-        missing = re.match(r"Table with name (\w+) does not exist!", text)
-        if missing:
-            known = (*trail.tables, *trail.modules)
-            close = difflib.get_close_matches(missing[1], known, n=3, cutoff=0.6)
-            text = re.sub(r"\nDid you mean .*", "", text).replace(
-                missing[0], f"no table or module {missing[1]}"
-            )
-            hint = f"did you mean {' or '.join(close)}?" if close else "iotrail sql --modules lists them"
-        if place := re.search(r"\n+LINE (\d+): (.*)\n( *\^+)\s*$", text):
-            shift = len(f"LINE {place[1]}: ")
-            where = f"  line {place[1]}: "
-            text = (
-                f"{text[: place.start()].rstrip()}\n{where}{place[2]}\n{' ' * (len(where) - shift)}{place[3]}"
-            )
-        raise QueryError(text, hint) from error
+        if isinstance(error, duckdb.Error):
+            raise query_error(error, self._trail) from error
+
+
+def query_error(error: duckdb.Error, trail: Trail | None = None) -> IotrailError:
+    """What DuckDB raised as an error of iotrail: of the trail whose file it can't read, else of the query."""
+    # what a query asks for in vain may be a text of a file, of any length
+    text = re.sub(r"^[\w ]+ Error: ", "", str(error)[:_LONGEST_MESSAGE]).strip()
+    listed = (f for files in trail._files.values() for f in files) if trail else ()
+    damaged = next((f for f in listed if str(f.path) in text), None)
+    if trail and damaged:
+        return DamagedTrailError(
+            f"{damaged.path}: can't be read: {text.splitlines()[0]}", f"iotrail trail check {trail.path}"
+        )
+    hint = None
+    if isinstance(error, duckdb.OutOfMemoryException):
+        hint = "ask for less: a time span (WHERE ts …), fewer groups, --limit"
+    elif "out of range" in text or text.startswith("Overflow in"):
+        hint = "numbers add up beyond 64 bits: look for impossible ones with MIN and MAX of ts, dur, pos and length"
+    missing = re.match(r"Table with name (\w+) does not exist!", text)
+    if missing and trail:
+        known = (*trail.tables, *trail.modules)
+        close = difflib.get_close_matches(missing[1], known, n=3, cutoff=0.6)
+        text = re.sub(r"\nDid you mean .*", "", text).replace(missing[0], f"no table or module {missing[1]}")
+        hint = f"did you mean {' or '.join(close)}?" if close else "iotrail sql --modules lists them"
+    if place := re.search(r"\n+LINE (\d+): (.*)\n( *\^+)\s*$", text):
+        shift = len(f"LINE {place[1]}: ")
+        where = f"  line {place[1]}: "
+        text = f"{text[: place.start()].rstrip()}\n{where}{place[2]}\n{' ' * (len(where) - shift)}{place[3]}"
+    return QueryError(text, hint)
 
 
 _connections = itertools.count()

@@ -1,5 +1,6 @@
 """Names that give orders to who shows them: neither a terminal nor a picture obeys any."""
 
+import json
 import os
 import pty
 import re
@@ -15,13 +16,13 @@ from iotrail.visible import one_line, visible
 from tests.sql.tiny import write_trail
 
 STORIES = Path(__file__).parents[1] / "sql"
-# Clears the screen, sets the title, rings, writes right to left, begins a line of its own, is red (in C1), overwrites.
-ORDERS = "\x1b[2J\x1b]0;owned\x07\u202e\nFORGED LINE\x9b31m\r[red]"
+# Clears the screen, sets the title, rings, writes right to left, begins a line of its own, is red (in C1), overwrites, hides.
+ORDERS = "\x1b[2J\x1b]0;owned\x07\u202e\nFORGED LINE\x9b31m\r[red]\u200b"
 NAMES = {
     *("path", "exe", "cmd", "cwd", "name", "value", "detail", "role", "node", "parent_node"),
-    *("component", "client", "cache", "sender", "receiver", "dev"),
+    *("component", "client", "cache", "sender", "receiver", "dev", "member", "place"),
 }
-OBEYED = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+OBEYED = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 def hostile(name: str, rows: pa.Table) -> pa.Table:
@@ -116,6 +117,14 @@ def test_a_picture_and_a_page_hold_no_order(trails, words, tmp_path):
         # an HTML document may hold tabs
         found = OBEYED.search(path.read_text().replace("\t", ""))
         assert found is None, path
+
+
+def test_rust_and_the_pages_show_the_same():
+    """They are held to the same file."""
+    held = json.loads((Path(__file__).parents[1] / "fixtures/obeyed.json").read_text())
+    expected = {code for first, last in held["ranges"] for code in range(int(first, 16), int(last, 16) + 1)}
+    assert {code for code in range(0x110000) if visible(chr(code)) != chr(code)} == expected
+    assert [visible(name) for name, _ in held["shown"]] == [shown for _, shown in held["shown"]]
 
 
 def test_what_is_obeyed_is_shown():

@@ -10,10 +10,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from iotrail.errors import DamagedTrailError
+from iotrail import __main__, cli
+from iotrail.errors import DamagedTrailError, QueryError
+from iotrail.exporters import export
 from iotrail.trail import Trail
+from tests.sql.tiny import ingest
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "v1.trail"
 Document = dict[str, Any]
@@ -206,3 +212,71 @@ def test_a_session_in_use_is_not_taken(tmp_path: Path, native: Path) -> None:
     assert status == 0
     written = "SELECT COUNT(*) AS n FROM file_op JOIN file USING (node, file) WHERE path LIKE '%/last'"
     assert Trail(out).rows_of(written)[0]["n"] > 0
+
+
+def with_values(folder: Path, table: str, name: str, value: object) -> Path:
+    """A copy of the fixture whose rows of a table all have this value in a column."""
+
+    def change(stored: Document) -> None:
+        [file] = stored["tables"][table]["files"]
+        path = folder / "x.trail" / file["path"]
+        rows = pq.read_table(path)
+        at = rows.column_names.index(name)
+        kind = rows.schema.field(at).type
+        field = pa.field(name, kind, nullable=value is None)
+        path.chmod(0o644)
+        pq.write_table(rows.set_column(at, field, pa.array([value] * rows.num_rows, kind)), path)
+        file["bytes"] = path.stat().st_size
+
+    return changed(folder, change)
+
+
+def test_a_column_without_nulls_that_has_some(tmp_path: Path) -> None:
+    """Readers count on what the schema says of nulls."""
+    trail = Trail(with_values(tmp_path, "process", "pid", None))
+    with pytest.raises(DamagedTrailError, match=r"column process\.pid: expected a value in every row"):
+        trail.rows_of("SELECT pid FROM process")
+
+
+@pytest.mark.parametrize(
+    ("table", "name", "value"),
+    [
+        ("file_op", "call", "of_a_later_version"),
+        ("process", "pid", 1 << 62),
+        ("process", "process", -1),
+        ("thread", "tid", -1 << 63),
+        ("file_op", "thread", -1),
+        ("file_op", "ts", -1),
+    ],
+)
+def test_numbers_and_calls_that_perfetto_has_no_room_for(
+    tmp_path: Path, table: str, name: str, value: object
+) -> None:
+    written = export(Trail(with_values(tmp_path, table, name, value)), "perfetto", tmp_path / "x.pftrace")
+    assert written.stat().st_size > 0
+
+
+def test_a_call_of_more_pages_than_memory_holds(tmp_path: Path, native: Path) -> None:
+    row = {"ts": 0, "dur": 1, "node": "n", "thread": 1, "crumb": 0, "call": "read", "file": 1, "pos": 0}
+    row |= {"result": 1 << 60, "errno": 0, "calls": 1}
+    trail = Trail(ingest(native, {"file_op": pa.Table.from_pylist([row])}, tmp_path / "x.trail"))
+    with pytest.raises(QueryError, match=f"a call moved {1 << 60} bytes: expected at most"):
+        export(trail, "oracle-general", tmp_path / "x.oracleGeneral")
+
+
+@pytest.mark.parametrize("error", [MemoryError(), duckdb.Error("TProtocolException: " + "x" * (1 << 20))])
+def test_what_libraries_raise_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception
+) -> None:
+    """DuckDB finds damage while rows are fetched too, and shows a text whole that it can't take for a number."""
+
+    def fail(**_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(cli, "app", fail)
+    monkeypatch.setattr(sys, "argv", ["iotrail", "summary"])
+    with pytest.raises(SystemExit) as ended:
+        __main__.main()
+    assert ended.value.code == 1
+    said = capsys.readouterr().err
+    assert said.startswith("iotrail: error: ") and len(said) < 11_000

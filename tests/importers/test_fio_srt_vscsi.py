@@ -94,6 +94,7 @@ def test_srt_cut_and_garbage(bring):
     assert "the last record has 30 of 56 bytes" in bring(whole + bytes(30)).said
     with pytest.raises(TraceError, match="record 2: size 0"):
         bring(whole + bytes(56))
+    assert bring(whole.replace(b"disks", b"d"), name="no-disks").one("SELECT pos FROM file_op") == 100 * 256
     with pytest.raises(TraceError, match="no SRT trace"):
         bring("srt", b"$$TR_IOREC-1.3 without an end\n")
 

@@ -86,6 +86,8 @@ def test_biosnoop_without_queue_and_with_bad_lines(bring):
     assert "trace:4: not understood" in got.said
     with pytest.raises(TraceError, match="no header of biosnoop with"):
         bring("biosnoop", "1.5 dd 7 sda R 8 512 0.5\n", name="headless")
+    with pytest.raises(TraceError, match="column PID is in its header twice"):
+        bring("biosnoop", text.replace("DISK", "PID    DISK"), name="twice")
 
 
 def test_perf_script(bring):

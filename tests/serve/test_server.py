@@ -293,13 +293,18 @@ def test_connections_that_ask_nothing(cluster: Cluster) -> None:
                 assert ask(served.address, "api/info")[0] == 200, number
         late = stack.enter_context(half(served, heads[1]))
         late.settimeout(30)
+        said = b"POST /api/sql HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nSEL"
+        slow = stack.enter_context(half(served, said))
+        slow.settimeout(30)
         # the server's end, in ten seconds, and not an answer
         with suppress(ConnectionResetError):
             assert late.recv(1) == b""
+        # nor may SQL whose end doesn't come hold one
+        assert b" 400 " in slow.recv(100)
         assert ask(served.address, "api/info")[0] == 200
         served.process.terminate()
-        _, said = served.process.communicate(timeout=20)
-        assert said == ""
+        _, errors = served.process.communicate(timeout=20)
+        assert errors == ""
 
 
 @pytest.mark.parametrize("host", ["[::1", "[", "a]b", "localhost:notaport", "\x80"])
@@ -363,6 +368,32 @@ def test_a_question_without_end_is_stopped(cluster: Cluster) -> None:
         readers.close()
 
     asyncio.run(both())
+
+
+def test_one_viewer_leaves_a_reader_for_others(cluster: Cluster) -> None:
+    """However many questions without end one asks, another's is answered before the first of them ends."""
+    endless = "SELECT count(*) FROM range(100000000000) AS a(i) WHERE hash(i) = 1"
+
+    async def both() -> None:
+        readers = Readers(cluster(3))
+        hostile = [
+            asyncio.ensure_future(
+                readers.ask(lambda trail: trail.rows_of(endless), asyncio.Event().wait, viewer="192.0.2.1")
+            )
+            for _ in range(10)
+        ]
+        await asyncio.sleep(0.3)
+        asked = readers.ask(
+            lambda trail: trail.rows_of("SELECT 7 AS n"), asyncio.Event().wait, viewer="192.0.2.2"
+        )
+        assert await asked == [{"n": 7}]
+        assert not any(question.done() for question in hostile)
+        for question in hostile:
+            question.cancel()
+        await asyncio.wait(hostile)
+        readers.close()
+
+    asyncio.run(asyncio.wait_for(both(), 25))
 
 
 def test_stream_is_relayed(cluster: Cluster) -> None:

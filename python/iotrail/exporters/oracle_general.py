@@ -9,9 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from iotrail.errors import UsageError
+from iotrail.errors import QueryError, UsageError
 from iotrail.trail import Trail
 
+# Pages of one call, which are held in memory: 128 GiB of 4096 bytes. Linux moves at most 2 GiB a call (read(2)).
+MOST_PAGES = 1 << 25
 REQUEST = np.dtype([("time", "<u4"), ("object", "<u8"), ("size", "<u4"), ("next", "<i8")])
 
 
@@ -19,6 +21,15 @@ def write(trail: Trail, output: Path, *, page: int, **_: object) -> None:
     """Write the file."""
     if not 0 < page < 2**32:
         raise UsageError(f"--page {page}: expected 1 to {2**32 - 1} bytes", "--page 4096")
+    [largest] = trail.rows_of(
+        "SELECT MAX(moved) AS bytes FROM bare_op WHERE pos IS NOT NULL AND file IS NOT NULL"
+    )
+    if (largest["bytes"] or 0) // page > MOST_PAGES:
+        raise QueryError(
+            f"{trail.path}: a call moved {largest['bytes']} bytes: expected at most {MOST_PAGES * page}, "
+            f"{MOST_PAGES} pages of {page}",
+            "a larger --page",
+        )
     query = f"""
         WITH request AS (
             SELECT

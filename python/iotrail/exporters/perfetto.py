@@ -28,7 +28,6 @@ TOP = (1 << 63) - 1
 PACKET, EVENT, ANNOTATION = protos.TracePacket, protos.TrackEvent, protos.DebugAnnotation
 # One writer: tracks, names and states belong to a sequence.
 SEQUENCE = 1
-CALLS = tuple(call.name for call in schema.load().calls)
 KINDS = (*dict.fromkeys(call.kind for call in schema.load().calls), "wait")
 ARGUMENTS = ("path", "pos", "length", "result", "errno")
 # (name, unit, query) of the counters; a bucket without a row is 0.
@@ -42,13 +41,14 @@ COUNTERS = (
 def write(trail: Trail, output: Path, **_: object) -> None:
     """Write the trace."""
     with output.open("wb") as file:
-        _interned(trail, file)
+        calls = _call_names(trail)
+        _interned(trail, file, calls)
         _tracks(trail, file)
         overlapping = _overlapping(trail)
         for columns in _rows(trail, f"o.thread NOT IN ({overlapping or '0'})"):
-            _slices(file, columns)
+            _slices(file, columns, calls)
         for thread in map(int, filter(None, overlapping.split(", "))):
-            _in_flight(trail, file, thread)
+            _in_flight(trail, file, thread, calls)
         for number, (name, unit, query) in enumerate(COUNTERS, 1):
             _counter(trail, file, number, name, unit, query)
 
@@ -66,18 +66,28 @@ def _put(file: BinaryIO, packet: Any) -> None:
     file.write(head + content)
 
 
+def _unsigned(number: int) -> int:
+    """A number as `_numbers` has it."""
+    return number & ((1 << 64) - 1)
+
+
 def _tracks(trail: Trail, file: BinaryIO) -> None:
-    """A track a process and thread, by their ids in the trail; those of the system are shown."""
-    for row in trail.rows_of("SELECT process, pid, name, cmd FROM process ORDER BY start_ts, process"):
+    """A track a process and thread, by their ids in the trail; those of the system are shown, 0 where no system has
+    such a one."""
+    processes = trail.rows_of("""
+        SELECT process, COALESCE(TRY_CAST(pid AS INTEGER), 0) AS pid, name, cmd
+        FROM process ORDER BY start_ts, process""")
+    for row in processes:
         packet = protos.TracePacket()
-        packet.track_descriptor.uuid = row["process"]
+        packet.track_descriptor.uuid = _unsigned(row["process"])
         packet.track_descriptor.process.pid = row["pid"]
         packet.track_descriptor.process.process_name = row["name"]
         if row["cmd"]:
             packet.track_descriptor.process.cmdline.append(row["cmd"])
         _put(file, packet)
     known = trail.rows_of("""
-        SELECT u.thread, t.process, COALESCE(t.pid, 1) AS pid, COALESCE(t.tid, 0) AS tid,
+        SELECT u.thread, t.process, COALESCE(TRY_CAST(t.pid AS INTEGER), 1) AS pid,
+            COALESCE(TRY_CAST(t.tid AS INTEGER), 0) AS tid,
             COALESCE(t.thread_name, t.process_name, 'thread ' || u.thread) AS name
         FROM (SELECT thread FROM file_op UNION SELECT thread FROM sync_op) AS u
         LEFT JOIN (
@@ -88,7 +98,7 @@ def _tracks(trail: Trail, file: BinaryIO) -> None:
         ORDER BY u.thread""")
     for row in known:
         packet = protos.TracePacket()
-        packet.track_descriptor.uuid = row["thread"]
+        packet.track_descriptor.uuid = _unsigned(row["thread"])
         if row["tid"]:
             packet.track_descriptor.thread.pid = row["pid"]
             packet.track_descriptor.thread.tid = row["tid"]
@@ -99,12 +109,18 @@ def _tracks(trail: Trail, file: BinaryIO) -> None:
         _put(file, packet)
 
 
-def _interned(trail: Trail, file: BinaryIO) -> None:
+def _call_names(trail: Trail) -> list[str]:
+    """The calls that the trail has; those of a later version are not in table call."""
+    rows = trail.rows_of("SELECT call FROM op UNION SELECT call FROM sync_op ORDER BY call")
+    return [row["call"] for row in rows]
+
+
+def _interned(trail: Trail, file: BinaryIO, calls: Sequence[str]) -> None:
     """Texts that come again and again, by number: calls, kinds, names of arguments, and paths by the rank of their id."""
     packet = protos.TracePacket()
     packet.sequence_flags = protos.TracePacket.SEQ_INCREMENTAL_STATE_CLEARED
     data = packet.interned_data
-    for number, call in enumerate(CALLS, 1):
+    for number, call in enumerate(calls, 1):
         data.event_names.add(iid=number, name=call)
     for number, kind in enumerate(KINDS, 1):
         data.event_categories.add(iid=number, name=kind)
@@ -137,7 +153,7 @@ def _overlapping(trail: Trail) -> str:
     return ", ".join(str(row["thread"]) for row in rows)
 
 
-def _in_flight(trail: Trail, file: BinaryIO, thread: int) -> None:
+def _in_flight(trail: Trail, file: BinaryIO, thread: int, calls: Sequence[str]) -> None:
     """A thread's calls on as many tracks as are in flight at once, the first on its own."""
     parts = list(_rows(trail, f"o.thread = {thread}"))
     columns = {name: pa.chunked_array([part[name] for part in parts]).combine_chunks() for name in parts[0]}
@@ -149,12 +165,12 @@ def _in_flight(trail: Trail, file: BinaryIO, thread: int) -> None:
     for number, track in enumerate(tracks[1:].tolist(), 2):
         packet = protos.TracePacket()
         packet.track_descriptor.uuid = track
-        packet.track_descriptor.parent_uuid = thread
+        packet.track_descriptor.parent_uuid = _unsigned(thread)
         packet.track_descriptor.name = f"in flight {number}"
         _put(file, packet)
     columns["thread"] = pa.array(tracks[lane])
     for begin in range(0, len(lane), 1 << 18):
-        _slices(file, {name: column.slice(begin, 1 << 18) for name, column in columns.items()})
+        _slices(file, {name: column.slice(begin, 1 << 18) for name, column in columns.items()}, calls)
 
 
 def lanes(begins: Ints, ends: Ints) -> Ints:
@@ -214,7 +230,7 @@ def _codes(column: Any, names: Sequence[str]) -> Any:
     return (pc.index_in(column, value_set=pa.array(names, column.type)).to_numpy().astype("uint64")) + 1
 
 
-def _slices(file: BinaryIO, columns: dict[str, Any]) -> None:
+def _slices(file: BinaryIO, columns: dict[str, Any], calls: Sequence[str]) -> None:
     """A packet where each call begins and one where it ends; one that never returned has no end: so it is shown."""
     rows = len(columns["ts"])
     track = Part(_tag(EVENT, "track_uuid"), _numbers(columns["thread"])[0])
@@ -224,7 +240,7 @@ def _slices(file: BinaryIO, columns: dict[str, Any]) -> None:
         Part(_tag(EVENT, "type") + bytes([protos.TrackEvent.TYPE_INSTANT]), None, instant),
         track,
         Part(_tag(EVENT, "category_iids"), _codes(columns["kind"], KINDS)),
-        Part(_tag(EVENT, "name_iid"), _codes(columns["call"], CALLS)),
+        Part(_tag(EVENT, "name_iid"), _codes(columns["call"], calls)),
     ]
     for number, name in enumerate(ARGUMENTS, 1):
         values, there = _numbers(columns[name])
@@ -278,7 +294,7 @@ def _counter(trail: Trail, file: BinaryIO, uuid: int, name: str, unit: str, quer
         rows = relation.fetchall()
     for ts, value in rows:
         packet = protos.TracePacket()
-        packet.timestamp = ts
+        packet.timestamp = _unsigned(ts)
         packet.track_event.type = protos.TrackEvent.TYPE_COUNTER
         packet.track_event.track_uuid = uuid
         packet.track_event.double_counter_value = value

@@ -76,6 +76,8 @@ def _pattern(job: Job, block: bytes) -> re.Pattern[bytes]:
     unknown = [name.decode("utf-8", "replace") for name in names if name not in _COLUMNS]
     if unknown:
         raise TraceError(f"{job.sources[0].path}: column {unknown[0]!r} of its header is none that is known")
+    if twice := next((name.decode() for name in names if names.count(name) > 1), None):
+        raise TraceError(f"{job.sources[0].path}: column {twice} is in its header twice")
     # A process may have no name.
     others = [
         rb"(?:%s)?" % column if name == b"COMM" else column

@@ -119,8 +119,11 @@ def _sector_sizes(header: str) -> dict[int, int]:
     found: dict[int, int] = {}
     # one disk after the other, each up to the next: a search for all at once would take the header's length squared
     starts = [*re.finditer(r"(?<!\d)(\d{1,3}) -> \{", disks)]
-    for start, following in zip(starts, [*starts[1:], None], strict=True):
-        disk = disks[start.end() : following.start() if following else None]
+    ends = [match.start() for match in starts[1:]]
+    for start, end in zip(
+        starts, [*ends, None], strict=False
+    ):  # one more than disks, and none if there is no disk
+        disk = disks[start.end() : end]
         # a disk's number is a byte; sectors of more are garbage
         size = re.search(r"sectorsize\s*=\s*(\d{1,6})(?!\d)", disk)
         if disk.lstrip().startswith("disktype") and size:

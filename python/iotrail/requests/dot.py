@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 from iotrail.errors import IotrailError
 from iotrail.page import Html, check_drawing, tag
 from iotrail.page.colours import BACK, DIM, FILLS, TEXT, WORSE
-from iotrail.visible import visible
+from iotrail.visible import one_line, visible
 
 _CRITICAL = WORSE
 _PLAIN = DIM
@@ -71,7 +71,7 @@ def text(graph: DotGraph) -> str:
     for node in graph.nodes:
         fill = _FILLS[groups[node.group] % len(_FILLS)]
         edge = f'color="{_CRITICAL}", penwidth=1.6' if node.critical else f'color="{_PLAIN}"'
-        label = f"{node.head}\n{node.label}"
+        label = f"{one_line(node.head)}\n{one_line(node.label)}"
         lines.append(f'  {node.id} [label={_quoted(label)}, fillcolor="{fill}", {edge}];')
     for step in graph.edges:
         style = ", style=dashed" if step.dashed else ""

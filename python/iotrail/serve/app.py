@@ -1,5 +1,6 @@
 """The application behind `iotrail serve`: the page, questions to the trail, the live stream."""
 
+import asyncio
 import gzip
 import json
 from collections.abc import AsyncIterator, Callable
@@ -7,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
@@ -16,6 +17,7 @@ from starlette.websockets import WebSocket
 
 from iotrail import report
 from iotrail.errors import (
+    BusyError,
     IotrailError,
     QueryError,
     QueryInterrupted,
@@ -27,10 +29,12 @@ from iotrail.errors import (
 from iotrail.native import package_version
 from iotrail.requests.find import Chosen
 from iotrail.serve import catalogue, frames, requests
+from iotrail.serve.connections import HEAD_SECONDS
 from iotrail.serve.guard import Guard, is_loopback
 from iotrail.serve.readers import Readers
 from iotrail.serve.relay import Collector, Sealer, relay
 from iotrail.serve.sandbox import MOST_QUESTION, Sandbox
+from iotrail.serve.turns import viewer_of
 from iotrail.trail import Trail
 
 WEB = Path(__file__).parents[1] / "_web"
@@ -76,7 +80,7 @@ def application(trail: Path | None, collector: Collector | None, token: str | No
             # in the reader's thread: the event loop has viewers waiting
             return gzip.compress(text, compresslevel=1) if packed else text
 
-        body = await readers.ask(asked, lambda: _gone(request), alone)
+        body = await readers.ask(asked, lambda: _gone(request), alone, _viewer(request))
         headers = {"content-encoding": "gzip"} if packed else {}
         return Response(body, media_type="application/json", headers=headers)
 
@@ -134,12 +138,21 @@ def application(trail: Path | None, collector: Collector | None, token: str | No
                 "no trail: the collector writes it on another machine", "name a copy: --trail X.trail"
             )
         body = bytearray()
-        async for part in request.stream():
-            body += part
-            if len(body) > MOST_QUESTION:
-                raise UsageError(f"expected at most {MOST_QUESTION:,} bytes of SQL, found more")
+        try:
+            async with asyncio.timeout(HEAD_SECONDS):
+                async for part in request.stream():
+                    body += part
+                    if len(body) > MOST_QUESTION:
+                        raise UsageError(f"expected at most {MOST_QUESTION:,} bytes of SQL, found more")
+        except TimeoutError:
+            raise UsageError(
+                f"expected the SQL within {HEAD_SECONDS:g} s, found {len(body):,} bytes"
+            ) from None
+        except ClientDisconnect:
+            raise QueryInterrupted("interrupted") from None
         sql = body.decode(errors="replace")
-        return Response(await sandbox.ask(sql, lambda: _gone(request)), media_type="application/json")
+        answered = await sandbox.ask(sql, lambda: _gone(request), _viewer(request))
+        return Response(answered, media_type="application/json")
 
     async def live(viewer: WebSocket) -> None:
         if collector is None:
@@ -188,6 +201,8 @@ def _refused(_: Request, error: IotrailError) -> Response:
             status = 499
         case TrailError():
             status = 503
+        case BusyError():
+            status = 429
         case QueryError():
             status = 504
         case _:
@@ -220,6 +235,10 @@ def _chosen(request: Request) -> Chosen:
         end_ts=None if end < 0 else end * frames.MS,
         through=word("through"),
     )
+
+
+def _viewer(request: Request) -> str:
+    return viewer_of(request.client.host if request.client else "")
 
 
 async def _gone(request: Request) -> None:

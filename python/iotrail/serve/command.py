@@ -92,6 +92,8 @@ def _serve(
             http=Connections(most_connections()).protocol,  # type: ignore[arg-type]
             backlog=BACKLOG,
             ws="websockets-sansio",
+            # whose turn it is goes by address: without a token no proxy can be in front, and who asks could name any
+            proxy_headers=token is not None,
             ws_max_size=1 << 20,
             timeout_graceful_shutdown=2,
             ssl_certfile=options.tls_cert,

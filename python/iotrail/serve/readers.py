@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from iotrail.errors import QueryError, QueryInterrupted
+from iotrail.serve.turns import Turns
 from iotrail.snapshot import newest_number
 from iotrail.trail import Trail
 
@@ -49,46 +50,53 @@ class Reader:
 
 
 class Readers:
-    """As many questions at once as there are readers; further ones wait."""
+    """As many questions at once as there are readers, of one viewer one fewer; further ones wait."""
 
-    def __init__(self, path: Path, count: int = 2, seconds: float = 30) -> None:
+    def __init__(self, path: Path, count: int = 3, seconds: float = 30) -> None:
         self.path = path
         self._seconds = seconds
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="reader")
-        self._free: asyncio.Queue[Reader] = asyncio.Queue()
-        for _ in range(count):
-            self._free.put_nowait(Reader(path))
+        self._turns = Turns(count, max(1, count - 1))
+        self._free = [Reader(path) for _ in range(count)]
 
     async def ask(
-        self, question: Callable[[Trail], T], gone: Callable[[], Awaitable[None]], alone: bool = False
+        self,
+        question: Callable[[Trail], T],
+        gone: Callable[[], Awaitable[object]],
+        alone: bool = False,
+        viewer: str = "",
     ) -> T:
         """The answer. `gone` returns when nobody waits for it any more; see Reader.ask for `alone`."""
-        reader = await self._free.get()
+        leaver = asyncio.ensure_future(gone())
         try:
-            answer = asyncio.get_running_loop().run_in_executor(self._threads, reader.ask, question, alone)
-            leaver = asyncio.ensure_future(gone())
-            try:
-                either: set[asyncio.Future[Any]] = {answer, leaver}
-                await asyncio.wait(either, timeout=self._seconds, return_when=asyncio.FIRST_COMPLETED)
-                if answer.done():
-                    return await answer
-                late = not leaver.done()
-            finally:
-                leaver.cancel()
-                while not answer.done():
-                    # again and again: an interrupt between two statements is lost
-                    reader.stop()
-                    await asyncio.wait({answer}, timeout=0.05)
-            if answer.exception() is None:
-                return answer.result()
-            if late:
-                raise QueryError(
-                    f"{self.path}: no answer within {self._seconds:g} s: interrupted",
-                    "ask for less: a shorter span, a larger every_ms, fewer members or metrics",
-                )
-            raise QueryInterrupted("interrupted")
+            async with self._turns.turn(viewer, leaver):
+                return await self._ask(question, leaver, alone)
         finally:
-            self._free.put_nowait(reader)
+            leaver.cancel()
+
+    async def _ask(self, question: Callable[[Trail], T], leaver: asyncio.Future[Any], alone: bool) -> T:
+        reader = self._free.pop()
+        answer = asyncio.get_running_loop().run_in_executor(self._threads, reader.ask, question, alone)
+        try:
+            either: set[asyncio.Future[Any]] = {answer, leaver}
+            await asyncio.wait(either, timeout=self._seconds, return_when=asyncio.FIRST_COMPLETED)
+            if answer.done():
+                return await answer
+            late = not leaver.done()
+        finally:
+            while not answer.done():
+                # again and again: an interrupt between two statements is lost
+                reader.stop()
+                await asyncio.wait({answer}, timeout=0.05)
+            self._free.append(reader)
+        if answer.exception() is None:
+            return answer.result()
+        if late:
+            raise QueryError(
+                f"{self.path}: no answer within {self._seconds:g} s: interrupted",
+                "ask for less: a shorter span, a larger every_ms, fewer members or metrics",
+            )
+        raise QueryInterrupted("interrupted")
 
     def close(self) -> None:
         """Let no thread outlive the server."""

@@ -4,12 +4,13 @@ import { render } from "preact";
 import "../theme/theme.css";
 import "./app.css";
 import { AskError, askInfo } from "../cluster/asker";
+import { oneLine, showAll } from "../format/visible";
 import { App } from "./app";
 
 async function open(root: HTMLElement): Promise<void> {
   try {
     const info = await askInfo().answer;
-    document.title = `${(info.trail ?? info.collector ?? "").split("/").at(-1)} – iotrail`;
+    document.title = oneLine(`${(info.trail ?? info.collector ?? "").split("/").at(-1)} – iotrail`);
     root.innerHTML = "";
     render(<App info={info} />, root);
   } catch (error) {
@@ -25,6 +26,7 @@ async function open(root: HTMLElement): Promise<void> {
   }
 }
 
+showAll();
 const root = document.getElementById("page");
 if (root) {
   void open(root);

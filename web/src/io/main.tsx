@@ -3,6 +3,7 @@
 import { render } from "preact";
 import { useCallback, useEffect, useState } from "preact/hooks";
 import "../theme/theme.css";
+import { oneLine, showAll } from "../format/visible";
 import { Brand, ThemeButton } from "../theme/brand";
 import { useTheme } from "../theme/theme";
 import { InlinedSource, type IoData, type IoSource } from "./data";
@@ -18,7 +19,7 @@ async function open(source: IoSource, root: HTMLElement): Promise<void> {
     return;
   }
   root.innerHTML = "";
-  document.title = `${data.trail.name} – iotrail report`;
+  document.title = oneLine(`${data.trail.name} – iotrail report`);
   render(<Report data={data} />, root);
 }
 
@@ -66,6 +67,7 @@ function Failure({ error }: { error: unknown }) {
 }
 
 const root = document.getElementById("page");
+showAll();
 const inlined = document.getElementById("iotrail-data");
 if (root && inlined) {
   void open(new InlinedSource(inlined), root);

@@ -3,6 +3,7 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { count, time } from "../format/units";
+import { oneLine } from "../format/visible";
 import type { Theme } from "../theme/theme";
 import type { Edge, LatencyGraph, Point } from "./ask";
 
@@ -47,7 +48,7 @@ function Drawing({ graph, theme }: { graph: LatencyGraph; theme: Theme }) {
         svg.style.maxWidth = svg.getAttribute("width") ?? "";
         svg.removeAttribute("width");
         svg.setAttribute("role", "img");
-        svg.setAttribute("aria-label", graph.head);
+        svg.setAttribute("aria-label", oneLine(graph.head));
         if (shown) {
           box.current?.replaceChildren(svg);
         }

@@ -60,7 +60,8 @@ export function RequestsView({ info, view, change, theme }: Props) {
       : `api/heat?${words({ ...filter, start_ms: from, end_ms: to + 1 }, { every_ms: every })}`,
   );
   const graph = useAnswer<LatencyGraph>(seen?.count ? `api/graph?${words(filter)}` : null);
-  const [node, crumb] = view.request?.split(" ") ?? [];
+  // a machine's name may hold spaces
+  const [, node = "", crumb] = view.request?.match(/^(.*) (\d+)$/s) ?? [];
   const path = useAnswer<OnePath>(crumb ? `api/path?${new URLSearchParams({ node, crumb })}` : null);
   const heatMap = known(heat);
   return (

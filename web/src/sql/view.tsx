@@ -117,9 +117,11 @@ export function SqlView({ view, change }: { view: View; change: (part: Partial<V
         <div class="sql-answer" aria-live="polite">
           {found.kind === "waiting" && <p class="note">asking …</p>}
           {found.kind === "refused" && (
-            <p class="failure-line mono" role="alert">
-              {found.said}
-            </p>
+            <div class="failure-line mono" role="alert">
+              {found.said.split("\n").map((line, at) => (
+                <div key={at}>{line}</div>
+              ))}
+            </div>
           )}
           {found.kind === "rows" && <Answer found={found.rows} />}
         </div>

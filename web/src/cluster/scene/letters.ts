@@ -2,6 +2,7 @@
 // world's, so that they are sharp at each zoom.
 
 import { Texture } from "pixi.js";
+import { oneLine } from "../../format/visible";
 import type { Instances } from "./marks";
 
 const FIRST = 32;
@@ -67,7 +68,7 @@ export class Letters {
 
   width(text: string, bold = false): number {
     let sum = 0;
-    for (const character of text) {
+    for (const character of oneLine(text)) {
       sum += this.glyphs[bold ? 1 : 0].get(character)?.advance ?? 6;
     }
     return sum;
@@ -89,10 +90,11 @@ export class Letters {
     align: number,
     bold = false,
   ): number {
-    into.reserve(from + text.length);
+    const shown = oneLine(text);
+    into.reserve(from + shown.length);
     let count = from;
     let at = Math.round((dx - align * this.width(text, bold)) * this.ratio) / this.ratio;
-    for (const character of text) {
+    for (const character of shown) {
       const glyph = this.glyphs[bold ? 1 : 0].get(character);
       if (!glyph) {
         at += 6;
