@@ -49,7 +49,8 @@ def native(only_products: bool = False) -> None:
     # finds all dependencies compiled. See docs/decisions/0002-tests-use-release-dependencies.md.
     # A wheel has no use for that.
     others = ["--exclude", "iotrail-store"] if only_products else ["--examples"]
-    targets = ["--workspace", "--bins", "--lib", *others]
+    # faultfs is built by the tests that mount it.
+    targets = ["--workspace", "--exclude", "iotrail-faultfs", "--bins", "--lib", *others]
     command = [
         "cargo",
         "build",
