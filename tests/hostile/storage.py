@@ -46,7 +46,7 @@ class Storage:
             pytest.skip(f"FUSE can't be mounted here: {self.process.stderr.read()}")
 
     def ask(self, line: str) -> str:
-        """The answer to a line; see tests/faultfs/src/main.rs."""
+        """The answer to a line; see tests/faultfs/src/lib.rs."""
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()

@@ -22,6 +22,17 @@ const OUT: usize = 64;
 /// Bytes that an element of the file takes beside its own, at most.
 const AROUND: u64 = 64;
 
+/// What became of a message in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// It came out, and back.
+    Waiting,
+    /// It came out.
+    Out,
+    /// It is done with, and goes once those before it do.
+    Done,
+}
+
 /// Messages that wait.
 pub struct Queue {
     /// Older than all in the file.
@@ -29,8 +40,10 @@ pub struct Queue {
     memory_bytes: usize,
     path: PathBuf,
     file: QueueFile,
-    /// Of the first messages in the file, which are out: whether they are done with.
-    out: VecDeque<bool>,
+    /// Storage failed and `file` can't be trusted: it counts as empty until a new one can be made.
+    given_up: bool,
+    /// The first messages in the file, which are or were out.
+    out: VecDeque<Place>,
     /// Place of the file's first message, counted over all that were removed.
     first: u64,
     bound: u64,
@@ -60,6 +73,7 @@ impl Queue {
             memory_bytes: 0,
             path: path.to_owned(),
             file,
+            given_up: false,
             out: VecDeque::new(),
             first: 0,
             bound,
@@ -77,10 +91,44 @@ impl Queue {
         self.file.set_overwrite_on_remove(false);
     }
 
+    /// Messages in the file.
+    fn size(&self) -> usize {
+        if self.given_up { 0 } else { self.file.size() }
+    }
+
+    /// Reads the file again, after an error of which what is in memory of it may not know.
+    fn reopen(&mut self) -> Result<(), queue_file::Error> {
+        self.file = QueueFile::open(&self.path)?;
+        self.set_up();
+        Ok(())
+    }
+
+    /// Storage failed, and again when it was tried anew: `size` messages of the file, but those that are out, are lost.
+    fn give_up(&mut self, size: usize, error: &queue_file::Error) {
+        self.failure = Some(error.to_string());
+        let waiting = self.out.iter().filter(|place| **place == Place::Waiting).count();
+        self.dropped += (size.saturating_sub(self.out.len()) + waiting) as u64;
+        self.first += size as u64;
+        self.out.clear();
+        self.given_up = true;
+    }
+
+    /// A new file in the place of one that was given up, if storage is well again.
+    fn begin_anew(&mut self) -> Result<(), queue_file::Error> {
+        if self.given_up {
+            // What it may have of the old one was counted as lost.
+            let _ = fs::remove_file(&self.path);
+            self.reopen()?;
+            self.file.clear()?;
+            self.given_up = false;
+        }
+        Ok(())
+    }
+
     /// Adds one behind all others.
     pub fn push(&mut self, mut message: Message) {
         let bytes = message.bytes();
-        if !self.away && self.file.is_empty() && self.memory_bytes + bytes <= MEMORY {
+        if !self.away && self.size() == 0 && self.memory_bytes + bytes <= MEMORY {
             self.memory_bytes += bytes;
             self.memory.push_back(message);
         } else {
@@ -94,37 +142,45 @@ impl Queue {
             self.memory_bytes -= message.bytes();
             return Some(message);
         }
-        while self.out.len() < OUT.min(self.file.size()) {
-            let place = self.first + self.out.len() as u64;
-            let bytes = self.file.iter().nth(self.out.len());
-            if let Some(mut message) = bytes.and_then(|bytes| Message::from_bytes(&bytes)) {
-                self.out.push_back(false);
-                message.place = Some(place);
+        loop {
+            let waiting = self.out.iter().position(|place| *place == Place::Waiting);
+            let at = waiting.unwrap_or(self.out.len());
+            if at >= OUT.min(self.size()) {
+                return None;
+            }
+            if waiting.is_none() {
+                self.out.push_back(Place::Waiting);
+            }
+            let read = || self.file.iter().nth(at).and_then(|bytes| Message::from_bytes(&bytes));
+            // Storage may fail to read it once.
+            if let Some(mut message) = read().or_else(read) {
+                self.out[at] = Place::Out;
+                message.place = Some(self.first + at as u64);
                 return Some(message);
             }
             // Its rows are unknown: it counts as one.
             self.dropped += 1;
-            self.out.push_back(true);
+            self.out[at] = Place::Done;
             self.forget_done();
         }
-        None
     }
 
     /// The collector has one that was popped, or won't ever have it.
     pub fn done(&mut self, message: &Message) {
         if let Some(at) = self.index(message) {
-            self.out[at] = true;
+            self.out[at] = Place::Done;
             self.forget_done();
         }
     }
 
     /// Where in the file a message is that was popped; none if it isn't there, or not any more.
     fn index(&self, message: &Message) -> Option<usize> {
-        message.place?.checked_sub(self.first).map(|at| at as usize)
+        let at = message.place?.checked_sub(self.first)? as usize;
+        (at < self.out.len()).then_some(at)
     }
 
     fn forget_done(&mut self) {
-        while self.out.front() == Some(&true) {
+        while self.out.front() == Some(&Place::Done) {
             self.forget_oldest();
         }
     }
@@ -132,7 +188,7 @@ impl Queue {
     /// Bytes in the file.
     #[must_use]
     pub fn spooled(&self) -> u64 {
-        if self.file.is_empty() { 0 } else { self.file.used_bytes() }
+        if self.size() == 0 { 0 } else { self.file.used_bytes() }
     }
 
     /// Rows that had to be dropped since the last time, and why if the file can't be written.
@@ -154,11 +210,11 @@ impl Queue {
         waiting.extend(self.memory.drain(..));
         self.memory_bytes = 0;
         // None of the file is out any more.
-        self.out.clear();
+        self.out.iter_mut().filter(|place| **place == Place::Out).for_each(|place| *place = Place::Waiting);
         if waiting.is_empty() {
             return;
         }
-        if self.file.is_empty() {
+        if self.size() == 0 {
             waiting.iter_mut().for_each(|message| self.spool(message));
             return;
         }
@@ -173,17 +229,22 @@ impl Queue {
         }
     }
 
-    /// Puts a new file in the place of the old one: with `front`, and then what was there.
+    /// Puts a new file in the place of the old one: with `front`, and then what was there. With a front what is done
+    /// with goes, for then none may be out.
     fn renew(&mut self, front: &[Message]) -> Result<(), queue_file::Error> {
         let new = self.path.with_extension("new");
-        let mut left = self.file.size();
+        let size = self.file.size();
+        let mut left = size;
+        let goes = |at: usize| !front.is_empty() && self.out.get(at) == Some(&Place::Done);
         let made = (|| {
             let _ = fs::remove_file(&new);
             let mut file = QueueFile::open(&new)?;
             file.set_sync_writes(false);
             file.add_n(front.iter().map(Message::to_bytes))?;
-            for bytes in self.file.iter() {
-                file.add(&bytes)?;
+            for (at, bytes) in self.file.iter().enumerate() {
+                if !goes(at) {
+                    file.add(&bytes)?;
+                }
                 left -= 1;
             }
             fs::rename(&new, &self.path)?;
@@ -195,7 +256,12 @@ impl Queue {
                 self.set_up();
                 // Behind one that is damaged.
                 self.dropped += left as u64;
-                self.out.truncate(self.file.size());
+                if front.is_empty() {
+                    self.out.truncate(self.file.size());
+                } else {
+                    self.out.clear();
+                    self.first += size as u64;
+                }
                 Ok(())
             }
             Err(error) => {
@@ -213,11 +279,13 @@ impl Queue {
         {
             self.renew(&[])?;
         }
+        let size = self.file.size();
         let added = self.file.add(bytes);
-        if added.is_err() {
-            // It may have written a part, and takes its cursor to be in front of that.
-            self.file = QueueFile::open(&self.path)?;
-            self.set_up();
+        // It may have written a part, and takes its cursor to be in front of that.
+        if added.is_err()
+            && let Err(error) = self.reopen()
+        {
+            self.give_up(size, &error);
         }
         added
     }
@@ -229,7 +297,7 @@ impl Queue {
         self.shrink(length);
         if length > self.bound {
             self.dropped += message.rows;
-        } else if let Err(error) = self.add(&bytes) {
+        } else if let Err(error) = self.begin_anew().and_then(|()| self.add(&bytes)) {
             self.dropped += message.rows;
             self.failure = Some(error.to_string());
         }
@@ -237,9 +305,9 @@ impl Queue {
 
     /// Makes room in the file: the oldest give way.
     fn shrink(&mut self, room: u64) {
-        while !self.file.is_empty() && self.spooled() + room > self.bound {
+        while self.size() != 0 && self.spooled() + room > self.bound {
             // One that is out is dropped only if it isn't answered: then it comes back to `park`.
-            if self.out.is_empty() {
+            if matches!(self.out.front(), None | Some(Place::Waiting)) {
                 let oldest = self.file.peek().ok().flatten();
                 let oldest = oldest.and_then(|bytes| Message::from_bytes(&bytes));
                 self.dropped += oldest.map_or(1, |message| message.rows);
@@ -251,13 +319,14 @@ impl Queue {
     fn forget_oldest(&mut self) {
         self.out.pop_front();
         self.first += 1;
+        let left = self.file.size() - 1;
+        let removed = self.file.remove().or_else(|_| {
+            self.reopen()?;
+            if self.file.size() > left { self.file.remove() } else { Ok(()) }
+        });
         // One that can't be removed would come for ever: then all go.
-        if let Err(error) = self.file.remove() {
-            self.failure = Some(error.to_string());
-            self.dropped += (self.file.size() - 1 - self.out.len()) as u64;
-            self.first += self.file.size() as u64 - 1;
-            self.out.clear();
-            let _ = self.file.clear();
+        if let Err(error) = removed {
+            self.give_up(left, &error);
         }
     }
 }
@@ -412,6 +481,87 @@ mod tests {
         let mut queue = Queue::open(&path, 1 << 20).expect("a queue");
         assert_eq!(numbers(&mut queue), [1, 3, 4, 5]);
         assert_eq!(queue.take_dropped().0, 1);
+    }
+
+    /// Puts ten in, takes four out, loses the connection and takes the others: what came out, and what was dropped.
+    fn work(queue: &mut Queue, first: u64) -> (Vec<u64>, u64) {
+        (first..first + 7).for_each(|number| queue.push(of_samples(number, 20)));
+        let mut popped: Vec<Message> = std::iter::from_fn(|| queue.pop()).take(4).collect();
+        let mut came: Vec<u64> = popped.iter().map(|message| message.number).collect();
+        popped.iter().for_each(|message| queue.done(message));
+        queue.present();
+        (first + 7..first + 10).for_each(|number| queue.push(of_samples(number, 20)));
+        popped = std::iter::from_fn(|| queue.pop()).take(2).collect();
+        queue.park(popped);
+        came.extend(numbers(queue));
+        (came, queue.take_dropped().0)
+    }
+
+    /// At each call that the file makes: nothing comes twice, out of order or damaged, and what doesn't come is counted.
+    #[test]
+    fn storage_that_fails_or_loses_power_costs_what_is_counted() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let storage = match iotrail_faultfs::Mounted::at(folder.path()) {
+            Ok(storage) => storage,
+            Err(error) => {
+                eprintln!("left out: FUSE can't be mounted here: {error}");
+                return;
+            }
+        };
+        let path = folder.path().join("spool");
+        let ask = |line: &str| storage.ask(line).expect("a line of faultfs");
+        let anew = || {
+            ask("clear");
+            let _ = fs::remove_file(&path);
+            let _ = fs::remove_file(path.with_extension("damaged"));
+        };
+        anew();
+        let mut queue = Queue::open(&path, 1 << 20).expect("a queue");
+        ask("clear");
+        assert_eq!(work(&mut queue, 0), ((0..10).collect(), 0));
+        let counts = ask("count");
+        drop(queue);
+        let kinds = "open,create,read,write,fsync,rename,truncate,unlink";
+        let calls: u64 = counts
+            .split(' ')
+            .filter_map(|count| count.split_once('='))
+            .filter(|(kind, _)| kinds.split(',').any(|known| known == *kind))
+            .map(|(_, calls)| calls.parse::<u64>().expect("a count"))
+            .sum();
+        assert!(calls > 20, "{counts}");
+        // One error at each call, others at each seventh.
+        for n in 1..=calls {
+            for fault in ["EIO once", "EIO on", "ENOSPC on", "EIO dead"] {
+                if fault != "EIO once" && n % 7 != calls % 7 {
+                    continue;
+                }
+                anew();
+                let mut queue = Queue::open(&path, 1 << 20).expect("a queue");
+                ask(&format!("fail {kinds} {n} {fault}"));
+                let (came, dropped) = work(&mut queue, 0);
+                let at = format!("{fault} at {n}, {}: {came:?} and {dropped} dropped", ask("failed"));
+                assert!(came.is_sorted_by(|a, b| a < b), "{at}");
+                // Each has twenty rows; of one that can't be read nobody knows how many.
+                let lost = 10 - came.len() as u64;
+                assert!((lost..=20 * lost).contains(&dropped), "{at}");
+                // The storage is well again: so is the queue, without a new beginning.
+                if fault != "EIO dead" {
+                    ask("clear");
+                    let (came, dropped) = work(&mut queue, 100);
+                    assert_eq!((came, dropped), ((100..110).collect(), 0), "{at}");
+                }
+                // A power cut, of which any part of the file may have survived, costs what was in the file.
+                ask(&format!("cut {}", n % 3));
+                drop(queue);
+                let mut queue = Queue::open(&path, 1 << 20).expect("a queue");
+                let mut came = numbers(&mut queue);
+                assert!(came.is_sorted_by(|a, b| a < b), "{at}, after the cut {came:?}");
+                queue.take_dropped();
+                came = work(&mut queue, 200).0;
+                assert_eq!(came, (200..210).collect::<Vec<_>>(), "{at}");
+            }
+        }
+        storage.end().expect("unmounted");
     }
 
     #[test]
