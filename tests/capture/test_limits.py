@@ -206,3 +206,22 @@ def test_little_address_space(build, record, work):
     run = record([build("life.c"), work, "little-address-space"], notes=10_000)
     assert run.status == 0, run.stderr
     assert run.trail.value("SELECT count(*) FROM op") + run.trail.missing() == len(run.notes)
+
+
+@pytest.mark.parametrize("mebibytes", [90, 200, 400])
+def test_a_recorder_with_little_address_space(native, tmp_path, mebibytes):
+    """`ulimit -v`: what recording maps fits in, and each call is there or counted."""
+    for attempt in range(3):
+        out, work = (
+            tmp_path / f"{attempt}.trail",
+            "dd if=/dev/zero of=/dev/null bs=64 count=100000 status=none",
+        )
+        script = f"ulimit -v {mebibytes << 10}; exec {native} record -o {out} -- {work}"
+        done = subprocess.run(
+            ["/bin/sh", "-ec", script], check=False, capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 0, done.stderr
+        trail = Trail(out)
+        rows = trail.value("SELECT count(*) FROM op WHERE call IN ('read', 'write')")
+        assert rows + trail.missing() >= 200_000
+        assert int(trail.value("SELECT value FROM recording WHERE name = 'memory'")) <= (mebibytes << 20) // 4

@@ -140,10 +140,10 @@ pub fn report(path: &Path, sealed: Result<Sealed, Unsealed>, took: Duration, ask
             None => say!("  it could be written at the end: all that was recorded is in the trail"),
         }
     }
-    let on_disk = size_of_tree(path);
+    let on_disk = size_of_tree(path).map_or(String::new(), |size| format!(", {}", bytes(size)));
     let next = if asked.summary { "" } else { "; next: iotrail report " };
     let name = if asked.summary { String::new() } else { shown.to_string() };
-    say!("iotrail: {shown}, {}{next}{name}", bytes(on_disk));
+    say!("iotrail: {shown}{on_disk}{next}{name}");
     sealed.stopped.is_none_or(|stopped| stopped.lost_since.is_none())
 }
 
@@ -155,14 +155,15 @@ pub fn report_pruned(pruned: Option<Outcome>, trail: &Path) {
     }
 }
 
-fn size_of_tree(path: &Path) -> u64 {
-    let Ok(entries) = std::fs::read_dir(path) else { return 0 };
-    let size = |entry: std::fs::DirEntry| match entry.metadata() {
-        Ok(meta) if meta.is_dir() => size_of_tree(&entry.path()),
-        Ok(meta) => meta.len(),
-        Err(_) => 0,
-    };
-    entries.filter_map(Result::ok).map(size).sum()
+/// Bytes of all files in a folder; none if a part of it can't be read.
+fn size_of_tree(path: &Path) -> Option<u64> {
+    let mut size = 0;
+    for entry in std::fs::read_dir(path).ok()? {
+        let entry = entry.ok()?;
+        let meta = entry.metadata().ok()?;
+        size += if meta.is_dir() { size_of_tree(&entry.path())? } else { meta.len() };
+    }
+    Some(size)
 }
 
 /// A number with its noun, in the plural where that is due.

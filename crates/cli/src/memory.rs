@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use iotrail_format::segment::PAGE;
 use iotrail_trail::seal::session::LEAST_MEMORY;
 
 use crate::arguments::size;
@@ -23,11 +24,15 @@ pub fn parse(text: &str) -> Result<u64, String> {
     Ok(bytes)
 }
 
-/// Memory of a recording without `--memory`: [`PLENTY`], or a quarter of what its control group and the machine have
-/// left if that is less, but never less than a recording can do with. Its larger part is on the tmpfs of sessions, of
+/// Memory of a recording without `--memory`: [`PLENTY`], or a quarter of what its control group, its address space
+/// (`ulimit -v`) and the machine have left if that is less, but never less than a recording can do with. Its larger part is on the tmpfs of sessions, of
 /// which it fills two thirds at most.
 pub fn default() -> u64 {
-    let left = [of_groups(Path::new(GROUPS), &read("/proc/self/cgroup")), of_machine(&read("/proc/meminfo"))];
+    let left = [
+        of_groups(Path::new(GROUPS), &read("/proc/self/cgroup")),
+        of_address_space(&read("/proc/self/statm")),
+        of_machine(&read("/proc/meminfo")),
+    ];
     let left = left.into_iter().flatten().map(|bytes| bytes / SHARE);
     left.chain(of_tmpfs(c"/dev/shm")).fold(PLENTY, u64::min).max(LEAST_MEMORY)
 }
@@ -87,6 +92,16 @@ fn left_in(group: &Path, (limit, usage): (&str, &str)) -> Option<u64> {
     let cached: u64 = cached("total_inactive_file").or_else(|| cached("inactive_file")).unwrap_or(0);
     let used = number(group.join(usage)).unwrap_or(0).saturating_sub(cached);
     Some(limit.saturating_sub(used))
+}
+
+/// Bytes that this process may still map, which has mapped what /proc/self/statm says; none without a limit.
+fn of_address_space(statm: &str) -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a buffer of the right type.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) } == 0;
+    let pages: u64 = statm.split(' ').next()?.parse().ok()?;
+    let left = limit.rlim_cur.saturating_sub(pages * PAGE as u64);
+    (known && limit.rlim_cur != libc::RLIM_INFINITY).then_some(left)
 }
 
 /// Bytes that the machine has left, of /proc/meminfo.

@@ -465,7 +465,7 @@ pub(crate) fn machine_facts(named: Option<&str>) -> Vec<Fact> {
 
 /// Limits the recorder raises for itself: it may hold a descriptor for each process, and writes
 /// files that are not the program's.
-const RAISED: [libc::__rlimit_resource_t; 2] = [libc::RLIMIT_NOFILE, libc::RLIMIT_FSIZE];
+const RAISED: [libc::__rlimit_resource_t; 3] = [libc::RLIMIT_NOFILE, libc::RLIMIT_FSIZE, libc::RLIMIT_AS];
 /// Signals passed on to the program when sent to the recorder alone.
 const PASSED_ON: [i32; 6] =
     [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
@@ -476,7 +476,7 @@ pub(crate) struct Host {
     mask: libc::sigset_t,
     awaited: libc::sigset_t,
     child: libc::sighandler_t,
-    limits: [libc::rlimit; 2],
+    limits: [libc::rlimit; 3],
 }
 
 impl Host {

@@ -136,6 +136,8 @@ struct ToWriter {
     made: usize,
     /// Why one could not be made where it outlives a crash.
     volatile: Option<String>,
+    /// Why one could not be made at all.
+    none: Option<String>,
 }
 
 impl ToWriter {
@@ -145,7 +147,7 @@ impl ToWriter {
             Journal::volatile(self.units)
         });
         self.made += 1;
-        made.ok()
+        made.map_err(|error| self.none = Some(format!("no memory for a journal: {error}"))).ok()
     }
 }
 
@@ -165,8 +167,15 @@ impl Turn for ToWriter {
     }
 }
 
-/// What the drain thread leaves: the session, and its part of [`Sealed`]; if the writer failed, when it stopped.
-type Drained = Result<(Session, Sealed), Instant>;
+/// What the drain thread leaves: the session, and its part of [`Sealed`].
+type Drained = Result<(Session, Sealed), Undrained>;
+
+/// The drain thread stopped before the end.
+struct Undrained {
+    since: Instant,
+    /// Why, if that was not the writer's failure.
+    why: Option<String>,
+}
 
 /// A running sealer.
 pub struct Sealer {
@@ -211,7 +220,8 @@ impl Sealer {
         };
         let stop = Arc::new(AtomicBool::new(false));
         let dir = session.home().to_owned();
-        let turn = ToWriter { full, empty, dir, units: budget.journal_units, made: 0, volatile: None };
+        let turn =
+            ToWriter { full, empty, dir, units: budget.journal_units, made: 0, volatile: None, none: None };
         let drain = Drain::new(session, Output::new(turn, 1));
         let alive = Arc::new(AtomicBool::new(true));
         let (stopped, seen_alive) = (stop.clone(), alive.clone());
@@ -240,20 +250,27 @@ impl Sealer {
     pub fn finish(self, facts: &[Fact]) -> Result<Sealed, Unsealed> {
         self.stop.store(true, Ordering::Release);
         let ended = Instant::now();
-        let drained = self.drainer.join().unwrap_or_else(|_| Err(Instant::now()));
+        let ended_so = || Some("the draining thread ended unexpectedly".to_owned());
+        let drained =
+            self.drainer.join().unwrap_or_else(|_| Err(Undrained { since: Instant::now(), why: ended_so() }));
         let written = self.writer.join().unwrap_or_else(|_| {
             let source = std::io::Error::other("the writing thread ended unexpectedly");
             Err(source).at("write", &self.trail)
         });
         let (mut writer, (session, mut sealed)) = match (written, drained) {
             (Ok(writer), Ok(drained)) => (writer, drained),
-            (Ok(_), Err(_)) => {
-                let source = std::io::Error::other("the draining thread ended unexpectedly");
-                return Err(source).at("write", &self.trail).map_err(Unsealed::from);
-            }
-            // The disk may have room again: the journals and segments are still there.
-            (Err(why), drained) => {
-                let lost_since = drained.err().filter(|stopped| *stopped < ended);
+            // There may be room again, or memory: the journals and segments are still there.
+            (written, drained) => {
+                let undrained = drained.err();
+                let lost_since = undrained.as_ref().map(|it| it.since).filter(|since| *since < ended);
+                let why = written.err().unwrap_or_else(|| {
+                    let why = undrained.and_then(|it| it.why).or_else(ended_so).unwrap_or_default();
+                    Error::Io {
+                        action: "write",
+                        path: self.trail.clone(),
+                        source: std::io::Error::other(why),
+                    }
+                });
                 let stopped = |error| Unsealed { error, lost_since };
                 let sealed = recover::take_over(&self.trail, facts).map_err(stopped)?;
                 return Ok(Sealed { stopped: Some(stopped(why)), ..sealed });
@@ -371,11 +388,12 @@ fn drain_until(mut drain: Drain<ToWriter>, stop: &AtomicBool, alive: &AtomicBool
     };
     if result.is_none() {
         drain.session().stop();
-        return Err(Instant::now());
+        return Err(Undrained { since: Instant::now(), why: drain.turn().none.clone() });
     }
     drain.session().close();
     let foreign_versions = drain.foreign_versions();
-    let (turn, session, running) = drain.finish().map_err(|Stopped| Instant::now())?;
+    let (turn, session, running) =
+        drain.finish().map_err(|Stopped| Undrained { since: Instant::now(), why: None })?;
     let volatile = turn.volatile;
     // Ends the writer thread: nothing follows.
     drop((turn.full, turn.empty));
