@@ -67,5 +67,5 @@ CROSS JOIN params AS p
 CROSS JOIN effort AS e
 WHERE f.pattern = 'metadata'
     AND f.ops >= p.min_ops
-    AND 2 * f.cost_ns >= w.all_ns
+    AND 2e0 * f.cost_ns >= w.all_ns
     AND f.cost_ns >= p.min_share * e.work_ns

@@ -42,7 +42,7 @@ found AS (
 
 SELECT
     'polling' AS finding,
-    CASE WHEN 2 * f.cost_ns >= e.wall_ns THEN 'medium' ELSE 'low' END AS severity,
+    CASE WHEN 2e0 * f.cost_ns >= e.wall_ns THEN 'medium' ELSE 'low' END AS severity,
     concat(
         f.process_name, ': ', printf('%,d', f.ops), ' sleeps of ',
         printf('%,.1f', CAST(f.cost_ns / NULLIF(f.ops, 0) / 1e6 AS DECIMAL(18, 1))),

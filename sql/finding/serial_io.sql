@@ -23,7 +23,7 @@ candidates AS (
     FROM working AS w
     INNER JOIN (
         SELECT node, process, max(io_ns) AS most_ns FROM working GROUP BY node, process
-    ) AS m ON m.node = w.node AND m.process = w.process AND 10 * w.io_ns >= m.most_ns
+    ) AS m ON m.node = w.node AND m.process = w.process AND 1e1 * w.io_ns >= m.most_ns
     GROUP BY w.node, w.process, w.process_name
     HAVING count(*) >= (SELECT peers FROM params)
 ),

@@ -151,5 +151,5 @@ CROSS JOIN effort AS e
 WHERE f.cost_ns >= p.peer_ns
     AND f.wait_ns >= p.answer_ns * f.ops
     AND f.cost_ns >= p.min_share * (e.work_ns + f.cost_ns)
-    AND 2 * f.busy_ns <= e.wall_ns
-    AND 2 * coalesce(n.wait_ns, 0) < f.wait_ns
+    AND 2e0 * f.busy_ns <= e.wall_ns
+    AND 2e0 * coalesce(n.wait_ns, 0) < f.wait_ns

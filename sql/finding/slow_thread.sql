@@ -74,8 +74,8 @@ found AS (
         CAST(floor(m.io_ns - percentile_cont(0.5) WITHIN GROUP (ORDER BY o.io_ns)) AS BIGINT) AS cost_ns
     FROM slowest AS s
     INNER JOIN did AS m ON m.process = s.process AND m.thread = s.thread
-    INNER JOIN did AS o ON o.process = m.process AND CASE WHEN o.call = m.call THEN 50 ELSE 10 END * o.io_ns >= m.io_ns
-    WHERE 2 * (least(o.end_ts, m.end_ts) - greatest(o.start_ts, m.start_ts))
+    INNER JOIN did AS o ON o.process = m.process AND CASE WHEN o.call = m.call THEN 5e1 ELSE 1e1 END * o.io_ns >= m.io_ns
+    WHERE 2e0 * (least(o.end_ts, m.end_ts) - greatest(o.start_ts, m.start_ts))
         >= least(o.end_ts - o.start_ts, m.end_ts - m.start_ts)
     GROUP BY m.process, m.process_name, m.thread, m.ops, m.bytes, m.start_ts, m.end_ts, m.io_ns
 )

@@ -63,4 +63,4 @@ WHERE u.kinds = 0
     AND e.compute_ns + e.queued_ns >= p.cpu_share * e.work_ns
     AND f.cost_ns + e.fault_ns <= p.idle_share * e.work_ns
     AND e.unknown_ns <= p.known_share * (e.work_ns + e.unknown_ns)
-    AND 2 * e.work_ns >= e.wall_ns
+    AND 2e0 * e.work_ns >= e.wall_ns

@@ -46,8 +46,8 @@ follow AS (
 judged AS (
     SELECT
         f.kind,
-        -- exact for lengths below 2^48
-        CASE WHEN f.length <= 0 THEN -1 ELSE CAST(FLOOR(LOG2(f.length)) AS INTEGER) END AS octave,
+        -- exact for lengths below 2^48; programs may ask for 2^63 - 1, which is 63 as DOUBLE
+        CASE WHEN f.length <= 0 THEN -1 ELSE CAST(LEAST(FLOOR(LOG2(f.length)), 62) AS INTEGER) END AS octave,
         CAST(
             LEAST(
                 FLOOR(CAST(f.ts - s.start_ts AS DOUBLE) * p.time_slices / GREATEST(s.end_ts - s.start_ts, 1)),

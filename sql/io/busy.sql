@@ -17,7 +17,10 @@
 -- @column until_ts BIGINT ns: until when
 WITH slice AS (
     -- about a thousand calls each: a running maximum over millions of rows costs twenty times as much
-    SELECT CAST((s.end_ts - s.start_ts - (s.end_ts - s.start_ts) % n.n) / n.n AS BIGINT) * 1024 + 1024 AS slice_ns
+    -- (at most 2^62 ns, so that 64 bits hold it)
+    SELECT
+        LEAST(CAST((s.end_ts - s.start_ts - (s.end_ts - s.start_ts) % n.n) / n.n AS BIGINT), 4503599627370495) * 1024
+        + 1024 AS slice_ns
     FROM trail_span AS s
     CROSS JOIN (
         SELECT (SELECT COUNT(*) FROM file_op) + (SELECT COUNT(*) FROM sync_op) + 1 AS n

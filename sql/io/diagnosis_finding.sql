@@ -179,7 +179,7 @@ joined AS (
             NOT s.shares
             OR (f.family = w.family AND (f.family IN ('access', 'flush', 'descriptors', 'balance', 'symptom') OR f.specific <= 0.6))
             OR f.specific <= 0.3
-            OR (f.cost_ns > 0 AND 2 * s.same_ns >= f.cost_ns)
+            OR (f.cost_ns > 0 AND 2e0 * s.same_ns >= f.cost_ns)
             OR (f.family = w.family AND f.file = w.file)
         )
     GROUP BY f.place

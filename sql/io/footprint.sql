@@ -57,22 +57,23 @@ moved AS (
 -- Cut into slices of the file, because a running maximum over millions of rows costs twenty times as much
 -- as many over some hundreds. One call moves less than 2^31 bytes (read(2)): 512 slices.
 cut AS (
-    SELECT file_number, kind_number, pos, LEAST(end_pos, pos - pos % 4194304 + 4194304) AS end_pos
+    SELECT file_number, kind_number, pos, pos - pos % 4194304 + LEAST(end_pos - pos + pos % 4194304, 4194304) AS end_pos
     FROM moved
     UNION ALL
     SELECT
         m.file_number,
         m.kind_number,
         m.pos - m.pos % 4194304 + i.i * 4194304,
-        LEAST(m.end_pos, m.pos - m.pos % 4194304 + (i.i + 1) * 4194304)
+        m.pos - m.pos % 4194304 + i.i * 4194304
+            + LEAST(m.end_pos - m.pos + m.pos % 4194304 - i.i * 4194304, 4194304)
     FROM moved AS m
     INNER JOIN (
         SELECT CAST(a.d + 8 * b.d + 64 * c.d + 1 AS BIGINT) AS i
         FROM (VALUES (0), (1), (2), (3), (4), (5), (6), (7)) AS a (d)
         CROSS JOIN (VALUES (0), (1), (2), (3), (4), (5), (6), (7)) AS b (d)
         CROSS JOIN (VALUES (0), (1), (2), (3), (4), (5), (6), (7)) AS c (d)
-    ) AS i ON m.pos - m.pos % 4194304 + i.i * 4194304 < m.end_pos
-    WHERE m.end_pos > m.pos - m.pos % 4194304 + 4194304
+    ) AS i ON m.end_pos - m.pos + m.pos % 4194304 > i.i * 4194304
+    WHERE m.end_pos - m.pos + m.pos % 4194304 > 4194304
 ),
 
 covered AS (

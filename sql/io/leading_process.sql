@@ -79,5 +79,5 @@ SELECT
 FROM leader AS l
 INNER JOIN measured AS m ON m.name = l.name AND m.measure = l.measure AND m.process = l.process
 INNER JOIN measured AS o ON o.name = l.name AND o.measure = l.measure
-WHERE 2 * (least(o.end_ts, m.end_ts) - greatest(o.start_ts, m.start_ts)) >= m.end_ts - m.start_ts
+WHERE 2e0 * (least(o.end_ts, m.end_ts) - greatest(o.start_ts, m.start_ts)) >= m.end_ts - m.start_ts
 GROUP BY m.name, m.measure, m.process, m.rank, m.io_ns, m.bytes, m.ops, m.start_ts, m.end_ts

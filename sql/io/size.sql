@@ -35,8 +35,8 @@ FROM (
         o.kind,
         o.process,
         o.process_name,
-        -- exact for lengths below 2^48
-        CASE WHEN o.length <= 0 THEN -1 ELSE CAST(FLOOR(LOG2(o.length)) AS INTEGER) END AS octave,
+        -- exact for lengths below 2^48; programs may ask for 2^63 - 1, which is 63 as DOUBLE
+        CASE WHEN o.length <= 0 THEN -1 ELSE CAST(LEAST(FLOOR(LOG2(o.length)), 62) AS INTEGER) END AS octave,
         COUNT(*) AS n,
         CAST(SUM(o.length) AS BIGINT) AS asked_bytes,
         CAST(SUM(o.moved) AS BIGINT) AS bytes,

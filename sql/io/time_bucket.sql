@@ -25,8 +25,8 @@ width AS (
         FROM span AS s
         CROSS JOIN (VALUES (1), (2), (5)) AS m (m)
         CROSS JOIN number AS e
-        -- up to 5e15 ns (58 days a bucket); a width that was asked for grows at most 1e6 times
-        WHERE e.i <= CASE WHEN s.asked > 0 THEN 6 ELSE 15 END
+        -- up to 5e16 ns (19 months a bucket); a width that was asked for grows at most 1e6 times
+        WHERE e.i <= CASE WHEN s.asked > 0 THEN 6 ELSE 16 END
     ) AS candidate
     -- divided, because w * most can overflow for a width that was asked for
     WHERE dur / (most - 1) < w
@@ -35,4 +35,5 @@ width AS (
 SELECT s.start_ts - s.start_ts % w.every_ns + i.i * w.every_ns AS ts, w.every_ns
 FROM span AS s
 CROSS JOIN width AS w
-INNER JOIN number AS i ON i.i * w.every_ns <= s.end_ts - (s.start_ts - s.start_ts % w.every_ns)
+-- divided, for of the last of `number` the product can overflow
+INNER JOIN number AS i ON i.i <= (s.end_ts - s.end_ts % w.every_ns - (s.start_ts - s.start_ts % w.every_ns)) / w.every_ns

@@ -1,4 +1,5 @@
-"""Storage that fails at each call a run makes, and a power cut at each: tests/faultfs under trails and the collector's log."""
+"""Storage that fails at each call a run makes, and a power cut at each: tests/faultfs under trails, a recording
+and the collector's log."""
 
 import contextlib
 import json
@@ -167,6 +168,51 @@ def test_a_trail_survives_a_fault_and_a_power_cut_at_each_call(
     for n in points(sum(counts[kind] for kind in READS)):
         try_one(f"{','.join(READS)} {n} EIO once", None)
     print(f"{name}: {dict(counts)}, {tried} runs")
+
+
+def test_a_recording_ends_whole_or_says_so(storage: Storage, tmp_path: Path) -> None:
+    """At each call: the program runs as it would, and status 0 means that all of it is in the trail. With 125 `trail
+    check` adds what is missing, once the storage is well again; and with 1 the program was not run."""
+    out, trail, calls = tmp_path / "out", storage.path / "r.trail", 3000
+    program = ["dd", "if=/dev/zero", f"of={out}", "bs=64", f"count={calls}"]
+    seen: Counter[int] = Counter()
+
+    def try_one(fault: str | None) -> None:
+        storage.ask("clear")
+        shutil.rmtree(trail, ignore_errors=True)
+        out.unlink(missing_ok=True)
+        storage.ask("clear" if fault is None else f"fail {fault}")
+        command = [NATIVE, "record", "-o", trail, "--", *program]
+        ran = subprocess.run(command, capture_output=True, timeout=60)
+        where = f"{fault} {storage.ask('failed')}: {ran.returncode} {ran.stderr.decode()}"
+        seen[ran.returncode] += 1
+        assert b"panicked" not in ran.stderr, where
+        if ran.returncode == 1:
+            assert not out.exists(), where
+            return
+        assert ran.returncode in (0, 125), where
+        assert out.stat().st_size == 64 * calls, where
+        if ran.returncode == 125:
+            storage.ask("clear")
+            check(trail)
+        newest = max((trail / "snapshots").glob("*.json"), key=lambda path: int(path.stem))
+        files = [
+            str(trail / file["path"]) for file in json.loads(newest.read_text())["tables"]["file_op"]["files"]
+        ]
+        ask = "SELECT count(*) FROM read_parquet($files) WHERE call = 'write' AND length = 64"
+        [[rows]] = duckdb.execute(ask, {"files": files}).fetchall()
+        assert rows == calls, where
+
+    try_one(None)
+    counts = storage.counts()
+    assert seen == {0: 1}
+    for n in points(sum(counts[kind] for kind in CHANGES)):
+        for how in ("EIO once", "EIO on", "ENOSPC on"):
+            try_one(f"{','.join(CHANGES)} {n} {how}")
+    for n in points(sum(counts[kind] for kind in READS)):
+        try_one(f"{','.join(READS)} {n} EIO once")
+    print(f"record: {dict(counts)}, {dict(seen)} runs by status")
+    storage.ask("clear")
 
 
 class Rounds:

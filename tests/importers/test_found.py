@@ -94,7 +94,9 @@ def test_gaps_that_add_up_to_more_than_63_bits(bring):
     got = bring("disksim-validate", gaps)
     assert got.rows(ROWS) == [(0, 1000, 4096, 2048), (4 * 10**18, 1000, 4096, 2048)]
     assert got.fact("skipped") == "7"
-    assert "times before 1970, or times or places that end beyond 63 bits" in got.said
+    assert (
+        "times that are not between 1970 and 2200, durations that are negative or over 31 years" in got.said
+    )
 
 
 def test_waits_that_add_up_to_more_than_63_bits(bring):

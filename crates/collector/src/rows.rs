@@ -14,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
 use arrow_array::cast::AsArray as _;
-use arrow_array::types::{ArrowDictionaryKeyType, Int64Type};
+use arrow_array::types::ArrowDictionaryKeyType;
 use arrow_array::{Array, ArrayRef, RecordBatch, downcast_dictionary_array};
 use arrow_buffer::Buffer;
 use arrow_ipc::convert::try_fb_to_schema;
@@ -23,12 +23,7 @@ use arrow_ipc::{MessageHeader, root_as_message};
 use arrow_schema::{DataType, SchemaRef};
 use bytes::{Buf as _, Bytes};
 use iotrail_format::schema::Table;
-use iotrail_trail::conform;
-
-/// Latest `ts` that is believed, ns since the epoch: 2200-01-01. Later ones overflow when a query adds to them.
-const LATEST_TS: i64 = 7_258_118_400_000_000_000;
-/// Longest `dur` that is believed, ns: 31 years. Added to the latest `ts` it still fits 64 bits.
-const LONGEST_DUR: i64 = 1_000_000_000_000_000_000;
+use iotrail_trail::{believable, conform};
 
 /// What precedes a message of an IPC stream (format specification, "Encapsulated message format").
 const CONTINUATION: [u8; 4] = [0xff; 4];
@@ -217,7 +212,7 @@ impl Decoder {
                 let decoded = decoded_bytes(self.table, &batch);
                 self.bound(decoded)?;
                 let batch = conform(self.table, &batch).map_err(|e| e.to_string())?;
-                believe(self.table, &batch)?;
+                believable(self.table, &batch).map_err(|e| e.to_string())?;
                 let messages = std::iter::once(raw_schema).chain(self.words.values()).cloned();
                 let ipc = messages.chain([raw()]).collect();
                 Ok(Some(Rows { table: self.table, batch, ipc, decoded }))
@@ -289,32 +284,11 @@ fn encapsulated(header: &[u8], body: &Bytes) -> Bytes {
     bytes.into()
 }
 
-/// Refuses times that can't be: they would break what queries compute for all other rows.
-fn believe(table: &'static Table, batch: &RecordBatch) -> Result<(), String> {
-    let within = |name: &str, least: i64, most: i64| -> Result<(), String> {
-        let Some(at) = table.columns.iter().position(|column| column.name == name) else { return Ok(()) };
-        let column = batch.column(at).as_primitive::<Int64Type>();
-        let bad = (0..column.len())
-            .find(|&row| column.is_valid(row) && !(least..=most).contains(&column.value(row)));
-        bad.map_or(Ok(()), |row| {
-            Err(format!(
-                "table {}: column {name:?} of row {row}: expected {least} to {most} ns, found {}",
-                table.name,
-                column.value(row)
-            ))
-        })
-    };
-    for name in ["ts", "start_ts", "end_ts"] {
-        within(name, 1, LATEST_TS)?;
-    }
-    within("dur", 0, LONGEST_DUR)
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use arrow_array::types::{Int8Type, Int32Type};
+    use arrow_array::types::{Int8Type, Int32Type, Int64Type};
     use arrow_array::{
         DictionaryArray, Int8Array, Int32Array, Int64Array, NullArray, StringArray, StringViewArray,
     };

@@ -26,6 +26,7 @@ use std::collections::HashMap;
 
 use iotrail_format::schema::{FILE, PROCESS, THREAD, UNSEEN};
 use iotrail_format::syscall::{Kind, kind};
+use iotrail_trail::LONGEST;
 use iotrail_trail::arrays::{Value, batch, lossy};
 use memchr::{memchr_iter, memrchr};
 use serde::Serialize;
@@ -501,13 +502,15 @@ impl Reader {
             return Ok(());
         };
         let Pending { start, mut args, row, closes, .. } = pending;
-        let dur = duration(rest).filter(|_| took).unwrap_or((ts - start).max(0));
+        // Between two stamps, of which one is wrong, may lie more than a duration can be.
+        let between = || Some((ts - start).max(0)).filter(|dur| *dur <= LONGEST);
+        let dur = duration(rest).filter(|_| took).or_else(between);
         if !args.is_empty() && !more.is_empty() {
             args.extend_from_slice(b", ");
         }
         args.extend_from_slice(more);
         let (result, errno) = outcome(result, rest)?;
-        let (ts, dur) = (start, Some(dur));
+        let ts = start;
         let call = Syscall { thread, ts, dur, returned: true, row, name, args: &args, result, errno, rest };
         match kind {
             Kind::Close => self.closed(&call, closes),

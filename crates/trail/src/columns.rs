@@ -103,6 +103,36 @@ pub fn conform(table: &'static Table, batch: &RecordBatch) -> Result<RecordBatch
     RecordBatch::try_new(arrow_schema(table), columns).when("fit a batch to its table")
 }
 
+/// Latest time that is believed, ns since the epoch: 2200-01-01.
+pub const LATEST: i64 = 7_258_118_400_000_000_000;
+/// Longest `dur` that is believed, ns: 31 years. Added to [`LATEST`] it still fits 64 bits.
+pub const LONGEST: i64 = 1_000_000_000_000_000_000;
+/// Columns that are times.
+const TIMES: [&str; 6] = ["ts", "start_ts", "end_ts", "wall", "issued", "pruned_ts"];
+
+/// Refuses times and durations that can't be in rows that came from elsewhere: with one of them a query of all other
+/// rows would leave 64 bits.
+///
+/// # Errors
+/// [`Error::BadRows`] with the column, the row, what was expected and found.
+pub fn believable(table: &'static Table, batch: &RecordBatch) -> Result<(), Error> {
+    for (column, values) in table.columns.iter().zip(batch.columns()) {
+        let most = match column.name {
+            name if TIMES.contains(&name) => LATEST,
+            "dur" => LONGEST,
+            _ => continue,
+        };
+        let values = values.as_primitive::<Int64Type>();
+        let bad = |&row: &usize| values.is_valid(row) && !(0..=most).contains(&values.value(row));
+        if let Some(row) = (0..values.len()).find(bad) {
+            let (name, found) = (column.name, values.value(row));
+            let why = format!("column {name:?} of row {row}: expected 0 to {most} ns, found {found}");
+            return Err(Error::BadRows { table: table.name, why });
+        }
+    }
+    Ok(())
+}
+
 /// The array in the column's type, or none if that would change a value.
 fn fit(column: &Column, given: &ArrayRef) -> Option<ArrayRef> {
     let wanted = arrow_type(column);

@@ -4,7 +4,7 @@ use arrow_array::RecordBatch;
 use arrow_select::concat::concat_batches;
 use iotrail_format::schema::Table;
 
-use crate::columns::{arrow_schema, conform, sort};
+use crate::columns::{arrow_schema, believable, conform, sort};
 use crate::error::{ArrowContext as _, Error};
 use crate::file::FILE_ROWS;
 use crate::writer::TrailWriter;
@@ -26,9 +26,10 @@ impl<'a> Ingest<'a> {
     /// Adds rows.
     ///
     /// # Errors
-    /// Those of [`conform`] and of [`TrailWriter::append`].
+    /// Those of [`conform`], [`believable`] and [`TrailWriter::append`].
     pub fn add(&mut self, batch: RecordBatch) -> Result<(), Error> {
         let batch = conform(self.table, &batch)?;
+        believable(self.table, &batch)?;
         let mut start = 0;
         while start < batch.num_rows() {
             let length = (FILE_ROWS - self.rows).min(batch.num_rows() - start);

@@ -26,7 +26,9 @@ mod visible;
 mod writer;
 
 pub use check::{Check, DamagedFile, check};
-pub use columns::{arrow_schema, arrow_type, conform, first_out_of_order, sort, time_column};
+pub use columns::{
+    LATEST, LONGEST, arrow_schema, arrow_type, believable, conform, first_out_of_order, sort, time_column,
+};
 pub use compact::{Compacted, compact, compact_grown};
 pub use error::Error;
 pub use file::{Damage, FILE_ROWS, ROW_GROUP_ROWS};

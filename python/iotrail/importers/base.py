@@ -41,6 +41,8 @@ RELATIVE_START = 946_684_800 * 1_000_000_000
 
 # Later than this (2116), in ns, is garbage.
 TOP_TIME = 1 << 62
+# As crates/trail/src/columns.rs has them, whose writer takes no row beyond: 2200-01-01, and 31 years.
+_LATEST, _LONGEST = 7_258_118_400 * 10**9, 10**18
 
 _ARROW = {"BIGINT": pa.int64(), "VARCHAR": pa.string(), "DOUBLE": pa.float64()}
 # Names in the columns that hold a few of them over and over.
@@ -296,6 +298,13 @@ def _texts(words: list[str | None]) -> Any:
         )
 
 
+def _where(column: Column, good: npt.NDArray[np.bool_]) -> Column:
+    """The values of a column, if it is one of values, in these rows."""
+    if isinstance(column, np.ndarray):
+        return column[good]
+    return column.filter(pa.array(good)) if isinstance(column, pa.Array | pa.ChunkedArray) else column
+
+
 @dataclass
 class Job:
     """One import: what an importer reads, where it writes, what it must say."""
@@ -459,7 +468,7 @@ class BlockRows:
         completed, one without `dur` did. `order` is each request's row in the trace, else they are in its order.
         With `no_pos` nobody knows where they are.
 
-        Those whose time is before 1970, or whose time or place ends beyond 63 bits, are left out. (The sum of two
+        Those whose times can't be (`_possible`) or whose place ends beyond 63 bits are left out. (The sum of two
         numbers below 2^63 that is beyond has wrapped to a negative one.)
         """
         known = dur is not None
@@ -467,12 +476,8 @@ class BlockRows:
         no_dur = np.full(len(ts), not known) if no_dur is None else no_dur
         if unfinished is not None:
             no_dur = no_dur | unfinished
-        good = (ts | dur | (ts + dur) | pos | length | (pos + length)) >= 0
-        if left_out := len(ts) - int(np.count_nonzero(good)):
-            self.job.skipped.add(
-                f"{self.job.sources[0].path}: times before 1970, or times or places that end beyond 63 bits",
-                left_out,
-            )
+        good = self._possible(ts, dur, (dur | pos | length | (pos + length)) >= 0)
+        if not good.all():
             ts, dur, pos, length, file, who = (column[good] for column in (ts, dur, pos, length, file, who))
             op, no_dur = op[good], no_dur[good]
             unfinished = None if unfinished is None else unfinished[good]
@@ -511,6 +516,19 @@ class BlockRows:
         if (op == DISCARD).any():
             columns["flags"] = pa.array(np.full(rows, _PUNCH, np.int64), mask=op != DISCARD)
         self.job.output.add("file_op", columns, rows)
+
+    def _possible(self, ts: Ints, dur: Ints, good: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Which of those that are `good` begin after 1970, end before 2200 and last less than 31 years, a negative
+        `dur` being unknown. The others are counted as left out."""
+        # where the sum has wrapped, one of the two is too large
+        good = good & (ts >= 0) & (ts <= _LATEST) & (dur <= _LONGEST) & (ts + dur <= _LATEST)
+        if left_out := len(ts) - int(np.count_nonzero(good)):
+            self.job.skipped.add(
+                f"{self.job.sources[0].path}: times that are not between 1970 and 2200, durations that are negative or"
+                " over 31 years, or places that end beyond 63 bits",
+                left_out,
+            )
+        return good
 
     def _look_at_order(self, ts: Ints) -> None:
         steps = int(np.count_nonzero(np.diff(ts) < 0))
@@ -555,6 +573,13 @@ class BlockRows:
         """Add calls whose columns are those of `file_op` already, but thread and row. `ts` and `dur` are numbers, `dur`
         -1 where it is unknown."""
         ts, dur = np.asarray(columns["ts"]), np.asarray(columns["dur"])
+        good = self._possible(ts, dur, np.ones(rows, np.bool_))
+        if not good.all():
+            ts, dur, who = ts[good], dur[good], who[good]
+            columns = {name: _where(column, good) for name, column in columns.items()}
+            rows = len(ts)
+        if rows == 0:
+            return
         self.rows += rows
         self.without_dur += int(np.count_nonzero(dur < 0))
         table = self._live(ts, ts + np.maximum(dur, 0), who, thread)
@@ -562,6 +587,7 @@ class BlockRows:
             "file_op",
             {
                 **columns,
+                "ts": ts,
                 "node": self.job.node,
                 "dur": pa.array(dur, mask=dur < 0),
                 "thread": table[who],

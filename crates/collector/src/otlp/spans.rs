@@ -11,14 +11,13 @@ use iotrail_format::ids::hash63;
 use iotrail_format::schema::{PROCESS, SERVICE_OP, STITCH, THREAD, Table};
 use iotrail_format::wire::UNKNOWN_NODE;
 use iotrail_trail::arrays::{Value, batch};
+use iotrail_trail::{LATEST, LONGEST};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, Span, SpanFlags};
 
-/// Latest time that is believed: see `crate::rows`.
-const LATEST: u64 = 7_258_118_400_000_000_000;
 /// Rejected spans whose reasons are told.
 const REASONS: usize = 3;
 
@@ -117,7 +116,10 @@ impl Tables {
         let dur = match end {
             0 => None,
             _ => Some(
-                time(end).filter(|end| *end >= ts).ok_or("it ends before it starts, or after 2200")? - ts,
+                time(end)
+                    .map(|end| end - ts)
+                    .filter(|dur| (0..=LONGEST).contains(dur))
+                    .ok_or("it ends before it starts, after 2200, or lasts longer than 31 years")?,
             ),
         };
         let node = source.node.as_str();
@@ -270,7 +272,7 @@ fn crumb(trace: &[u8], span: &[u8]) -> Option<i64> {
 }
 
 fn time(ns: u64) -> Option<i64> {
-    (1..=LATEST).contains(&ns).then_some(ns as i64)
+    (1..=LATEST as u64).contains(&ns).then_some(ns as i64)
 }
 
 /// Whether a span's parent is in another process: as its flags say, else by its kind.
