@@ -10,6 +10,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -305,6 +306,50 @@ def test_connections_that_ask_nothing(cluster: Cluster) -> None:
         served.process.terminate()
         _, errors = served.process.communicate(timeout=20)
         assert errors == ""
+
+
+def test_an_answer_that_nobody_reads(cluster: Cluster, serve: Serve) -> None:
+    """It is given up after ten seconds; one that is read slowly is not."""
+    served = serve(cluster(3))
+    port = int(served.address.rstrip("/").rsplit(":", 1)[1])
+    # 10 MB, of which the sockets' buffers hold less than half
+    sql = b"SELECT repeat('x', 2000) AS x FROM range(5000)"
+    question = b"POST /api/sql HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(sql) + sql
+
+    def asking() -> socket.socket:
+        connection = socket.socket()
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
+        connection.connect(("127.0.0.1", port))
+        connection.settimeout(30)
+        connection.sendall(question)
+        return connection
+
+    with asking() as ignored, asking() as slow:
+        assert slow.recv(15) == b"HTTP/1.1 200 OK"
+        assert served_connections(port) == 2
+        got, began = 15, time.monotonic()
+        while served_connections(port) == 2:
+            got += len(slow.recv(100_000))
+            assert time.monotonic() - began < 60
+            time.sleep(0.1)
+        # the one that read went on
+        while part := slow.recv(1 << 20):
+            got += len(part)
+            if got > 10_000_000:
+                break
+        assert got > 10_000_000
+        # what the kernel had of the other
+        left = 0
+        with suppress(ConnectionResetError):
+            while part := ignored.recv(1 << 20):
+                left += len(part)
+        assert left < 10_000_000
+
+
+def served_connections(port: int) -> int:
+    """Connections that a server on this port has, of /proc/net/tcp."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(row[1].endswith(f":{port:04X}") and row[3] == "01" for row in rows)
 
 
 @pytest.mark.parametrize("host", ["[::1", "[", "a]b", "localhost:notaport", "\x80"])

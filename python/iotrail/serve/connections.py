@@ -1,8 +1,9 @@
-"""Connections to the server: how many there are, and how long one may take to say what it wants.
+"""Connections to the server: how many there are, and how long one may take to say what it wants and to read the answer.
 
 Whoever can reach the port can connect before any token is asked for. So a request's head must be complete ten seconds after
 the connection was made or its first byte came, and where connections are as many as the process can hold, the one that has
-been without a request for longest makes room: people who ask are let in, those who only connect are not.
+been without a request for longest makes room: people who ask are let in, those who only connect are not. An answer of
+which nothing is read for ten seconds is given up: it may be of 32 MiB, and is held in memory.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_SECONDS = 10.0
+READ_SECONDS = 10.0
 MOST = 4_096
 # How many are taken before they are looked at.
 BACKLOG = 100
@@ -49,6 +51,7 @@ class Connection(H11Protocol):
         super().__init__(*words, **options)
         self._all = all_of_them
         self._due: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Make room first, if there is none."""
@@ -88,15 +91,42 @@ class Connection(H11Protocol):
         if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
             self._wait()
 
+    def pause_writing(self) -> None:
+        """The answer comes faster than it is read."""
+        super().pause_writing()
+        self._watch()
+
+    def resume_writing(self) -> None:
+        """Most of it was read."""
+        super().resume_writing()
+        self._read()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing follows."""
         self._go_on()
+        self._read()
         super().connection_lost(exc)
 
     def leave(self) -> None:
-        """End it without an answer: nothing was asked."""
+        """End it without an answer: nothing was asked, or nobody reads it."""
         self._go_on()
         self.transport.abort()
+
+    def _watch(self) -> None:
+        self._read()
+        left = self.transport.get_write_buffer_size()
+        self._unread = self.loop.call_later(READ_SECONDS, self._look, left)
+
+    def _look(self, left: int) -> None:
+        if self.transport.get_write_buffer_size() < left:
+            self._watch()
+        else:
+            self.leave()
+
+    def _read(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
 
     def _start(self) -> None:
         self._due = self.loop.call_later(HEAD_SECONDS, self.leave)
