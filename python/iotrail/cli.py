@@ -22,6 +22,7 @@ from iotrail.requests.verbs import (
     graph,
     path,
 )
+from iotrail.whatif.verbs import app as whatif
 
 app = typer.Typer(
     help="Record any program's I/O and see where the time went.",
@@ -180,6 +181,8 @@ def sql(
         format=format.value,
     )
 
+
+app.add_typer(whatif, name="whatif", rich_help_panel="Ask")
 
 for _question in (path, graph, demand, explain, arrivals):
     app.command(rich_help_panel="Ask")(_question)

@@ -17,6 +17,7 @@ mod record;
 mod replay;
 mod sampler;
 mod schema;
+mod simulate;
 mod strace;
 mod trail;
 mod types;
@@ -55,6 +56,9 @@ enum Verb {
     /// Make rows of strace's output, for `iotrail import`
     #[command(hide = true)]
     Strace(strace::Args),
+    /// Simulate caches, for `iotrail whatif`
+    #[command(hide = true)]
+    Simulate(simulate::Args),
     /// Print the tables of a trail and the calls iotrail knows, as JSON
     Schema(schema::Args),
 }
@@ -82,7 +86,10 @@ fn check_package() {
 fn main() -> ExitCode {
     check_package();
     let arguments = Arguments::parse();
-    if matches!(arguments.verb, Verb::Trail(_) | Verb::Types(_) | Verb::Strace(_) | Verb::Schema(_)) {
+    if matches!(
+        arguments.verb,
+        Verb::Trail(_) | Verb::Types(_) | Verb::Strace(_) | Verb::Simulate(_) | Verb::Schema(_)
+    ) {
         // What these verbs print may go to `head`: they end then like other programs, and not by a panic. Verbs that
         // record or serve go on.
         // SAFETY: no other thread runs yet.
@@ -97,6 +104,7 @@ fn main() -> ExitCode {
         Verb::Types(args) => types::run(args),
         Verb::Ingest(args) => ingest::run(args),
         Verb::Strace(args) => strace::run(args),
+        Verb::Simulate(args) => simulate::run(args),
         Verb::Schema(args) => schema::run(args),
     };
     result.unwrap_or_else(|failure: Failure| {

@@ -1,0 +1,63 @@
+//! SIEVE: as CLOCK, but blocks keep their place and the hand moves, so that new blocks are looked at soon.
+
+use super::list::{Links, List};
+use super::{Block, Cache};
+
+/// What a block is to the cache.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Absent,
+    Unused,
+    Used,
+}
+
+pub struct Sieve {
+    capacity: u32,
+    links: Links,
+    queue: List,
+    state: Vec<State>,
+    /// Where the hand goes on; none at the oldest.
+    hand: Option<Block>,
+}
+
+impl Sieve {
+    pub fn new(capacity: u32, blocks: u32) -> Self {
+        Self {
+            capacity,
+            links: Links::new(blocks),
+            queue: List::new(),
+            state: vec![State::Absent; blocks as usize],
+            hand: None,
+        }
+    }
+
+    fn evict(&mut self) {
+        while let Some(block) = self.hand.or(self.queue.oldest()) {
+            self.hand = self.links.newer(block);
+            let state = &mut self.state[block as usize];
+            if *state == State::Unused {
+                *state = State::Absent;
+                self.queue.remove(&mut self.links, block);
+                return;
+            }
+            *state = State::Unused;
+        }
+    }
+}
+
+impl Cache for Sieve {
+    fn touch(&mut self, block: Block) -> bool {
+        if self.state[block as usize] != State::Absent {
+            self.state[block as usize] = State::Used;
+            return true;
+        }
+        if self.queue.len() >= self.capacity {
+            self.evict();
+        }
+        if self.capacity > 0 {
+            self.state[block as usize] = State::Unused;
+            self.queue.push(&mut self.links, block);
+        }
+        false
+    }
+}

@@ -1,0 +1,122 @@
+//! The interface of every simulated device, and runs of requests through one.
+//!
+//! A device is a state machine in virtual time. It has no clock: the caller says what time it is. A simulation passes the
+//! arrival times of a trace ([`run`]); `emudisk` passes the time of the machine, and answers each request when the device
+//! completes it. Equal calls give equal completions: randomness comes from a seed in the device's parameters.
+
+/// Virtual time in nanoseconds, from any origin.
+pub type Nanos = u64;
+
+/// Names one request of a device. The caller chooses it; no two requests in flight have the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Id(pub u64);
+
+/// What a request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// Read bytes.
+    Read,
+    /// Write bytes. Completes when the device would report it: with a volatile write cache, once it is in that cache.
+    Write,
+    /// Make all writes that completed before durable. Has no position and no length.
+    Flush,
+    /// Say that the bytes are not needed any more.
+    Trim,
+}
+
+/// A request to a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// What it asks for.
+    pub op: Op,
+    /// First byte; 0 for a flush.
+    pub pos: u64,
+    /// Bytes; 0 for a flush.
+    pub length: u64,
+}
+
+/// A request that a device has served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// Which one.
+    pub id: Id,
+    /// When the device began to work on it: the wait for other requests is over.
+    pub issued: Nanos,
+    /// When it was done.
+    pub done: Nanos,
+    /// Whether memory (of a cache in or before the device) served it without the medium.
+    pub cached: bool,
+}
+
+/// A storage device in virtual time.
+///
+/// Times given to one device never decrease. Whoever calls [`submit`](Self::submit) at a time has called
+/// [`advance`](Self::advance) with it before, so that the device has done all that comes earlier.
+pub trait Device: Send {
+    /// Bytes it stores.
+    fn capacity(&self) -> u64;
+
+    /// Hands over a request that arrives now and lies within the capacity.
+    fn submit(&mut self, now: Nanos, id: Id, request: Request);
+
+    /// When something happens next if no request arrives; none if nothing will. Not every event completes a request.
+    fn next_event(&self) -> Option<Nanos>;
+
+    /// Does everything due until `now`, included, and appends the requests completed by it in the order of their times.
+    fn advance(&mut self, now: Nanos, completions: &mut Vec<Completion>);
+
+    /// Energy used since time 0, in joules, with the device idle where nothing was asked. None if no watts are given.
+    fn energy(&self, now: Nanos) -> Option<f64>;
+}
+
+impl<D: Device + ?Sized> Device for Box<D> {
+    fn capacity(&self) -> u64 {
+        (**self).capacity()
+    }
+
+    fn submit(&mut self, now: Nanos, id: Id, request: Request) {
+        (**self).submit(now, id, request);
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        (**self).next_event()
+    }
+
+    fn advance(&mut self, now: Nanos, completions: &mut Vec<Completion>) {
+        (**self).advance(now, completions);
+    }
+
+    fn energy(&self, now: Nanos) -> Option<f64> {
+        (**self).energy(now)
+    }
+}
+
+/// Runs requests through a device, each submitted at its arrival (ns, never decreasing), until all are completed.
+///
+/// `completed` gets the index of each request with its completion, in the order of completion. Requests in flight are
+/// unbounded: what the device can't take yet waits in it.
+///
+/// Returns the time of the last completion, or 0 without requests.
+pub fn run(
+    device: &mut impl Device,
+    requests: impl Iterator<Item = (Nanos, Request)>,
+    mut completed: impl FnMut(usize, Completion),
+) -> Nanos {
+    let (mut completions, mut last) = (Vec::new(), 0);
+    let mut report = |completions: &mut Vec<Completion>| {
+        for completion in completions.drain(..) {
+            last = last.max(completion.done);
+            completed(completion.id.0 as usize, completion);
+        }
+    };
+    for (at, (arrival, request)) in requests.enumerate() {
+        device.advance(arrival, &mut completions);
+        report(&mut completions);
+        device.submit(arrival, Id(at as u64), request);
+    }
+    while let Some(next) = device.next_event() {
+        device.advance(next, &mut completions);
+        report(&mut completions);
+    }
+    last
+}

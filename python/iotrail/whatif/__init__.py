@@ -1,0 +1,1 @@
+"""What a change would bring, asked of a trail: `iotrail whatif`."""

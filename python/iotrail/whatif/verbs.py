@@ -1,0 +1,85 @@
+"""The command line of `iotrail whatif`."""
+
+import re
+from typing import Annotated
+
+import typer
+
+from iotrail.errors import UsageError
+from iotrail.options import TrailPath
+
+app = typer.Typer(
+    help="What a change would bring: asked of a trail, with the devices and caches simulated.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+def _bytes(option: str, text: str) -> int:
+    match = re.fullmatch(r"(\d{1,15})([kmgt]?)(?:i?b)?", text.strip().lower())
+    if match is None or int(match[1]) == 0:
+        raise UsageError(f"{option}: expected a size like 64M, found {text!r}")
+    return int(match[1]) * _UNITS[match[2]]
+
+
+@app.callback()
+def _main() -> None:
+    pass
+
+
+@app.command()
+def cache(
+    trail: TrailPath,
+    policy: Annotated[
+        str,
+        typer.Option("--policy", metavar="NAME,…", help="Of lru, fifo, clock, lfu, 2q, arc, s3-fifo, sieve."),
+    ] = "lru,fifo,clock,lfu,2q,arc,s3-fifo,sieve",
+    size: Annotated[
+        str | None,
+        typer.Option(
+            "--size",
+            metavar="64M,…",
+            help="Sizes of the cache; without, eight up to all different blocks, each half of the next.",
+            show_default=False,
+        ),
+    ] = None,
+    block: Annotated[str, typer.Option("--block", metavar="4k", help="Size of a block.")] = "4k",
+    of: Annotated[
+        str | None,
+        typer.Option(
+            "--of",
+            metavar="files|disks",
+            help="Reads and writes of files, or requests of disks; without, files if there are any.",
+            show_default=False,
+        ),
+    ] = None,
+    node: Annotated[
+        str | None,
+        typer.Option(
+            "--node", metavar="NAME", help="Of this machine; without, one cache for all.", show_default=False
+        ),
+    ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print counts as JSON, with the curve of LRU caches of all sizes.")
+    ] = False,
+) -> None:
+    """What a cache would have missed, by its size and policy.
+
+    Each read or write brings the blocks it touches into the cache, which is empty at first. Counts are exact.
+    """
+    from iotrail.trail import Trail
+    from iotrail.whatif import cache as verb
+
+    if of not in (None, "files", "disks"):
+        raise UsageError(f"--of: expected files or disks, found {of!r}")
+    verb.run(
+        Trail(trail),
+        policies=list(dict.fromkeys(name.strip().lower() for name in policy.split(",") if name.strip())),
+        sizes=sorted({_bytes("--size", part) for part in size.split(",")}) if size else [],
+        block=_bytes("--block", block),
+        of=of,
+        node=node,
+        as_json=json,
+    )
