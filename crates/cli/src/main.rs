@@ -7,6 +7,7 @@ mod agent;
 mod arguments;
 mod closing;
 mod collect;
+mod emudisk;
 mod failure;
 mod ingest;
 mod kernel;
@@ -47,6 +48,8 @@ enum Verb {
     Agent(agent::Args),
     /// Collect records of many machines into one trail, and show them live
     Collect(collect::Args),
+    /// Serve a disk that answers as a simulated device would
+    Emudisk(emudisk::Args),
     /// Look at trails, check, compact, merge and prune them
     Trail(trail::Args),
     /// Switch the record types of a running program on and off
@@ -100,6 +103,7 @@ fn main() -> ExitCode {
         Verb::Replay(args) => replay::run(args),
         Verb::Agent(args) => agent::run(args),
         Verb::Collect(args) => collect::run(args),
+        Verb::Emudisk(args) => emudisk::run(args),
         Verb::Trail(args) => trail::run(args),
         Verb::Types(args) => types::run(args),
         Verb::Ingest(args) => ingest::run(args),

@@ -263,7 +263,7 @@ table! {
     node Text "" some "Machine (one boot of it).";
     thread BigInt "" some "Thread that queued it.";
     crumb BigInt "" some "Breadcrumb; 0 none.";
-    kind Text "" some "program: posted by the program that uses the disk; kernel: seen in the block layer.";
+    kind Text "" some "program: posted by the program that uses the disk; kernel: seen in the block layer; emulated: answered by an emulated disk.";
     dev Text "" some "Disk.";
     op Text "" some "read, write, flush, discard …";
     pos BigInt "bytes" null "Offset on the disk; null none.";
@@ -274,6 +274,7 @@ table! {
     flags BigInt "" null "Sum of 1 somebody waits for it, 2 a file system's own structures, 4 only on the medium (FUA), 8 cache emptied first, 16 read ahead; null unknown.";
     pruned BigInt "" null "1 if the request it was for was pruned, so that rollups count it; null not.";
     weight BigInt "" null "Requests that its request stands for, itself with them, where a sample was collected; 0 it is there for the paths of others; null 1.";
+    model_dur BigInt "ns" null "Time until it was completed by the model of an emulated disk; null not emulated.";
 }
 
 table! {

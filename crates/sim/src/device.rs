@@ -59,10 +59,12 @@ pub trait Device: Send {
     /// Hands over a request that arrives now and lies within the capacity.
     fn submit(&mut self, now: Nanos, id: Id, request: Request);
 
-    /// When something happens next if no request arrives; none if nothing will. Not every event completes a request.
+    /// When something happens next if no request arrives; none if nothing will. Not every event completes a request, and
+    /// a device comes to rest: without requests, events end.
     fn next_event(&self) -> Option<Nanos>;
 
-    /// Does everything due until `now`, included, and appends the requests completed by it in the order of their times.
+    /// Does everything due until `now`, included, and appends the requests whose completion became certain. Its time can
+    /// lie after `now`: an emulation answers such a request a little earlier, for what the answer itself costs.
     fn advance(&mut self, now: Nanos, completions: &mut Vec<Completion>);
 
     /// Energy used since time 0, in joules, with the device idle where nothing was asked. None if no watts are given.
@@ -93,7 +95,7 @@ impl<D: Device + ?Sized> Device for Box<D> {
 
 /// Runs requests through a device, each submitted at its arrival (ns, never decreasing), until all are completed.
 ///
-/// `completed` gets the index of each request with its completion, in the order of completion. Requests in flight are
+/// `completed` gets the index of each request with its completion, in the order in which completions became certain. Requests in flight are
 /// unbounded: what the device can't take yet waits in it.
 ///
 /// Returns the time of the last completion, or 0 without requests.

@@ -5,5 +5,7 @@
 
 pub mod cache;
 pub mod device;
+pub mod file;
+pub mod fixed;
 
 pub use device::{Completion, Device, Id, Nanos, Op, Request};

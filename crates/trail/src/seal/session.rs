@@ -477,7 +477,8 @@ pub fn host() -> String {
 /// so that all of them agree. It lies in a file that is published only if absent. Anybody can make a file
 /// of that name: only root's and the user's own are believed, and where another's is in the way, the user has one of
 /// their own.
-fn epoch_offset() -> i64 {
+#[must_use]
+pub fn epoch_offset() -> i64 {
     let wall = clock::clock_ns(libc::CLOCK_REALTIME) as i64;
     let own = wall.wrapping_sub(clock::clock_ns(libc::CLOCK_MONOTONIC) as i64);
     agreed_offset(Path::new("/dev/shm"), own)

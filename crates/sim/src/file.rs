@@ -1,0 +1,316 @@
+//! Device files: TOML that describes a device, each value with its unit and source.
+//!
+//! ```toml
+//! format = 1
+//! kind = "fixed"
+//! name = "a network volume"
+//!
+//! [fixed]
+//! capacity = { value = 100, unit = "GB", source = "the provider's console" }
+//! ```
+//!
+//! The table named like the kind has the fields of that kind's `Parameters`, without the unit at the end of their names: the
+//! file's unit takes its place. `source` says where a value is from: a data sheet, a measurement, a fit, a guess.
+
+use serde::de::DeserializeOwned;
+use toml::{Table, Value};
+
+use crate::device::Device;
+use crate::fixed::{self, Fixed};
+
+/// Version of the format that is read.
+pub const FORMAT: i64 = 1;
+
+/// Why a device file can't be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: expected {expected}, found {found}")]
+pub struct FileError {
+    /// The key, with the path to it, or the line.
+    pub place: String,
+    /// What would be valid.
+    pub expected: String,
+    /// What is there.
+    pub found: String,
+}
+
+impl FileError {
+    fn new(place: impl Into<String>, expected: impl Into<String>, found: impl Into<String>) -> Self {
+        Self { place: place.into(), expected: expected.into(), found: found.into() }
+    }
+}
+
+/// A value of a file as it is written there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// Its key, with the path to it.
+    pub key: String,
+    /// The value.
+    pub value: Value,
+    /// Its unit; none of a name or a yes or no.
+    pub unit: Option<String>,
+    /// Where it is from.
+    pub source: String,
+}
+
+/// What a file describes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Kind {
+    /// Requests take a fixed time.
+    Fixed(fixed::Parameters),
+}
+
+/// A device file that was read and makes sense.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeviceFile {
+    /// The device's name for people.
+    pub name: String,
+    /// What it is.
+    pub kind: Kind,
+    /// All values.
+    pub entries: Vec<Entry>,
+}
+
+/// What a unit measures, and how much of the base unit it is.
+struct Unit {
+    /// Appended to the key for the field's name.
+    suffix: &'static str,
+    /// Base units in one; of `rpm` the time of a revolution, in another way.
+    factor: f64,
+    /// Whether the field is an integer.
+    whole: bool,
+}
+
+/// Units by name. Bytes by the power of 1000 (data sheets) and of 1024 (memory).
+const UNITS: &[(&str, &str, f64, bool)] = &[
+    ("ns", "_ns", 1.0, true),
+    ("us", "_ns", 1e3, true),
+    ("ms", "_ns", 1e6, true),
+    ("s", "_ns", 1e9, true),
+    ("rpm", "_ns", 60e9, true),
+    ("B", "_bytes", 1.0, true),
+    ("kB", "_bytes", 1e3, true),
+    ("MB", "_bytes", 1e6, true),
+    ("GB", "_bytes", 1e9, true),
+    ("TB", "_bytes", 1e12, true),
+    ("KiB", "_bytes", 1024.0, true),
+    ("MiB", "_bytes", 1_048_576.0, true),
+    ("GiB", "_bytes", 1_073_741_824.0, true),
+    ("TiB", "_bytes", 1_099_511_627_776.0, true),
+    ("B/s", "_bytes_per_s", 1.0, true),
+    ("kB/s", "_bytes_per_s", 1e3, true),
+    ("MB/s", "_bytes_per_s", 1e6, true),
+    ("GB/s", "_bytes_per_s", 1e9, true),
+    ("KiB/s", "_bytes_per_s", 1024.0, true),
+    ("MiB/s", "_bytes_per_s", 1_048_576.0, true),
+    ("GiB/s", "_bytes_per_s", 1_073_741_824.0, true),
+    ("W", "_w", 1.0, false),
+    ("mW", "_w", 1e-3, false),
+    ("ratio", "", 1.0, false),
+    ("%", "", 1e-2, false),
+    ("count", "", 1.0, true),
+];
+
+fn unit_of(place: &str, name: &str) -> Result<Unit, FileError> {
+    let found = UNITS.iter().find(|(unit, ..)| *unit == name);
+    let known = || UNITS.iter().map(|(unit, ..)| *unit).collect::<Vec<_>>().join(", ");
+    let (_, suffix, factor, whole) = *found.ok_or_else(|| {
+        FileError::new(format!("{place}.unit"), format!("one of {}", known()), format!("{name:?}"))
+    })?;
+    Ok(Unit { suffix, factor, whole })
+}
+
+impl DeviceFile {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// The first thing in it that is wrong.
+    pub fn parse(text: &str) -> Result<Self, FileError> {
+        let table: Table = text.parse().map_err(|error: toml::de::Error| {
+            let line = error.span().map_or(0, |span| text[..span.start.min(text.len())].lines().count());
+            FileError::new(format!("line {}", line.max(1)), "TOML", error.message())
+        })?;
+        let format = table.get("format");
+        if format.and_then(Value::as_integer) != Some(FORMAT) {
+            return Err(FileError::new("format", FORMAT.to_string(), show(format)));
+        }
+        let text_of = |key: &str| {
+            let value = table.get(key);
+            let text = value.and_then(Value::as_str).filter(|text| !text.is_empty());
+            text.ok_or_else(|| FileError::new(key, "a text", show(value)))
+        };
+        let (name, kind) = (text_of("name")?.to_owned(), text_of("kind")?);
+        for key in table.keys() {
+            if !["format", "name", "kind", "notes", kind].contains(&key.as_str()) {
+                return Err(FileError::new(
+                    key,
+                    format!("no keys but format, name, kind, notes and [{kind}]"),
+                    show(table.get(key)),
+                ));
+            }
+        }
+        let mut entries = Vec::new();
+        let described = table.get(kind).and_then(Value::as_table);
+        let described = described.ok_or_else(|| FileError::new(kind, "a table", show(table.get(kind))))?;
+        let fields = plain_table(kind, described, &mut entries)?;
+        let kind = match kind {
+            "fixed" => Kind::Fixed(typed(kind, fields)?),
+            _ => return Err(FileError::new("kind", "fixed, disk or ssd", format!("{kind:?}"))),
+        };
+        kind.validate()?;
+        Ok(Self { name, kind, entries })
+    }
+
+    /// The device, at rest.
+    #[must_use]
+    pub fn build(&self) -> Box<dyn Device> {
+        match &self.kind {
+            Kind::Fixed(parameters) => Box::new(Fixed::new(parameters.clone())),
+        }
+    }
+
+    /// Whether it has platters, so that the distance between requests matters.
+    #[must_use]
+    pub fn is_rotational(&self) -> bool {
+        false
+    }
+}
+
+impl Kind {
+    fn validate(&self) -> Result<(), FileError> {
+        match self {
+            Self::Fixed(parameters) => {
+                let wrong = |error: fixed::InvalidParameter| {
+                    FileError::new(format!("fixed.{}", error.field), error.expected, error.found)
+                };
+                parameters.validate().map_err(wrong)
+            }
+        }
+    }
+}
+
+/// A table's values in base units, under the names of fields.
+fn plain_table(place: &str, table: &Table, entries: &mut Vec<Entry>) -> Result<Table, FileError> {
+    let mut fields = Table::new();
+    for (key, value) in table {
+        let place = format!("{place}.{key}");
+        let Some(inner) = value.as_table() else {
+            let expected = "a table { value, unit, source }";
+            return Err(FileError::new(place, expected, show(Some(value))));
+        };
+        let (suffix, value) = match inner.get("value") {
+            Some(value) => quantity(&place, value, inner, entries)?,
+            None => ("", Value::Table(plain_table(&place, inner, entries)?)),
+        };
+        fields.insert(format!("{key}{suffix}"), value);
+    }
+    Ok(fields)
+}
+
+/// A value with unit and source, in its base unit, and how the name of its field ends.
+fn quantity(
+    place: &str,
+    value: &Value,
+    table: &Table,
+    entries: &mut Vec<Entry>,
+) -> Result<(&'static str, Value), FileError> {
+    if let Some(other) =
+        table.keys().find(|key| !["value", "unit", "source", "error"].contains(&key.as_str()))
+    {
+        return Err(FileError::new(
+            format!("{place}.{other}"),
+            "value, unit, source or error",
+            "another key",
+        ));
+    }
+    let source = table.get("source");
+    let source = source
+        .and_then(Value::as_str)
+        .filter(|source| !source.is_empty())
+        .ok_or_else(|| FileError::new(format!("{place}.source"), "where the value is from", show(source)))?;
+    let unit = table.get("unit").map(|unit| {
+        unit.as_str().ok_or_else(|| FileError::new(format!("{place}.unit"), "a text", show(Some(unit))))
+    });
+    let unit = unit.transpose()?;
+    let (suffix, plain) = match (value, unit) {
+        (Value::String(_) | Value::Boolean(_), None) => ("", value.clone()),
+        (Value::String(_) | Value::Boolean(_), Some(unit)) => {
+            return Err(FileError::new(format!("{place}.unit"), "none for a name, true or false", unit));
+        }
+        (_, None) => return Err(FileError::new(format!("{place}.unit"), "a unit", "nothing")),
+        (_, Some(name)) => {
+            let unit = unit_of(place, name)?;
+            (unit.suffix, in_base_unit(place, value, name, &unit)?)
+        }
+    };
+    entries.push(Entry {
+        key: place.to_owned(),
+        value: value.clone(),
+        unit: unit.map(str::to_owned),
+        source: source.to_owned(),
+    });
+    Ok((suffix, plain))
+}
+
+/// A number, or each number of lists and tables, in the base unit.
+fn in_base_unit(place: &str, value: &Value, name: &str, unit: &Unit) -> Result<Value, FileError> {
+    let number = match value {
+        Value::Integer(number) => *number as f64,
+        Value::Float(number) => *number,
+        Value::Array(list) => {
+            let list = list.iter().map(|value| in_base_unit(place, value, name, unit));
+            return Ok(Value::Array(list.collect::<Result<_, _>>()?));
+        }
+        Value::Table(table) => {
+            let fields = table.iter().map(|(key, value)| {
+                Ok((key.clone(), in_base_unit(&format!("{place}.{key}"), value, name, unit)?))
+            });
+            return Ok(Value::Table(fields.collect::<Result<_, _>>()?));
+        }
+        other => return Err(FileError::new(format!("{place}.value"), "a number", show(Some(other)))),
+    };
+    let number = match name {
+        "rpm" if number > 0.0 => unit.factor / number,
+        "rpm" => return Err(FileError::new(format!("{place}.value"), "more than 0", show(Some(value)))),
+        _ => number * unit.factor,
+    };
+    if !number.is_finite() || number.abs() >= 2f64.powi(63) {
+        return Err(FileError::new(
+            format!("{place}.value"),
+            "a number below 2^63 base units",
+            show(Some(value)),
+        ));
+    }
+    if !unit.whole {
+        return Ok(Value::Float(number));
+    }
+    if number < 0.0 || (name == "count" && number.fract() != 0.0) {
+        let expected = if name == "count" { "a whole number, 0 or more" } else { "0 or more" };
+        return Err(FileError::new(format!("{place}.value"), expected, show(Some(value))));
+    }
+    Ok(Value::Integer(number.round() as i64))
+}
+
+/// The fields as parameters.
+fn typed<P: DeserializeOwned>(kind: &str, fields: Table) -> Result<P, FileError> {
+    let known = fields.keys().cloned().collect::<Vec<_>>().join(", ");
+    P::deserialize(Value::Table(fields)).map_err(|error| {
+        let message = error.message().to_owned();
+        // "unknown field `a`, expected one of `b`, `c`", "missing field `a`" and "invalid type: …" say what is wrong.
+        FileError::new(format!("[{kind}]"), message, format!("{known} (with the units of the file)"))
+    })
+}
+
+fn show(value: Option<&Value>) -> String {
+    match value {
+        None => "nothing".into(),
+        Some(Value::Table(_)) => "a table".into(),
+        Some(value) => {
+            let text = value.to_string();
+            if text.chars().count() > 60 {
+                format!("{}…", text.chars().take(60).collect::<String>())
+            } else {
+                text
+            }
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! A device whose requests take a fixed time: so many servers, each with a latency and a transfer rate. For storage of
+//! which no more is known (a network volume, a vendor's figures), and for tests whose answers can be worked out by hand.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::device::{Completion, Device, Id, Nanos, Op, Request};
+
+/// What one is made of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parameters {
+    /// Bytes it stores.
+    pub capacity_bytes: u64,
+    /// Requests it works on at the same time; 1 or more.
+    pub servers: u32,
+    /// Time of a read without its transfer.
+    pub read_ns: Nanos,
+    /// Time of a write without its transfer.
+    pub write_ns: Nanos,
+    /// Time of a flush.
+    pub flush_ns: Nanos,
+    /// Time of a trim.
+    pub trim_ns: Nanos,
+    /// Bytes per second of each server.
+    pub rate_bytes_per_s: u64,
+}
+
+/// A parameter that no device has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: expected {expected}, found {found}")]
+pub struct InvalidParameter {
+    /// Its name.
+    pub field: &'static str,
+    /// What would be valid.
+    pub expected: String,
+    /// What it is.
+    pub found: String,
+}
+
+/// Longest time, so that sums of many fit 64 bits: 1000 s.
+const LONGEST: Nanos = 1_000_000_000_000;
+
+impl Parameters {
+    /// Whether a device can be like this.
+    ///
+    /// # Errors
+    /// The first parameter out of its range.
+    pub fn validate(&self) -> Result<(), InvalidParameter> {
+        let checks = [
+            ("capacity_bytes", self.capacity_bytes, 1, i64::MAX as u64),
+            ("servers", self.servers.into(), 1, 1 << 20),
+            ("read_ns", self.read_ns, 0, LONGEST),
+            ("write_ns", self.write_ns, 0, LONGEST),
+            ("flush_ns", self.flush_ns, 0, LONGEST),
+            ("trim_ns", self.trim_ns, 0, LONGEST),
+            ("rate_bytes_per_s", self.rate_bytes_per_s, 1, i64::MAX as u64),
+        ];
+        for (field, found, least, most) in checks {
+            if !(least..=most).contains(&found) {
+                let (expected, found) = (format!("{least} to {most}"), found.to_string());
+                return Err(InvalidParameter { field, expected, found });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The device. A request goes to the server that is free first, so that its completion is certain when it arrives.
+pub struct Fixed {
+    parameters: Parameters,
+    /// When each server that has worked will be free.
+    free: BinaryHeap<Reverse<Nanos>>,
+    /// Not yet reported, and since when.
+    certain: Vec<Completion>,
+    since: Nanos,
+}
+
+impl Fixed {
+    /// One at rest.
+    #[must_use]
+    pub fn new(parameters: Parameters) -> Self {
+        Self { parameters, free: BinaryHeap::new(), certain: Vec::new(), since: 0 }
+    }
+
+    fn service(&self, request: Request) -> Nanos {
+        let Parameters { read_ns, write_ns, flush_ns, trim_ns, rate_bytes_per_s, .. } = self.parameters;
+        let transfer = (request.length as f64 * 1e9 / rate_bytes_per_s as f64) as Nanos;
+        match request.op {
+            Op::Read => read_ns + transfer,
+            Op::Write => write_ns + transfer,
+            Op::Flush => flush_ns,
+            Op::Trim => trim_ns,
+        }
+    }
+}
+
+impl Device for Fixed {
+    fn capacity(&self) -> u64 {
+        self.parameters.capacity_bytes
+    }
+
+    fn submit(&mut self, now: Nanos, id: Id, request: Request) {
+        let mut issued = now;
+        if self.free.len() >= self.parameters.servers as usize
+            && let Some(Reverse(free)) = self.free.pop()
+        {
+            issued = now.max(free);
+        }
+        let done = issued + self.service(request);
+        self.free.push(Reverse(done));
+        self.certain.push(Completion { id, issued, done, cached: false });
+        self.since = now;
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        (!self.certain.is_empty()).then_some(self.since)
+    }
+
+    fn advance(&mut self, _: Nanos, completions: &mut Vec<Completion>) {
+        completions.append(&mut self.certain);
+    }
+
+    fn energy(&self, _: Nanos) -> Option<f64> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::run;
+
+    fn device(servers: u32) -> Fixed {
+        Fixed::new(Parameters {
+            capacity_bytes: 1 << 30,
+            servers,
+            read_ns: 100,
+            write_ns: 200,
+            flush_ns: 1000,
+            trim_ns: 50,
+            rate_bytes_per_s: 1_000_000_000,
+        })
+    }
+
+    fn times(servers: u32, requests: &[(Nanos, Op, u64)]) -> Vec<(Nanos, Nanos)> {
+        let mut times = vec![(0, 0); requests.len()];
+        let requests = requests.iter().map(|&(at, op, length)| (at, Request { op, pos: 0, length }));
+        run(&mut device(servers), requests, |at, completion| {
+            times[at] = (completion.issued, completion.done)
+        });
+        times
+    }
+
+    #[test]
+    fn one_server_takes_requests_in_turn() {
+        let requests = [(0, Op::Read, 10), (5, Op::Write, 0), (5, Op::Flush, 0), (5000, Op::Trim, 4096)];
+        assert_eq!(times(1, &requests), [(0, 110), (110, 310), (310, 1310), (5000, 5050)]);
+    }
+
+    #[test]
+    fn servers_work_side_by_side() {
+        let requests = [(0, Op::Read, 0), (10, Op::Read, 0), (20, Op::Read, 0), (300, Op::Read, 0)];
+        assert_eq!(times(2, &requests), [(0, 100), (10, 110), (100, 200), (300, 400)]);
+    }
+}
