@@ -1,9 +1,10 @@
 //! Simulated storage: devices and caches as state machines in virtual time.
 //!
-//! No clock, no threads, no I/O; equal input gives equal output. [`device`] is the interface of all devices, [`cache`] has
-//! the replacement policies.
+//! No clock, no threads, no I/O; equal input gives equal output. [`device`] is the interface of all devices, [`disk`] a hard
+//! disk, [`cache`] has the replacement policies.
 
 pub mod cache;
 pub mod device;
+pub mod disk;
 
 pub use device::{Completion, Device, Id, Nanos, Op, Request};
