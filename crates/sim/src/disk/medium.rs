@@ -234,17 +234,22 @@ impl Disk {
     /// Starts the transfer of a request that memory can't serve, on a free medium.
     pub(super) fn start(&mut self, job: &Job, now: Nanos) {
         let ready = self.ready(job, now);
-        let bus_done = ready + self.transfer(job.length);
         let done = if job.op == Op::Read {
             // What precedes may be in memory.
             let held = self.segments.find(job.sectors.start).map_or(0, |slot| self.segments.end(slot));
             let read = job.sectors.start.max(held.min(job.sectors.end - 1))..job.sectors.end;
-            let done = self.start_read(&job.sectors, read, ready);
-            let sector_bytes = u64::from(self.parameters.sector_bytes);
-            bus_done.max(done + self.transfer(job.length.min(sector_bytes)))
+            let (begun, done) = self.start_read(&job.sectors, read, ready);
+            if self.parameters.bus.read_overlap {
+                let sector_bytes = u64::from(self.parameters.sector_bytes);
+                let last = done + self.transfer(job.length.min(sector_bytes));
+                last.max(begun + self.transfer(job.length))
+            } else {
+                done + self.transfer(job.length)
+            }
         } else {
             self.dirty.remove(&job.sectors);
-            self.start_write(job.sectors.clone(), ready, bus_done, Of::Write)
+            let data_at = ready + self.transfer(job.length);
+            self.start_write(job.sectors.clone(), ready, data_at, Of::Write)
         };
         self.complete(job, now, done, false);
     }
@@ -255,7 +260,8 @@ impl Disk {
         self.start_write(sectors.clone(), now, now, Of::Destage(sectors));
     }
 
-    fn start_read(&mut self, asked: &Range<Sector>, sectors: Range<Sector>, ready: Nanos) -> Nanos {
+    /// Times of the transfer's begin and end.
+    fn start_read(&mut self, asked: &Range<Sector>, sectors: Range<Sector>, ready: Nanos) -> (Nanos, Nanos) {
         let (first, last) = (self.geometry.place(sectors.start), self.geometry.place(sectors.end - 1));
         let arrived = ready + self.positioning(first.track, false);
         let count = sectors.end - sectors.start;
@@ -272,10 +278,10 @@ impl Disk {
         let read = sectors.start - before..sectors.end;
         let of = Of::Read { asked: asked.clone(), read };
         self.start_transfer(Transfer { seek_from: ready, arrived, begun, done, of }, last, sectors.end);
-        done
+        (begun, done)
     }
 
-    /// The data is in the disk's memory at `data_at`.
+    /// When a write is done. The data is in the disk's memory at `data_at`.
     fn start_write(&mut self, sectors: Range<Sector>, ready: Nanos, data_at: Nanos, of: Of) -> Nanos {
         if sectors.is_empty() {
             return data_at;

@@ -107,6 +107,8 @@ pub struct WriteCache {
 pub struct Bus {
     /// Bytes it transfers in a second.
     pub bytes_per_s: u64,
+    /// A read from the medium goes over the bus while it is read, as far as the bus is fast enough; else after it.
+    pub read_overlap: bool,
     /// Work before the heads move for a read.
     pub read_ns: Nanos,
     /// Work before the heads move for a write.

@@ -34,6 +34,7 @@ fn parameters() -> Parameters {
         write_cache: None,
         bus: Bus {
             bytes_per_s: 100_000_000,
+            read_overlap: true,
             read_ns: 100_000,
             write_ns: 150_000,
             read_hit_ns: 50_000,
@@ -82,6 +83,18 @@ fn a_read_takes_its_command_seek_rotation_and_transfer() {
     // passes 4.7 ms later. 20 sectors in 1.2 ms, the last one over the bus in 5.12 µs.
     assert_eq!(done[0].done, 1000 * MS + 100_000 + 5 * MS + 4_700_000 + 1_200_000 + 5_120);
     assert_eq!((done[0].issued, done[0].cached), (1000 * MS, false));
+}
+
+#[test]
+fn a_slow_bus_delays_a_read() {
+    let sector = (50 * 4 + 2) * 100 + 10;
+    let with = |read_overlap| {
+        let mut disk = disk(|p| (p.bus.bytes_per_s, p.bus.read_overlap) = (5_120_000, read_overlap));
+        completions(&mut disk, &[(1000 * MS, request(Op::Read, sector, 20))])[0].done - 1009 * MS - 800_000
+    };
+    // 60 µs a sector of the medium, 100 µs of the bus.
+    assert_eq!(with(true), 20 * 100_000);
+    assert_eq!(with(false), 20 * 160_000);
 }
 
 #[test]
@@ -394,6 +407,7 @@ prop_compose! {
             }),
             bus: Bus {
                 bytes_per_s,
+                read_overlap: missing % 2 == 0,
                 read_ns: overhead,
                 write_ns: overhead / 2,
                 read_hit_ns: overhead / 3,
