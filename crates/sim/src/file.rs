@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
 use crate::device::Device;
+use crate::disk::{self, Disk};
 use crate::fixed::{self, Fixed};
 
 /// Version of the format that is read.
@@ -57,6 +58,8 @@ pub struct Entry {
 pub enum Kind {
     /// Requests take a fixed time.
     Fixed(fixed::Parameters),
+    /// A hard disk.
+    Disk(Box<disk::Parameters>),
 }
 
 /// A device file that was read and makes sense.
@@ -68,6 +71,12 @@ pub struct DeviceFile {
     pub kind: Kind,
     /// All values.
     pub entries: Vec<Entry>,
+}
+
+/// What units of a value say: one for all its numbers, or one for each key of its tables.
+enum Units<'a> {
+    One(&'a str),
+    Each(&'a Table),
 }
 
 /// What a unit measures, and how much of the base unit it is.
@@ -154,6 +163,7 @@ impl DeviceFile {
         let fields = plain_table(kind, described, &mut entries)?;
         let kind = match kind {
             "fixed" => Kind::Fixed(typed(kind, fields)?),
+            "disk" => Kind::Disk(Box::new(typed(kind, fields)?)),
             _ => return Err(FileError::new("kind", "fixed, disk or ssd", format!("{kind:?}"))),
         };
         kind.validate()?;
@@ -165,25 +175,26 @@ impl DeviceFile {
     pub fn build(&self) -> Box<dyn Device> {
         match &self.kind {
             Kind::Fixed(parameters) => Box::new(Fixed::new(parameters.clone())),
+            Kind::Disk(parameters) => Box::new(Disk::new((**parameters).clone()).expect("parameters were checked")),
         }
     }
 
     /// Whether it has platters, so that the distance between requests matters.
     #[must_use]
     pub fn is_rotational(&self) -> bool {
-        false
+        matches!(self.kind, Kind::Disk(_))
     }
 }
 
 impl Kind {
     fn validate(&self) -> Result<(), FileError> {
         match self {
-            Self::Fixed(parameters) => {
-                let wrong = |error: fixed::InvalidParameter| {
-                    FileError::new(format!("fixed.{}", error.field), error.expected, error.found)
-                };
-                parameters.validate().map_err(wrong)
-            }
+            Self::Fixed(parameters) => parameters
+                .validate()
+                .map_err(|error| FileError::new(format!("fixed.{}", error.field), error.expected, error.found)),
+            Self::Disk(parameters) => parameters
+                .validate()
+                .map_err(|error| FileError::new(format!("disk.{}", error.field), error.expected, error.found)),
         }
     }
 }
@@ -227,31 +238,62 @@ fn quantity(
         .and_then(Value::as_str)
         .filter(|source| !source.is_empty())
         .ok_or_else(|| FileError::new(format!("{place}.source"), "where the value is from", show(source)))?;
-    let unit = table.get("unit").map(|unit| {
-        unit.as_str().ok_or_else(|| FileError::new(format!("{place}.unit"), "a text", show(Some(unit))))
-    });
-    let unit = unit.transpose()?;
-    let (suffix, plain) = match (value, unit) {
+    let units = match table.get("unit") {
+        None => None,
+        Some(Value::String(unit)) => Some(Units::One(unit)),
+        Some(Value::Table(units)) => Some(Units::Each(units)),
+        other => return Err(FileError::new(format!("{place}.unit"), "a text, or a text for each key", show(other))),
+    };
+    let (suffix, plain) = match (value, &units) {
         (Value::String(_) | Value::Boolean(_), None) => ("", value.clone()),
-        (Value::String(_) | Value::Boolean(_), Some(unit)) => {
-            return Err(FileError::new(format!("{place}.unit"), "none for a name, true or false", unit));
+        (Value::String(_) | Value::Boolean(_), Some(_)) => {
+            return Err(FileError::new(format!("{place}.unit"), "none for a name, true or false", "a unit"));
         }
         (_, None) => return Err(FileError::new(format!("{place}.unit"), "a unit", "nothing")),
-        (_, Some(name)) => {
+        (_, Some(Units::One(name))) => {
             let unit = unit_of(place, name)?;
             (unit.suffix, in_base_unit(place, value, name, &unit)?)
         }
+        (_, Some(Units::Each(units))) => ("", in_base_units(place, value, units)?),
     };
     entries.push(Entry {
         key: place.to_owned(),
         value: value.clone(),
-        unit: unit.map(str::to_owned),
+        unit: units.map(|units| match units {
+            Units::One(unit) => unit.to_owned(),
+            Units::Each(units) => {
+                let each = units.iter().map(|(key, unit)| format!("{key} {}", unit.as_str().unwrap_or_default()));
+                each.collect::<Vec<_>>().join(", ")
+            }
+        }),
         source: source.to_owned(),
     });
     Ok((suffix, plain))
 }
 
-/// A number, or each number of lists and tables, in the base unit.
+/// Lists of tables whose keys have units of their own, in base units under the names of fields.
+fn in_base_units(place: &str, value: &Value, units: &Table) -> Result<Value, FileError> {
+    match value {
+        Value::Array(list) => {
+            let list = list.iter().map(|value| in_base_units(place, value, units));
+            Ok(Value::Array(list.collect::<Result<_, _>>()?))
+        }
+        Value::Table(table) => {
+            let mut fields = Table::new();
+            for (key, value) in table {
+                let place = format!("{place}.{key}");
+                let name = units.get(key).and_then(Value::as_str);
+                let name = name.ok_or_else(|| FileError::new(&place, "a unit of that key", show(units.get(key))))?;
+                let unit = unit_of(&place, name)?;
+                fields.insert(format!("{key}{}", unit.suffix), in_base_unit(&place, value, name, &unit)?);
+            }
+            Ok(Value::Table(fields))
+        }
+        other => Err(FileError::new(format!("{place}.value"), "tables with the keys of unit", show(Some(other)))),
+    }
+}
+
+/// A number, or each number of a list, in the base unit.
 fn in_base_unit(place: &str, value: &Value, name: &str, unit: &Unit) -> Result<Value, FileError> {
     let number = match value {
         Value::Integer(number) => *number as f64,
@@ -259,12 +301,6 @@ fn in_base_unit(place: &str, value: &Value, name: &str, unit: &Unit) -> Result<V
         Value::Array(list) => {
             let list = list.iter().map(|value| in_base_unit(place, value, name, unit));
             return Ok(Value::Array(list.collect::<Result<_, _>>()?));
-        }
-        Value::Table(table) => {
-            let fields = table.iter().map(|(key, value)| {
-                Ok((key.clone(), in_base_unit(&format!("{place}.{key}"), value, name, unit)?))
-            });
-            return Ok(Value::Table(fields.collect::<Result<_, _>>()?));
         }
         other => return Err(FileError::new(format!("{place}.value"), "a number", show(Some(other)))),
     };

@@ -1,0 +1,256 @@
+//! What describes a hard disk, and the check that it describes one that can exist.
+
+use serde::{Deserialize, Serialize};
+
+use super::seek::Seek;
+use crate::device::Nanos;
+
+/// Upper bound of every time in [`Parameters`]: 1 s, so that sums over all tracks of a disk fit 64 bits.
+const MAX_TIME_NS: Nanos = 1_000_000_000;
+/// Upper bounds that keep positions and times within 64 bits; disks of 2025 have about 500,000 cylinders, 20 heads and
+/// 1,000 sectors of 4 KiB a track.
+const MAX_CYLINDERS: u64 = 4_000_000;
+const MAX_HEADS: u32 = 64;
+const MAX_SECTORS_PER_TRACK: u32 = 100_000;
+/// Bounds of lists that are searched from end to end.
+const MAX_SEGMENTS: u32 = 4096;
+const MAX_QUEUE_DEPTH: u32 = 65_536;
+
+/// A hard disk. Times are in nanoseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parameters {
+    /// Bytes it stores: a multiple of `sector_bytes`, at most what the zones hold.
+    pub capacity_bytes: u64,
+    /// Bytes of a sector, the smallest unit that it reads or writes. Other positions and lengths are rounded outwards.
+    pub sector_bytes: u32,
+    /// Heads, that is tracks of a cylinder.
+    pub heads: u32,
+    /// Zones, outermost first: the zone of position 0.
+    pub zones: Vec<Zone>,
+    /// Time of a revolution: 60 s / rpm.
+    pub revolution_ns: Nanos,
+    /// How much later than on its track before the first sector of a track passes, if both are of one cylinder.
+    pub track_skew_ns: Nanos,
+    /// The same for the first track of a cylinder.
+    pub cylinder_skew_ns: Nanos,
+    /// Time to change the head within a cylinder.
+    pub head_switch_ns: Nanos,
+    /// Time to go on to the next cylinder in the middle of a transfer.
+    pub cylinder_switch_ns: Nanos,
+    /// Time to move to another cylinder at the start of a request.
+    pub seek: Seek,
+    /// Additional time for the head to settle before a write, where the head or cylinder changes.
+    pub write_settle_ns: Nanos,
+    /// Reading starts in the middle of the requested part of a track if the head arrives there, and the rest follows when it
+    /// comes round.
+    pub zero_latency: bool,
+    /// Memory for what was read. None: each read goes to the medium.
+    pub read_cache: Option<ReadCache>,
+    /// Memory in which writes complete. None: a write completes when it is on the medium.
+    pub write_cache: Option<WriteCache>,
+    /// The interface.
+    pub bus: Bus,
+    /// Requests that the scheduler sees at most, from 1; others wait in the order of arrival.
+    pub queue_depth: u32,
+    /// Which request is next.
+    pub scheduler: Scheduler,
+    /// A request that has waited longer than this goes first. None: no limit.
+    pub age_limit_ns: Option<Nanos>,
+    /// Power. None: not known.
+    pub power: Option<Power>,
+}
+
+/// Neighbouring cylinders whose tracks have equally many sectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Zone {
+    /// Cylinders, from 1.
+    pub cylinders: u32,
+    /// Sectors of each track, from 1.
+    pub sectors_per_track: u32,
+}
+
+/// Memory for what was read, divided in segments of one contiguous range each; the least recently used is replaced.
+///
+/// Data written meanwhile is updated in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReadCache {
+    /// Segments, from 1.
+    pub segments: u32,
+    /// Bytes of a segment.
+    pub segment_bytes: u64,
+    /// Bytes that the disk reads beyond a request, unless another needs the heads; at most `segment_bytes`. 0: none.
+    pub read_ahead_bytes: u64,
+    /// A read served from memory extends the read-ahead that follows it, though that is complete and the heads rest.
+    pub read_ahead_on_hit: bool,
+    /// Sectors of the track that pass the head before the requested ones are kept too.
+    pub read_before: bool,
+}
+
+/// Memory in which writes complete. They go to the medium later (destage), adjacent ones together.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WriteCache {
+    /// Its bytes. A longer write goes to the medium directly.
+    pub bytes: u64,
+    /// Above this fraction of `bytes`, from 0 to 1, destages take turns with requests.
+    pub destage_above: f64,
+    /// Below it, destages begin when no request came for this time.
+    pub idle_ns: Nanos,
+}
+
+/// The interface to the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bus {
+    /// Bytes it transfers in a second.
+    pub bytes_per_s: u64,
+    /// A read from the medium goes over the bus while it is read, as far as the bus is fast enough; else after it.
+    pub read_overlap: bool,
+    /// Work before the heads move for a read.
+    pub read_ns: Nanos,
+    /// Work before the heads move for a write.
+    pub write_ns: Nanos,
+    /// Work on a read that memory serves.
+    pub read_hit_ns: Nanos,
+    /// Work on a write that memory takes, on a flush and on a trim.
+    pub write_hit_ns: Nanos,
+}
+
+/// Which of the waiting requests is next, and which of the writes in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scheduler {
+    /// The oldest.
+    Fcfs,
+    /// The next one upwards from the last position, and from the top back to the lowest.
+    CLook,
+    /// The one with the shortest seek and rotational delay together.
+    Sptf,
+}
+
+/// Electrical power by what the disk does, in watts.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Power {
+    /// Rotating only, also while waiting for a sector to come round.
+    pub idle_w: f64,
+    /// Moving or switching heads.
+    pub seek_w: f64,
+    /// Reading or writing, read-ahead included.
+    pub transfer_w: f64,
+}
+
+/// A parameter that no disk has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("disk parameter {field}: expected {expected}, found {found}")]
+pub struct InvalidParameter {
+    /// Its name, with the path to it.
+    pub field: String,
+    /// What would be valid.
+    pub expected: String,
+    /// What it is.
+    pub found: String,
+}
+
+impl InvalidParameter {
+    /// An error about a field.
+    pub(super) fn new(
+        field: impl Into<String>,
+        expected: impl Into<String>,
+        found: impl std::fmt::Display,
+    ) -> Self {
+        Self { field: field.into(), expected: expected.into(), found: found.to_string() }
+    }
+}
+
+/// Checks a number against inclusive bounds.
+fn within<N: PartialOrd + std::fmt::Display + Copy>(
+    field: &str,
+    found: N,
+    least: N,
+    most: N,
+) -> Result<(), InvalidParameter> {
+    if found >= least && found <= most {
+        Ok(())
+    } else {
+        Err(InvalidParameter::new(field, format!("{least} to {most}"), found))
+    }
+}
+
+/// Checks a duration.
+pub(super) fn duration(field: &str, found: Nanos) -> Result<(), InvalidParameter> {
+    within(field, found, 0, MAX_TIME_NS)
+}
+
+impl Parameters {
+    /// Whether a disk can be like this.
+    ///
+    /// # Errors
+    /// The first parameter that is out of its range or contradicts another.
+    pub fn validate(&self) -> Result<(), InvalidParameter> {
+        self.validate_geometry()?;
+        duration("head_switch_ns", self.head_switch_ns)?;
+        duration("cylinder_switch_ns", self.cylinder_switch_ns)?;
+        duration("write_settle_ns", self.write_settle_ns)?;
+        self.seek.validate()?;
+        if let Some(cache) = &self.read_cache {
+            within("read_cache.segments", cache.segments, 1, MAX_SEGMENTS)?;
+            within("read_cache.segment_bytes", cache.segment_bytes, self.sector_bytes.into(), u64::MAX)?;
+            within("read_cache.read_ahead_bytes", cache.read_ahead_bytes, 0, cache.segment_bytes)?;
+        }
+        if let Some(cache) = &self.write_cache {
+            within("write_cache.bytes", cache.bytes, self.sector_bytes.into(), u64::MAX)?;
+            within("write_cache.destage_above", cache.destage_above, 0.0, 1.0)?;
+            duration("write_cache.idle_ns", cache.idle_ns)?;
+        }
+        within("bus.bytes_per_s", self.bus.bytes_per_s, 1, u64::MAX)?;
+        duration("bus.read_ns", self.bus.read_ns)?;
+        duration("bus.write_ns", self.bus.write_ns)?;
+        duration("bus.read_hit_ns", self.bus.read_hit_ns)?;
+        duration("bus.write_hit_ns", self.bus.write_hit_ns)?;
+        within("queue_depth", self.queue_depth, 1, MAX_QUEUE_DEPTH)?;
+        if let Some(power) = &self.power {
+            for (field, watts) in
+                [("idle_w", power.idle_w), ("seek_w", power.seek_w), ("transfer_w", power.transfer_w)]
+            {
+                within(&format!("power.{field}"), watts, 0.0, f64::MAX)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_geometry(&self) -> Result<(), InvalidParameter> {
+        within("sector_bytes", self.sector_bytes, 1, 1 << 20)?;
+        within("heads", self.heads, 1, MAX_HEADS)?;
+        within("revolution_ns", self.revolution_ns, 1, MAX_TIME_NS)?;
+        within("track_skew_ns", self.track_skew_ns, 0, self.revolution_ns - 1)?;
+        within("cylinder_skew_ns", self.cylinder_skew_ns, 0, self.revolution_ns - 1)?;
+        let (mut cylinders, mut sectors) = (0, 0);
+        for (at, zone) in self.zones.iter().enumerate() {
+            within(&format!("zones[{at}].cylinders"), u64::from(zone.cylinders), 1, MAX_CYLINDERS)?;
+            within(
+                &format!("zones[{at}].sectors_per_track"),
+                zone.sectors_per_track,
+                1,
+                MAX_SECTORS_PER_TRACK,
+            )?;
+            cylinders += u64::from(zone.cylinders);
+            within("zones: sum of cylinders", cylinders, 1, MAX_CYLINDERS)?;
+            sectors += u64::from(zone.cylinders) * u64::from(self.heads) * u64::from(zone.sectors_per_track);
+        }
+        if self.zones.is_empty() {
+            return Err(InvalidParameter::new("zones", "at least one", "none"));
+        }
+        let sector_bytes = u64::from(self.sector_bytes);
+        within("capacity_bytes", self.capacity_bytes, sector_bytes, sectors.saturating_mul(sector_bytes))?;
+        if self.capacity_bytes.is_multiple_of(sector_bytes) {
+            Ok(())
+        } else {
+            let expected = format!("a multiple of sector_bytes ({sector_bytes})");
+            Err(InvalidParameter::new("capacity_bytes", expected, self.capacity_bytes))
+        }
+    }
+}
