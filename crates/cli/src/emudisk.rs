@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use iotrail_emudisk::{Counts, Emulation, Error, Options, prepare_process};
-use iotrail_sim::file::DeviceFile;
+use iotrail_sim::file::{DeviceFile, SHIPPED};
 use iotrail_trail::TrailWriter;
 
 use crate::arguments::size;
@@ -15,8 +15,8 @@ use crate::failure::Failure;
 /// Arguments of `emudisk`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Device file: what the disk answers like
-    #[arg(value_name = "DEVICE.toml")]
+    /// Device file, or the name of one that comes with iotrail: what the disk answers like
+    #[arg(value_name = "DEVICE")]
     device: PathBuf,
     /// Empty directory to mount over: the disk is the file `disk` in it. The data stays there when the emulation has ended
     #[arg(value_name = "DIR")]
@@ -43,8 +43,11 @@ const STOPPING: [i32; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 /// How often to look whether a disk that was in use still is.
 const POLL: Duration = Duration::from_millis(200);
 
-/// Reads a device file.
+/// Reads a device file, or one that comes with iotrail.
 pub fn read_device(path: &Path) -> Result<DeviceFile, Failure> {
+    if let Some((_, text)) = SHIPPED.iter().find(|(name, _)| path.as_os_str() == *name) {
+        return DeviceFile::parse(text).map_err(|error| Failure::new(error.to_string()));
+    }
     let name = path.display();
     /// Longer than any device file; a sparse or endless one is refused.
     const MOST: u64 = 1 << 20;
@@ -54,7 +57,11 @@ pub fn read_device(path: &Path) -> Result<DeviceFile, Failure> {
         file.take(MOST + 1).read_to_string(&mut text)?;
         Ok(text)
     });
-    let text = text.map_err(|error| Failure::new(format!("cannot read {name}: {error}")))?;
+    let text = text.map_err(|error| {
+        let known = SHIPPED.map(|(name, _)| name).join(", ");
+        Failure::new(format!("cannot read {name}: {error}"))
+            .hint(format!("devices that come with iotrail are {known}"))
+    })?;
     if text.len() as u64 > MOST {
         return Err(Failure::new(format!("{name}: expected a device file of at most 1 MiB, found more")));
     }

@@ -40,6 +40,12 @@ impl FileError {
     }
 }
 
+/// Device files that come with the program: name and text.
+pub const SHIPPED: [(&str, &str); 2] = [
+    ("hdd-7200", include_str!("../devices/hdd-7200.toml")),
+    ("network-volume", include_str!("../devices/network-volume.toml")),
+];
+
 /// A value of a file as it is written there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
@@ -175,7 +181,9 @@ impl DeviceFile {
     pub fn build(&self) -> Box<dyn Device> {
         match &self.kind {
             Kind::Fixed(parameters) => Box::new(Fixed::new(parameters.clone())),
-            Kind::Disk(parameters) => Box::new(Disk::new((**parameters).clone()).expect("parameters were checked")),
+            Kind::Disk(parameters) => {
+                Box::new(Disk::new((**parameters).clone()).expect("parameters were checked"))
+            }
         }
     }
 
@@ -189,12 +197,12 @@ impl DeviceFile {
 impl Kind {
     fn validate(&self) -> Result<(), FileError> {
         match self {
-            Self::Fixed(parameters) => parameters
-                .validate()
-                .map_err(|error| FileError::new(format!("fixed.{}", error.field), error.expected, error.found)),
-            Self::Disk(parameters) => parameters
-                .validate()
-                .map_err(|error| FileError::new(format!("disk.{}", error.field), error.expected, error.found)),
+            Self::Fixed(parameters) => parameters.validate().map_err(|error| {
+                FileError::new(format!("fixed.{}", error.field), error.expected, error.found)
+            }),
+            Self::Disk(parameters) => parameters.validate().map_err(|error| {
+                FileError::new(format!("disk.{}", error.field), error.expected, error.found)
+            }),
         }
     }
 }
@@ -242,7 +250,13 @@ fn quantity(
         None => None,
         Some(Value::String(unit)) => Some(Units::One(unit)),
         Some(Value::Table(units)) => Some(Units::Each(units)),
-        other => return Err(FileError::new(format!("{place}.unit"), "a text, or a text for each key", show(other))),
+        other => {
+            return Err(FileError::new(
+                format!("{place}.unit"),
+                "a text, or a text for each key",
+                show(other),
+            ));
+        }
     };
     let (suffix, plain) = match (value, &units) {
         (Value::String(_) | Value::Boolean(_), None) => ("", value.clone()),
@@ -262,7 +276,8 @@ fn quantity(
         unit: units.map(|units| match units {
             Units::One(unit) => unit.to_owned(),
             Units::Each(units) => {
-                let each = units.iter().map(|(key, unit)| format!("{key} {}", unit.as_str().unwrap_or_default()));
+                let each =
+                    units.iter().map(|(key, unit)| format!("{key} {}", unit.as_str().unwrap_or_default()));
                 each.collect::<Vec<_>>().join(", ")
             }
         }),
@@ -283,13 +298,16 @@ fn in_base_units(place: &str, value: &Value, units: &Table) -> Result<Value, Fil
             for (key, value) in table {
                 let place = format!("{place}.{key}");
                 let name = units.get(key).and_then(Value::as_str);
-                let name = name.ok_or_else(|| FileError::new(&place, "a unit of that key", show(units.get(key))))?;
+                let name =
+                    name.ok_or_else(|| FileError::new(&place, "a unit of that key", show(units.get(key))))?;
                 let unit = unit_of(&place, name)?;
                 fields.insert(format!("{key}{}", unit.suffix), in_base_unit(&place, value, name, &unit)?);
             }
             Ok(Value::Table(fields))
         }
-        other => Err(FileError::new(format!("{place}.value"), "tables with the keys of unit", show(Some(other)))),
+        other => {
+            Err(FileError::new(format!("{place}.value"), "tables with the keys of unit", show(Some(other))))
+        }
     }
 }
 
@@ -348,5 +366,107 @@ fn show(value: Option<&Value>) -> String {
                 text
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIXED: &str = r#"
+        format = 1
+        kind = "fixed"
+        name = "a"
+        [fixed]
+        capacity = { value = 100, unit = "GB", source = "s" }
+        servers = { value = 2, unit = "count", source = "s" }
+        read = { value = 1.5, unit = "ms", source = "s" }
+        write = { value = 20, unit = "us", source = "s" }
+        flush = { value = 0, unit = "ns", source = "s" }
+        trim = { value = 1, unit = "s", source = "s" }
+        rate = { value = 1, unit = "MiB/s", source = "s" }
+    "#;
+
+    #[test]
+    fn values_come_in_base_units() {
+        let file = DeviceFile::parse(FIXED).unwrap();
+        let expected = fixed::Parameters {
+            capacity_bytes: 100_000_000_000,
+            servers: 2,
+            read_ns: 1_500_000,
+            write_ns: 20_000,
+            flush_ns: 0,
+            trim_ns: 1_000_000_000,
+            rate_bytes_per_s: 1 << 20,
+        };
+        assert_eq!(file.kind, Kind::Fixed(expected));
+        assert_eq!(file.entries.len(), 7);
+        let read = file.entries.iter().find(|entry| entry.key == "fixed.read").unwrap();
+        assert_eq!((read.unit.as_deref(), read.source.as_str()), (Some("ms"), "s"));
+    }
+
+    #[test]
+    fn shipped_files_are_read() {
+        for (name, text) in SHIPPED {
+            let file = DeviceFile::parse(text).unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert!(file.build().capacity() > 0);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let capacity = r#"capacity = { value = 100, unit = "GB", source = "s" }"#;
+        for (from, to, expected) in [
+            ("format = 1", "format = 2", "format: expected 1, found 2"),
+            ("format = 1", "format = ", "line 2: expected TOML"),
+            ("name = \"a\"", "", "name: expected a text, found nothing"),
+            ("kind = \"fixed\"", "kind = \"tape\"", "fixed: expected no keys but"),
+            (capacity, "", "[fixed]: expected missing field `capacity_bytes`"),
+            (
+                capacity,
+                "capacity = 100",
+                "fixed.capacity: expected a table { value, unit, source }, found 100",
+            ),
+            (capacity, r#"capacity = { value = 100, source = "s" }"#, "fixed.capacity.unit: expected a unit"),
+            (capacity, r#"capacity = { value = 100, unit = "GB" }"#, "fixed.capacity.source: expected where"),
+            (
+                capacity,
+                r#"capacity = { value = 0, unit = "GB", source = "s" }"#,
+                "fixed.capacity_bytes: expected 1 to",
+            ),
+            (
+                capacity,
+                r#"capacity = { value = -1, unit = "GB", source = "s" }"#,
+                "expected 0 or more, found -1",
+            ),
+            (capacity, r#"capacity = { value = nan, unit = "GB", source = "s" }"#, "expected a number below"),
+            (
+                capacity,
+                r#"capacity = { value = 1e300, unit = "GB", source = "s" }"#,
+                "expected a number below",
+            ),
+            (
+                capacity,
+                r#"capacity = { value = 1, unit = "ms", source = "s" }"#,
+                "unknown field `capacity_ns`",
+            ),
+            (
+                capacity,
+                r#"capacity = { value = 1, unit = "parsec", source = "s" }"#,
+                "expected one of ns, us",
+            ),
+            ("value = 2,", "value = 2.5,", "fixed.servers.value: expected a whole number"),
+        ] {
+            let error = DeviceFile::parse(&FIXED.replace(from, to)).unwrap_err().to_string();
+            assert!(error.contains(expected), "{to}: {error}");
+        }
+    }
+
+    #[test]
+    fn keys_of_tables_have_units_of_their_own() {
+        let (_, text) = SHIPPED[0];
+        let Kind::Disk(disk) = DeviceFile::parse(text).unwrap().kind else { panic!("a disk") };
+        assert_eq!(disk.zones.len(), 16);
+        assert_eq!((disk.zones[0].sectors_per_track, disk.revolution_ns), (1440, 8_333_333));
     }
 }

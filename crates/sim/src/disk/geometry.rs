@@ -266,7 +266,7 @@ mod tests {
             read_cache: None,
             write_cache: None,
             bus: Bus {
-                bytes_per_s: 1,
+                rate_bytes_per_s: 1,
                 read_overlap: true,
                 read_ns: 0,
                 write_ns: 0,

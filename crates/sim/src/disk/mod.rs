@@ -128,12 +128,14 @@ impl Disk {
 
     /// Bytes of the write cache in sectors, 0 without one.
     fn write_cache_sectors(&self) -> u64 {
-        self.parameters.write_cache.map_or(0, |cache| cache.bytes / u64::from(self.parameters.sector_bytes))
+        self.parameters
+            .write_cache
+            .map_or(0, |cache| cache.size_bytes / u64::from(self.parameters.sector_bytes))
     }
 
     /// Time of a transfer over the bus.
     fn transfer(&self, bytes: u64) -> Nanos {
-        let rate = self.parameters.bus.bytes_per_s;
+        let rate = self.parameters.bus.rate_bytes_per_s;
         match bytes.checked_mul(1_000_000_000) {
             Some(product) => product / rate,
             // Over 18 GB.

@@ -94,8 +94,8 @@ pub struct ReadCache {
 #[serde(deny_unknown_fields)]
 pub struct WriteCache {
     /// Its bytes. A longer write goes to the medium directly.
-    pub bytes: u64,
-    /// Above this fraction of `bytes`, from 0 to 1, destages take turns with requests.
+    pub size_bytes: u64,
+    /// Above this fraction of `size_bytes`, from 0 to 1, destages take turns with requests.
     pub destage_above: f64,
     /// Below it, destages begin when no request came for this time.
     pub idle_ns: Nanos,
@@ -106,7 +106,7 @@ pub struct WriteCache {
 #[serde(deny_unknown_fields)]
 pub struct Bus {
     /// Bytes it transfers in a second.
-    pub bytes_per_s: u64,
+    pub rate_bytes_per_s: u64,
     /// A read from the medium goes over the bus while it is read, as far as the bus is fast enough; else after it.
     pub read_overlap: bool,
     /// Work before the heads move for a read.
@@ -202,11 +202,11 @@ impl Parameters {
             within("read_cache.read_ahead_bytes", cache.read_ahead_bytes, 0, cache.segment_bytes)?;
         }
         if let Some(cache) = &self.write_cache {
-            within("write_cache.bytes", cache.bytes, self.sector_bytes.into(), u64::MAX)?;
+            within("write_cache.size_bytes", cache.size_bytes, self.sector_bytes.into(), u64::MAX)?;
             within("write_cache.destage_above", cache.destage_above, 0.0, 1.0)?;
             duration("write_cache.idle_ns", cache.idle_ns)?;
         }
-        within("bus.bytes_per_s", self.bus.bytes_per_s, 1, u64::MAX)?;
+        within("bus.rate_bytes_per_s", self.bus.rate_bytes_per_s, 1, u64::MAX)?;
         duration("bus.read_ns", self.bus.read_ns)?;
         duration("bus.write_ns", self.bus.write_ns)?;
         duration("bus.read_hit_ns", self.bus.read_hit_ns)?;

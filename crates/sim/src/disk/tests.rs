@@ -33,7 +33,7 @@ fn parameters() -> Parameters {
         read_cache: None,
         write_cache: None,
         bus: Bus {
-            bytes_per_s: 100_000_000,
+            rate_bytes_per_s: 100_000_000,
             read_overlap: true,
             read_ns: 100_000,
             write_ns: 150_000,
@@ -89,7 +89,7 @@ fn a_read_takes_its_command_seek_rotation_and_transfer() {
 fn a_slow_bus_delays_a_read() {
     let sector = (50 * 4 + 2) * 100 + 10;
     let with = |read_overlap| {
-        let mut disk = disk(|p| (p.bus.bytes_per_s, p.bus.read_overlap) = (5_120_000, read_overlap));
+        let mut disk = disk(|p| (p.bus.rate_bytes_per_s, p.bus.read_overlap) = (5_120_000, read_overlap));
         completions(&mut disk, &[(1000 * MS, request(Op::Read, sector, 20))])[0].done - 1009 * MS - 800_000
     };
     // 60 µs a sector of the medium, 100 µs of the bus.
@@ -251,7 +251,7 @@ fn no_request_waits_far_beyond_the_age_limit() {
 }
 
 fn buffered(parameters: &mut Parameters) {
-    parameters.write_cache = Some(WriteCache { bytes: 64 * 512, destage_above: 0.5, idle_ns: 20 * MS });
+    parameters.write_cache = Some(WriteCache { size_bytes: 64 * 512, destage_above: 0.5, idle_ns: 20 * MS });
 }
 
 #[test]
@@ -348,12 +348,12 @@ fn invalid_parameters_are_named() {
         (|p| p.capacity_bytes -= 1, "capacity_bytes"),
         (|p| p.revolution_ns = 0, "revolution_ns"),
         (|p| p.track_skew_ns = 6_000_000, "track_skew_ns"),
-        (|p| p.bus.bytes_per_s = 0, "bus.bytes_per_s"),
+        (|p| p.bus.rate_bytes_per_s = 0, "bus.rate_bytes_per_s"),
         (|p| p.queue_depth = 0, "queue_depth"),
         (|p| p.seek = Seek::Table(vec![]), "seek"),
         (|p| p.power = Some(Power { idle_w: f64::NAN, seek_w: 0.0, transfer_w: 0.0 }), "power.idle_w"),
         (
-            |p| p.write_cache = Some(WriteCache { bytes: 1, destage_above: 0.5, idle_ns: 0 }),
+            |p| p.write_cache = Some(WriteCache { size_bytes: 1, destage_above: 0.5, idle_ns: 0 }),
             "write_cache.bytes",
         ),
     ];
@@ -403,10 +403,10 @@ prop_compose! {
                 read_before,
             }),
             write_cache: write_cache.map(|(sectors, destage_above, idle_ns)| WriteCache {
-                bytes: sectors * bytes, destage_above, idle_ns,
+                size_bytes: sectors * bytes, destage_above, idle_ns,
             }),
             bus: Bus {
-                bytes_per_s,
+                rate_bytes_per_s: bytes_per_s,
                 read_overlap: missing % 2 == 0,
                 read_ns: overhead,
                 write_ns: overhead / 2,
@@ -463,7 +463,7 @@ proptest! {
                 Op::Write => (bus.write_hit_ns.min(bus.write_ns), request.length),
                 Op::Flush | Op::Trim => (bus.write_hit_ns, 0),
             };
-            let transfer = bytes * 1_000_000_000 / bus.bytes_per_s;
+            let transfer = bytes * 1_000_000_000 / bus.rate_bytes_per_s;
             prop_assert!(completion.issued >= *arrival);
             prop_assert!(completion.done >= arrival + overhead + transfer);
             if completion.cached {
