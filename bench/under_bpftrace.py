@@ -36,11 +36,16 @@ def main(out: Path, command: list[str]) -> int:
     ready = out.with_suffix(".ready")
     ready.unlink(missing_ok=True)
     script = script.replace("SELF", str(os.getpid())).replace("READY", str(ready))
-    # --unsafe: to be told when all is attached
-    words = ["bpftrace", "--unsafe", "-B", "full", "-o", out, "-e", script]
-    tracer = subprocess.Popen(words, stderr=subprocess.DEVNULL)
+    # --unsafe: to be told when all is attached. Tracepoints are found through tracefs, which a machine that was
+    # just started has not mounted: this one's own mounts have it (/sys/kernel/tracing: tracefs(5)).
+    mounted = ["unshare", "--mount", "sh", "-c", 'mount -t tracefs tracefs /sys/kernel/tracing; exec "$@"', "sh"]
+    words = [*mounted, "bpftrace", "--unsafe", "-B", "full", "-o", out, "-e", script]
+    errors = out.with_suffix(".errors")
+    tracer = subprocess.Popen(words, stderr=errors.open("wb"))
     while tracer.poll() is None and not ready.exists():
         time.sleep(0.001)
+    if tracer.poll() is not None:
+        sys.exit(f"bpftrace ended with status {tracer.returncode}: {errors.read_text()}")
     status = subprocess.run(command, check=False).returncode
     tracer.send_signal(signal.SIGINT)
     return status or (tracer.wait() and 1)
