@@ -8,6 +8,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from iotrail import native
+from iotrail.device.verbs import app as device
 from iotrail.errors import UsageError
 from iotrail.options import DiffCommand, Format, TrailPath, one_each, split_sides
 from iotrail.requests.verbs import (
@@ -183,6 +184,7 @@ def sql(
 
 
 app.add_typer(whatif, name="whatif", rich_help_panel="Ask")
+app.add_typer(device, name="device", rich_help_panel="Ask")
 
 for _question in (path, graph, demand, explain, arrivals):
     app.command(rich_help_panel="Ask")(_question)

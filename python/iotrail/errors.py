@@ -70,3 +70,7 @@ class TraceError(IotrailError):
 
 class ServeError(IotrailError):
     """`iotrail serve` can't serve: no page, no port, no collector."""
+
+
+class DeviceError(IotrailError):
+    """A device file can't be used, or a device can't be measured."""

@@ -22,6 +22,7 @@ VERBS = {
     "replay": "Replay the I/O of a trail on other storage, and record that.",
     "agent": "Sample this machine and its storage systems, and send what they say to a collector.",
     "collect": "Collect records of many machines into one trail, and show them live.",
+    "emudisk": "Serve a disk that answers as a simulated device would.",
     "trail": "Look at trails, check, compact, merge and prune them.",
     "types": "Switch the record types of a running program on and off.",
     "ingest": "Make a trail from Arrow streams.",

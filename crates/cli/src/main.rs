@@ -7,6 +7,7 @@ mod agent;
 mod arguments;
 mod closing;
 mod collect;
+mod device;
 mod emudisk;
 mod failure;
 mod ingest;
@@ -59,7 +60,10 @@ enum Verb {
     /// Make rows of strace's output, for `iotrail import`
     #[command(hide = true)]
     Strace(strace::Args),
-    /// Simulate caches, for `iotrail whatif`
+    /// Read device files, for `iotrail device`
+    #[command(hide = true)]
+    Device(device::Args),
+    /// Simulate caches and devices, for `iotrail whatif`
     #[command(hide = true)]
     Simulate(simulate::Args),
     /// Print the tables of a trail and the calls iotrail knows, as JSON
@@ -91,7 +95,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     if matches!(
         arguments.verb,
-        Verb::Trail(_) | Verb::Types(_) | Verb::Strace(_) | Verb::Simulate(_) | Verb::Schema(_)
+        Verb::Trail(_) | Verb::Types(_) | Verb::Strace(_) | Verb::Device(_) | Verb::Simulate(_) | Verb::Schema(_)
     ) {
         // What these verbs print may go to `head`: they end then like other programs, and not by a panic. Verbs that
         // record or serve go on.
@@ -108,6 +112,7 @@ fn main() -> ExitCode {
         Verb::Types(args) => types::run(args),
         Verb::Ingest(args) => ingest::run(args),
         Verb::Strace(args) => strace::run(args),
+        Verb::Device(args) => device::run(args),
         Verb::Simulate(args) => simulate::run(args),
         Verb::Schema(args) => schema::run(args),
     };

@@ -195,6 +195,15 @@ impl DeviceFile {
 }
 
 impl Kind {
+    /// Its name in files.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Fixed(_) => "fixed",
+            Self::Disk(_) => "disk",
+        }
+    }
+
     fn validate(&self) -> Result<(), FileError> {
         match self {
             Self::Fixed(parameters) => parameters.validate().map_err(|error| {

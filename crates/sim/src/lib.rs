@@ -8,5 +8,6 @@ pub mod device;
 pub mod disk;
 pub mod file;
 pub mod fixed;
+pub mod requests;
 
 pub use device::{Completion, Device, Id, Nanos, Op, Request};

@@ -1,1 +1,1 @@
-"""What a change would bring, asked of a trail: `iotrail whatif`."""
+"""Answers to what a change of storage would bring: `iotrail whatif`."""

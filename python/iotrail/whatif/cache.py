@@ -1,34 +1,24 @@
 """`iotrail whatif cache`: what caches of some sizes and policies would have missed.
 
-The uses of blocks go through a pipe to `iotrail-native simulate`, which has the policies (crates/sim). Misses are exact: a
+`iotrail-native simulate cache` has the policies (crates/sim). Misses are exact: a
 cache that holds as many blocks and is empty at first is simulated use by use, in the order in which calls began.
 """
 
-import contextlib
 import json
-import subprocess
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from io import IOBase
-from typing import Any, cast
+from typing import Any
 
-import pyarrow as pa
 import rich.box
 from rich.table import Table
 
-from iotrail import native, units
-from iotrail.errors import IotrailError, TrailError, UsageError
+from iotrail import units
+from iotrail.errors import TrailError, UsageError
 from iotrail.terminal import Console, Text
 from iotrail.trail import Trail
+from iotrail.whatif.simulator import simulate
 
 POLICIES = ("lru", "fifo", "clock", "lfu", "2q", "arc", "s3-fifo", "sieve")
-
-_BATCH = 1 << 17
-
-
-class SimulationError(IotrailError):
-    """The simulator could not answer."""
 
 
 @dataclass(frozen=True)
@@ -88,40 +78,6 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def simulate(
-    trail: Trail, query: str, block: int, policies: Sequence[str], sizes: Sequence[int]
-) -> dict[str, Any]:
-    """Misses of LRU caches of all sizes, and of `policies` at `sizes` (bytes; none: eight up to all different blocks)."""
-    command = [str(native.binary()), "simulate", "--block", str(block)]
-    if policies:
-        command += ["--policy", ",".join(policies)]
-    if sizes:
-        command += ["--size", ",".join(map(str, sizes))]
-    relation = trail.query(query)
-    with tempfile.TemporaryFile() as errors, tempfile.TemporaryFile() as answer:
-        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=answer, stderr=errors)
-        assert child.stdin is not None
-        try:
-            # one that ended early says why
-            with contextlib.suppress(BrokenPipeError), trail.errors(query):
-                reader = relation.to_arrow_reader(_BATCH)
-                with pa.ipc.new_stream(cast("IOBase", child.stdin), reader.schema) as stream:
-                    for batch in reader:
-                        stream.write_batch(batch)
-            with contextlib.suppress(BrokenPipeError):
-                child.stdin.close()
-            status = child.wait()
-        finally:
-            child.kill()
-            child.wait()
-        if status != 0:
-            message, hint = native.said(errors)
-            raise SimulationError(message or f"the simulator ended with status {status}", hint)
-        answer.seek(0)
-        found: dict[str, Any] = json.load(answer)
-        return found
-
-
 def run(
     trail: Trail,
     *,
@@ -151,7 +107,12 @@ def run(
     ):
         raise UsageError(f"--node: there is no machine {node}", f"there are {', '.join(sorted(known))}")
     chosen = accesses(trail, of, node)
-    found = simulate(trail, chosen.query, block, policies, sizes)
+    arguments = ["cache", "--block", str(block)]
+    if policies:
+        arguments += ["--policy", ",".join(policies)]
+    if sizes:
+        arguments += ["--size", ",".join(map(str, sizes))]
+    found = simulate(trail, chosen.query, arguments)
     if as_json:
         print(json.dumps({"of": chosen.name, "left_out": chosen.left_out, **found}))
         return

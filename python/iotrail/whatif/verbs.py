@@ -83,3 +83,31 @@ def cache(
         node=node,
         as_json=json,
     )
+
+
+@app.command()
+def device(
+    trail: TrailPath,
+    on: Annotated[
+        list[str],
+        typer.Option(
+            "--on",
+            metavar="DEVICE",
+            help="Device file, or the name of one that comes with iotrail (iotrail device list). May be given several times.",
+        ),
+    ],
+    fold: Annotated[
+        bool, typer.Option("--fold", help="Wrap offsets that lie beyond the end of a device.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
+) -> None:
+    """Response times and elapsed time of the recorded requests on other devices.
+
+    Takes the requests of disks: of a block trace, of [bold]record --kernel[/bold], or of an emulated disk. A record doesn't say
+    whether a program waited for each request, so the elapsed time is a range: nobody waits, or each request waits for the
+    last completion before it.
+    """
+    from iotrail.trail import Trail
+    from iotrail.whatif import device as verb
+
+    verb.run(Trail(trail), on=on, fold=fold, as_json=json)

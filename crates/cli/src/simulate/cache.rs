@@ -1,11 +1,10 @@
-//! `iotrail-native simulate`: caches for uses of blocks. `iotrail whatif` runs it; it is no verb for people.
+//! `iotrail-native simulate cache`: what caches miss.
 //!
 //! Standard input is one Arrow IPC stream of requests in their order: `device`, `pos` and `length` (BIGINT, bytes) and
 //! `write` (BOOLEAN), none of them null. A request uses each block that it touches, from the first on. Standard output gets
 //! JSON: counts of all uses, the misses of LRU caches of all sizes, and those of other policies at some sizes.
 
 use std::collections::HashMap;
-use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -26,7 +25,7 @@ const MOST_USES: u64 = 1 << 30;
 /// Sizes of a curve an octave.
 const PER_OCTAVE: u32 = 8;
 
-/// Arguments of `simulate`.
+/// Arguments of `simulate cache`.
 #[derive(clap::Args)]
 pub struct Args {
     /// Bytes of a block
@@ -95,12 +94,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         curve,
         policies: simulate(&args.policy, &sizes, &uses, blocks),
     };
-    let mut out = std::io::stdout().lock();
-    serde_json::to_writer(&mut out, &answer)
-        .map_err(std::io::Error::from)
-        .and_then(|()| writeln!(out))
-        .map_err(Failure::stdout)?;
-    Ok(ExitCode::SUCCESS)
+    super::print(&answer)
 }
 
 /// The uses of blocks of all requests, and how many different blocks there are.
@@ -142,7 +136,7 @@ fn read(block: u64) -> Result<(Vec<u32>, u32), Failure> {
     Ok((uses, numbers.len()))
 }
 
-fn numbers_of(batch: &RecordBatch, at: usize) -> Result<&[i64], Failure> {
+pub(super) fn numbers_of(batch: &RecordBatch, at: usize) -> Result<&[i64], Failure> {
     let column = batch.columns().get(at).and_then(|column| column.as_primitive_opt::<Int64Type>());
     let column = column.filter(|column| column.null_count() == 0).map(|column| column.values().as_ref());
     column.ok_or_else(|| Failure::new(format!("stdin: expected a BIGINT without null as column {at}")))

@@ -1,0 +1,77 @@
+//! `iotrail-native device`: device files, for `iotrail device`. It is no verb for people; answers are JSON.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use iotrail_sim::file::{DeviceFile, SHIPPED};
+use serde::Serialize;
+
+use crate::emudisk::read_device;
+use crate::failure::Failure;
+use crate::simulate::print;
+
+/// Arguments of `device`.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(clap::Subcommand)]
+enum What {
+    /// Devices that come with iotrail
+    List,
+    /// The values of a device file
+    Show {
+        /// Device file, or the name of one that comes with iotrail
+        device: PathBuf,
+    },
+}
+
+#[derive(Serialize)]
+struct Listed {
+    name: &'static str,
+    device: String,
+    capacity: u64,
+}
+
+#[derive(Serialize)]
+struct Shown {
+    device: String,
+    kind: &'static str,
+    capacity: u64,
+    values: Vec<Value>,
+}
+
+#[derive(Serialize)]
+struct Value {
+    key: String,
+    value: toml::Value,
+    unit: Option<String>,
+    source: String,
+}
+
+/// Answers.
+pub fn run(args: Args) -> Result<ExitCode, Failure> {
+    match args.what {
+        What::List => {
+            let listed = |(name, _): &(&'static str, &str)| {
+                let file = read_device(name.as_ref())?;
+                Ok(Listed { name, capacity: file.build().capacity(), device: file.name })
+            };
+            print(&SHIPPED.iter().map(listed).collect::<Result<Vec<_>, Failure>>()?)
+        }
+        What::Show { device } => {
+            let file = read_device(&device)?;
+            let capacity = file.build().capacity();
+            let DeviceFile { name, kind, entries } = file;
+            let values = entries.into_iter().map(|entry| Value {
+                key: entry.key,
+                value: entry.value,
+                unit: entry.unit,
+                source: entry.source,
+            });
+            print(&Shown { device: name, kind: kind.name(), capacity, values: values.collect() })
+        }
+    }
+}

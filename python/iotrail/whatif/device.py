@@ -1,0 +1,99 @@
+"""`iotrail whatif device`: the recorded requests of disks on other devices.
+
+`iotrail-native simulate device` has the devices (crates/sim) and runs all requests in virtual time.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import rich.box
+from rich.table import Table
+
+from iotrail import units
+from iotrail.errors import TrailError
+from iotrail.terminal import Console, Text
+from iotrail.trail import Trail
+from iotrail.whatif.simulator import simulate
+
+# What the simulator gets: `op` is 0 read, 1 write, 2 flush, 3 discard.
+_PLACED = "r.pos IS NOT NULL AND r.length IS NOT NULL"
+
+
+def run(trail: Trail, *, on: Sequence[str], fold: bool, as_json: bool) -> None:
+    """Print response times on other devices beside the recorded ones.
+
+    Raises:
+        TrailError: there are no requests of disks, or none with a known time and place.
+        SimulationError: a device file is wrong, or requests lie beyond the device.
+    """
+    [[count, placed, instants]] = trail.query(
+        f"SELECT COUNT(*), COUNT(*) FILTER (WHERE {_PLACED}), COUNT(DISTINCT r.ts) FROM device_request AS r"
+    ).fetchall()
+    if not placed:
+        raise TrailError(
+            f"{trail.path}: no requests of disks with a known place",
+            "iotrail record --kernel records them (as root), and iotrail import reads block traces",
+        )
+    if instants == 1 and count > 1:
+        raise TrailError(
+            f"{trail.path}: all {count:,} requests have the same time",
+            "a trace without times says nothing of how requests follow each other",
+        )
+    query = (
+        "SELECT r.ts, r.dur, r.device, r.op, r.pos, r.length, COALESCE(r.flags, 0) AS flags "
+        f"FROM device_request AS r WHERE {_PLACED} ORDER BY r.ts, r.device, r.pos"
+    )
+    arguments = ["device", *(word for name in on for word in ("--on", name)), *(["--fold"] if fold else [])]
+    found = simulate(trail, query, arguments)
+    found["left_out"] = count - placed
+    if as_json:
+        print(json.dumps(found))
+        return
+    _show(found)
+
+
+def _show(found: dict[str, Any]) -> None:
+    console = Console(piped=120)
+    devices = "1 device" if found["devices"] == 1 else f"{found['devices']} devices"
+    console.print(f"{found['requests']:,} requests of {devices}")
+    table = Table(box=rich.box.SIMPLE_HEAD)
+    table.add_column("")
+    table.add_column("elapsed", justify="right")
+    ops = [times["op"] for times in found["simulated"][0]["arrivals_after_completions"]["times"]]
+    for op in ops:
+        table.add_column(f"{op} mean", justify="right")
+        table.add_column("p99", justify="right")
+    has_energy = any(each["arrivals_recorded"]["energy_j"] is not None for each in found["simulated"])
+    if has_energy:
+        table.add_column("energy", justify="right")
+
+    def row(name: str, elapsed: str, outcome: dict[str, Any]) -> None:
+        by_op = {times["op"]: times for times in outcome["times"]}
+        cells = [name, elapsed]
+        for op in ops:
+            times = by_op.get(op)
+            cells += (
+                [units.duration(times["mean_ns"]), units.duration(times["p99_ns"])] if times else ["–", "–"]
+            )
+        if has_energy:
+            energy = outcome["energy_j"]
+            cells.append("–" if energy is None else f"{energy:.3g} J")
+        table.add_row(*map(Text, cells))
+
+    recorded = found["recorded"]
+    row("recorded", units.duration(recorded["elapsed_ns"]) if recorded["times"] else "–", recorded)
+    for each in found["simulated"]:
+        waits, open_loop = each["arrivals_after_completions"], each["arrivals_recorded"]
+        low, high = sorted((waits["elapsed_ns"], open_loop["elapsed_ns"]))
+        row(each["device"], f"{units.duration(low)} – {units.duration(high)}", waits)
+    console.print(table)
+    console.print(
+        "Elapsed: if nobody waits for requests, and if each waits for the last completion before it as in the record, "
+        "for which the response times are.",
+        style="dim",
+    )
+    if found["without_end"]:
+        console.print(f"{found['without_end']:,} requests never completed in the record: nobody waits for them")
+    if found["left_out"]:
+        console.print(f"left out: {found['left_out']:,} requests without a known place")

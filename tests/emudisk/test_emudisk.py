@@ -1,0 +1,191 @@
+"""An emulated disk keeps data as a disk does, answers when its model says, and leaves nothing behind."""
+
+import os
+import random
+import signal
+import statistics
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from iotrail import native
+from iotrail.trail import Trail
+
+from .conftest import MIB, Emulate, attached, device_file, is_root, served
+
+pytestmark = pytest.mark.skipif(not is_root(), reason="mounts and loop devices need root")
+
+
+def run(*command: object) -> str:
+    """What a command prints; it must succeed."""
+    return subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True).stdout
+
+
+def refusal(*arguments: object) -> str:
+    """The message of an emulation that doesn't start."""
+    done = subprocess.run(
+        [native.binary(), "emudisk", *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1, done
+    return done.stderr
+
+
+def test_a_file_keeps_its_data_and_logs_each_request(emulate: Emulate, tmp_path: Path) -> None:
+    directory, trail = tmp_path / "d", tmp_path / "x.trail"
+    disk = emulate(device_file(tmp_path), directory, "--size", "64M", "-o", str(trail))
+    numbers = random.Random(1)
+    descriptor = os.open(disk.target, os.O_RDWR)
+    book: dict[int, bytes] = {}
+    for _ in range(31):
+        pos, data = numbers.randrange(64 * MIB - 9000), numbers.randbytes(numbers.randrange(1, 9000))
+        assert os.pwrite(descriptor, data, pos) == len(data)
+        book.update({pos + at: bytes([byte]) for at, byte in enumerate(data)})
+    for pos in numbers.sample(sorted(book), 17):
+        assert os.pread(descriptor, 1, pos) == book[pos]
+    for _ in range(3):
+        os.fsync(descriptor)
+    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    with pytest.raises(OSError):
+        os.ftruncate(descriptor, MIB)
+    assert os.pread(descriptor, 100, 64 * MIB) == b""
+    os.close(descriptor)
+    said = disk.stop()
+    assert said["requests"] == 31 + 17 + 3 and said["failed"] == 0
+    # the same, without the emulation
+    data = (directory / "disk").read_bytes()
+    assert len(data) == 64 * MIB and all(data[pos : pos + 1] == byte for pos, byte in book.items())
+    rows = Trail(trail).rows_of("FROM disk_op SELECT * ORDER BY ts")
+    counts = {op: sum(row["op"] == op for row in rows) for op in ("read", "write", "flush")}
+    assert counts == {"read": 17, "write": 31, "flush": 3}
+    for row in rows:
+        floor = {"read": 3, "write": 5, "flush": 11}[row["op"]]
+        assert row["kind"] == "emulated" and row["model_dur"] >= floor * 1_000_000
+        # earlier than the model by what the floor varies at most
+        assert row["dur"] >= row["model_dur"] - 500_000
+        assert row["issued"] >= row["ts"]
+    assert (rows[-1]["pos"], rows[-1]["length"]) == (None, None)
+
+
+def test_answers_come_when_the_model_says(emulate: Emulate, tmp_path: Path) -> None:
+    device = device_file(tmp_path, read="{ value = 20, unit = 'ms', source = 'test' }")
+    disk = emulate(device, tmp_path / "d", "--size", "64M")
+    descriptor = os.open(disk.target, os.O_RDONLY)
+    times = []
+    for _ in range(21):
+        start = time.perf_counter()
+        os.pread(descriptor, 4096, 0)
+        times.append(time.perf_counter() - start)
+    os.close(descriptor)
+    assert min(times) > 0.0195
+    assert statistics.median(times) < 0.030
+    assert disk.stop()["requests"] == 21
+
+
+def test_ext4_on_a_loop_device_survives_a_kill(emulate: Emulate, tmp_path: Path) -> None:
+    directory, mounted = tmp_path / "d", tmp_path / "mounted"
+    mounted.mkdir()
+    device = device_file(
+        tmp_path, **{op: "{ value = 50, unit = 'us', source = 'test' }" for op in ("read", "write", "flush")}
+    )
+    disk = emulate(device, directory, "--size", "128M", "--loop")
+    run("mkfs.ext4", "-q", disk.target)
+    run("mount", disk.target, mounted)
+    text = b"kept\n" * 10_000
+    for number in range(13):
+        with (mounted / f"{number}").open("wb") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+    # also the names
+    folder = os.open(mounted, os.O_RDONLY)
+    os.fsync(folder)
+    os.close(folder)
+    disk.kill()
+    again = emulate(device, directory, "--size", "128M", "--loop")
+    assert served() == [str(directory)] and attached(directory) == [str(again.target)]
+    assert not os.path.ismount(mounted)
+    run("mount", again.target, mounted)
+    assert sorted(path.name for path in mounted.iterdir()) == sorted([*map(str, range(13)), "lost+found"])
+    assert all((mounted / f"{number}").read_bytes() == text for number in range(13))
+    run("umount", mounted)
+    run("e2fsck", "-f", "-n", again.target)
+    again.stop()
+    assert not served() and not attached(directory)
+
+
+def test_a_mounted_disk_is_served_until_it_is_unmounted(emulate: Emulate, tmp_path: Path) -> None:
+    directory, mounted = tmp_path / "d", tmp_path / "mounted"
+    mounted.mkdir()
+    fast = {op: "{ value = 50, unit = 'us', source = 'test' }" for op in ("read", "write", "flush")}
+    disk = emulate(device_file(tmp_path, **fast), directory, "--size", "64M", "--loop")
+    run("mkfs.ext4", "-q", disk.target)
+    run("mount", disk.target, mounted)
+    disk.process.send_signal(signal.SIGTERM)
+    assert disk.process.stderr is not None
+    assert f"the loop device is mounted on {mounted}" in disk.process.stderr.readline()
+    (mounted / "still").write_text("here")
+    run("umount", mounted)
+    disk.process.wait(timeout=60)
+    assert disk.process.returncode == 0 and not served() and not attached(directory)
+
+
+def test_fio_verifies_what_it_wrote(emulate: Emulate, tmp_path: Path) -> None:
+    fast = {op: "{ value = 100, unit = 'us', source = 'test' }" for op in ("read", "write", "flush", "trim")}
+    device = device_file(tmp_path, **fast, servers="{ value = 8, unit = 'count', source = 'test' }")
+    disk = emulate(device, tmp_path / "d", "--size", "64M", "--loop")
+    run(
+        "fio", "--name=v", f"--filename={disk.target}", "--rw=randwrite", "--bsrange=512-128k", "--size=48M",
+        "--direct=1", "--ioengine=libaio", "--iodepth=8", "--verify=crc32c", "--verify_fatal=1", "--randseed=3",
+    )  # fmt: skip
+    said = disk.stop()
+    assert said["failed"] == 0 and said["requests"] > 1000
+
+
+def test_full_storage_fails_writes_and_nothing_else(emulate: Emulate, tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    run("mount", "-t", "tmpfs", "-o", "size=8M", "tmpfs", small)
+    try:
+        disk = emulate(device_file(tmp_path), small / "d", "--size", "64M")
+        descriptor = os.open(disk.target, os.O_RDWR)
+        with pytest.raises(OSError, match="No space left"):
+            for pos in range(0, 64 * MIB, MIB):
+                os.pwrite(descriptor, b"x" * MIB, pos)
+        assert os.pread(descriptor, 5, 0) == b"xxxxx"
+        os.close(descriptor)
+        disk.process.send_signal(signal.SIGTERM)
+        out, err = disk.process.communicate(timeout=60)
+        assert '"failed":1' in out and "needs space" in err
+    finally:
+        run("umount", small)
+
+
+def test_what_is_wrong_is_said_and_nothing_is_changed(emulate: Emulate, tmp_path: Path) -> None:
+    device = device_file(tmp_path)
+    full = tmp_path / "full"
+    full.mkdir()
+    (full / "mine").write_text("mine")
+    assert "expected an empty directory, found \"mine\" in it" in refusal(device, full, "--size", "64M")
+    assert [path.name for path in full.iterdir()] == ["mine"]
+    assert "at most 10737418240 bytes" in refusal(device, tmp_path / "d", "--size", "11G")
+    assert "1048576 bytes or more" in refusal(device, tmp_path / "d", "--size", "5K")
+    assert "cannot read nowhere.toml" in refusal("nowhere.toml", tmp_path / "d")
+    held = tmp_path / "held"
+    held.mkdir()
+    (held / "disk").write_bytes(b"data" * MIB)
+    assert "expected 67108864 bytes of data, found 4194304: --size 4194304" in refusal(device, held, "--size", "64M")
+    assert (held / "disk").read_bytes() == b"data" * MIB
+    linked = tmp_path / "linked"
+    linked.mkdir()
+    (linked / "disk").symlink_to(held / "disk")
+    assert "cannot use" in refusal(device, linked, "--size", "64M")
+    assert "cannot use" in refusal(device, held / "disk", "--size", "64M")
+    running = emulate(device, tmp_path / "d", "--size", "64M")
+    assert "something is mounted there: another emulation?" in refusal(device, tmp_path / "d", "--size", "64M")
+    trail = tmp_path / "x.trail"
+    assert "cannot use" in refusal(device, full, "--size", "64M", "-o", trail)
+    assert not trail.exists()
+    running.stop()
+    assert not served()
