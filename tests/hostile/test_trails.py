@@ -406,6 +406,77 @@ def test_what_libraries_raise_is_told(
     assert said.startswith("iotrail: error: ") and len(said) < 11_000
 
 
+def of_two_files(native: Path, folder: Path) -> Path:
+    """A trail that a compaction changes."""
+    row = {"dur": 0, "node": "n", "member": "m", "metric": "load", "value": 1.0}
+    parts = [
+        ingest(native, {"node_sample": pa.Table.from_pylist([row | {"ts": ts}])}, folder / f"{ts}.trail")
+        for ts in (1, 2)
+    ]
+    trail = folder / "x.trail"
+    subprocess.run([native, "trail", "merge", *parts, "-o", trail], check=True, capture_output=True)
+    return trail
+
+
+def compact(native: Path, trail: Path, **options: Any) -> subprocess.CompletedProcess[str]:
+    words = [native, "trail", "compact", trail, "--grace", "0s"]
+    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=60, **options)
+
+
+@pytest.mark.parametrize("folder", ["snapshots", "data", "data/node_sample"])
+def test_nothing_is_deleted_through_a_link(tmp_path: Path, native: Path, folder: str) -> None:
+    """A folder of a trail that is a link to another: nothing is made or deleted there."""
+    trail, elsewhere = of_two_files(native, tmp_path), tmp_path / "elsewhere"
+    (trail / folder).rename(elsewhere)
+    (trail / folder).symlink_to(elsewhere)
+    # files that are to be deleted, and that no snapshot lists
+    mine = [(trail / "data/node_sample").resolve() / f"{name}.parquet" for name in ("dead", "orphan")]
+    for path in mine:
+        path.write_text("mine")
+        os.utime(path, (0, 0))
+    document = max((trail / "snapshots").glob("*.json"))
+    stored = json.loads(document.read_text())
+    stored["dead"] = [{"path": "data/node_sample/dead.parquet", "since": 0}]
+    document.write_text(json.dumps(stored))
+    before = sorted(elsewhere.rglob("*"))
+    for done in (
+        compact(native, trail),
+        subprocess.run(
+            [native, "trail", "check", "--repair", trail], capture_output=True, text=True, check=False
+        ),
+    ):
+        assert done.returncode == 1 and "expected a folder, found a symbolic link" in done.stderr, done.stderr
+    assert sorted(elsewhere.rglob("*")) == before and all(path.read_text() == "mine" for path in mine)
+
+
+def test_nothing_is_written_through_a_link(tmp_path: Path, native: Path) -> None:
+    """The next snapshot is written under a name that whoever made the trail knows, but for the pid."""
+    trail, precious = of_two_files(native, tmp_path), tmp_path / "precious"
+    precious.write_text("mine")
+    taken = max(int(path.stem) for path in (trail / "snapshots").glob("*.json"))
+
+    def plant() -> None:
+        (trail / f"snapshots/.{taken + 1:08}.{os.getpid()}").symlink_to(precious)
+
+    done = compact(native, trail, preexec_fn=plant)
+    assert done.returncode == 0, done.stderr
+    assert (trail / f"snapshots/{taken + 1:08}.json").is_file()
+    assert precious.read_text() == "mine"
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+def test_no_snapshot_follows_that_of_the_highest_number(tmp_path: Path, native: Path, is_read: bool) -> None:
+    """The next was number 0, which nobody reads and which was there already the second time: tried again without end."""
+    trail = of_two_files(native, tmp_path)
+    newest = max((trail / "snapshots").glob("*.json"))
+    number = (1 << 64) - 1
+    stored = json.loads(newest.read_text()) | {"snapshot": number}
+    (trail / f"snapshots/{number}.json").write_text(json.dumps(stored) if is_read else "{")
+    for _ in range(2):
+        done = compact(native, trail)
+        assert done.returncode == 1 and "no other can follow" in done.stderr, done.stderr
+
+
 def changed_story(native: Path, folder: Path, story: str, change: Callable[[Document], None]) -> Path:
     """The trail of a story of tests/sql, of which the newest snapshot was changed."""
     trail = write_trail(native, Path(__file__).parents[1] / "sql" / story, folder)
