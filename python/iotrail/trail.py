@@ -324,18 +324,22 @@ class Trail:
         self, connection: duckdb.DuckDBPyConnection, table: Table, paths: str, files: int
     ) -> None:
         """Columns that can't be null are declared so in every file, as the trail's writer does: then they have none,
-        whoever wrote the file."""
+        whoever wrote the file. A second column of that name, or one within another, says nothing of the first."""
         query = f"""
-            SELECT name, COUNT(DISTINCT file_name) FROM parquet_schema([{paths}])
-            WHERE repetition_type = 'REQUIRED' AND num_children IS NULL GROUP BY name"""
+            SELECT CASE WHEN num_children IS NULL THEN lower(name) END, COUNT(*), COUNT(DISTINCT file_name),
+                COUNT(*) FILTER (repetition_type = 'REQUIRED' AND name = lower(name))
+            FROM parquet_schema([{paths}]) GROUP BY 1"""
         with self.errors(query):
-            required = dict(connection.execute(query).fetchall())
+            counts = {name: counted for name, *counted in connection.execute(query).fetchall()}
+        hint = f"iotrail trail check {self.path}"
+        if counts.get(None, [0])[0] != files:
+            raise DamagedTrailError(f"{self.path}: table {table.name}: found a column of several", hint)
         for column in table.columns:
-            if not column.nullable and required.get(column.name, 0) < files:
+            if not column.nullable and counts.get(column.name) != [files] * 3:
                 raise DamagedTrailError(
                     f"{self.path}: column {table.name}.{column.name}: expected a value in every row, "
                     "found a file without the column or with nulls in it",
-                    f"iotrail trail check {self.path}",
+                    hint,
                 )
 
     def _check_files(self) -> None:

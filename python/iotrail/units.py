@@ -82,6 +82,6 @@ def shell_line(recorded: str) -> str:
     """A recorded command (a JSON list of words, where a recorder wrote it) as a line of a shell."""
     try:
         words = json.loads(recorded)
-    except ValueError:
+    except (ValueError, RecursionError):
         return recorded
     return shlex.join(map(str, words)) if isinstance(words, list) else recorded

@@ -235,6 +235,30 @@ def test_a_gibibyte_is_refused_without_memory_for_it(collector: Collector, annou
     assert collector.metric("iotrail_collector_refused_total") == 1
 
 
+def spans_of(service: str, count: int, **more: Any) -> bytes:
+    """A message of OpenTelemetry with so many spans of a service."""
+    span = {"traceId": "1" * 32, "name": "x", "startTimeUnixNano": "1000", "endTimeUnixNano": "2000", **more}
+    spans = [span | {"spanId": f"{number:016x}"} for number in range(1, count + 1)]
+    resource = {"attributes": [{"key": "service.name", "value": {"stringValue": service}}]}
+    return json.dumps({"resourceSpans": [{"resource": resource, "scopeSpans": [{"spans": spans}]}]}).encode()
+
+
+@pytest.mark.parametrize("kind", ["spans", "events"])
+def test_spans_that_stand_for_much_are_refused_without_memory_for_it(collector: Collector, kind: str) -> None:
+    """The name of their service, which the message has once, is in each row: 250 KB stand for 150 MB."""
+    collector.start()
+    json_type = {"content_type": "application/json"}
+    collector.ask("/v1/traces", spans_of("first", 10), **json_type)
+    before = peak(collector)
+    events = {"events": [{"timeUnixNano": "1000", "name": "e"}] * 1499}
+    message = spans_of("x" * 100_000, 1500) if kind == "spans" else spans_of("x" * 100_000, 1, **events)
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        collector.ask("/v1/traces", message, **json_type)
+    assert refused.value.code == 413 and "send fewer at once" in refused.value.read().decode()
+    assert peak(collector) - before < 64 << 20
+    assert collector.ask("/v1/traces", spans_of("second", 10), **json_type) == b"{}"
+
+
 def test_clocks_a_day_off_move_nobody_elses_time(collector: Collector) -> None:
     """Rows keep their time; the live view stays at now and shows them by arrival; their members say by how much."""
     collector.start()

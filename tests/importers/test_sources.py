@@ -12,6 +12,7 @@ import tarfile
 import tempfile
 import threading
 import time
+import zlib
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,83 @@ def test_several_files_of_an_archive_are_one_trail(bring):
 def test_a_broken_one_is_refused_in_words(bring, kind):
     with pytest.raises(TraceError, match=r"broken or cut off|can't be unpacked|isn't known|is empty"):
         bring("csv", PACKED[kind][: 530 if kind == "tar" else len(PACKED[kind]) // 2], name="cut")
+
+
+def header(name: str, kind: bytes, size: int) -> bytes:
+    """A header of tar(5) that says any size."""
+    info = tarfile.TarInfo(name)
+    info.type = kind
+    block = bytearray(info.tobuf(tarfile.USTAR_FORMAT))
+    block[124:136] = b"\x80" + size.to_bytes(11, "big")
+    block[148:156] = b" " * 8
+    block[148:156] = b"%06o\0 " % sum(block)
+    return bytes(block)
+
+
+@pytest.mark.parametrize("kind", [tarfile.GNUTYPE_SPARSE, b"Z", tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])
+def test_an_archive_that_says_that_it_goes_on_for_ever(tmp_path, kind):
+    """What is no file was skipped step by step, beyond the end of the archive."""
+    path = tmp_path / "x.tar"
+    path.write_bytes(header("a", kind, 1 << 62) + bytes(1024))
+    command = [sys.executable, "-m", "iotrail", "import", "csv", path, "-o", tmp_path / "x.trail"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1 and "the tar archive can't be unpacked" in done.stderr
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME])
+def test_a_name_of_an_archive_is_as_long_as_names_are(bring, kind):
+    """It is read at once: 100 KB made it take as much memory as they stand for."""
+    long = header("a", kind, 100 << 20) + bytes(100 << 20)
+    with pytest.raises(TraceError, match="expected a name and attributes of at most 16,384 bytes"):
+        bring(gzip.compress(long + tar(a=CSV), 1), name="x.tar.gz")
+
+
+def with_dictionary(packed: bytes, size: int) -> bytes:
+    """What xz made, whose first block says that it needs a dictionary of that size (xz-file-format.txt, 5.3.1)."""
+    end = 12 + (packed[12] + 1) * 4
+    block = bytearray(packed[12:end])
+    block[block.index(b"\x21\x01") + 2] = size
+    block[-4:] = zlib.crc32(block[:-4]).to_bytes(4, "little")
+    return packed[:12] + bytes(block) + packed[end:]
+
+
+@pytest.mark.parametrize("begin", [b"", PACKED["xz"], PACKED["xz"] + bytes(8)])
+def test_the_memory_that_xz_needs_is_bounded(bring, begin):
+    """Up to 4 GiB, as its file says."""
+    with pytest.raises(TraceError, match="needs more than 256 MiB of memory"):
+        bring("csv", begin + with_dictionary(PACKED["xz"], 40), name="x.csv.xz")
+
+
+def test_the_memory_that_zstd_needs_is_bounded(bring):
+    """A window of 2 GiB, as its file says (RFC 8878, 3.1.1.1.2)."""
+    block = (len(CSV) << 3 | 1).to_bytes(3, "little") + CSV
+    with pytest.raises(TraceError, match="zstd data is broken"):
+        bring("csv", b"\x28\xb5\x2f\xfd\0" + bytes([31 - 10 << 3]) + block, name="x.csv.zst")
+
+
+def test_a_line_without_end_takes_no_memory(tmp_path):
+    """Some 100 KB of zstd that are a line of 2.5 GB."""
+    path = tmp_path / "x.csv.zst"
+    with path.open("wb") as file, zstandard.ZstdCompressor().stream_writer(file) as stream:
+        stream.write(CSV)
+        for _ in range(2500):
+            stream.write(b"x" * 1_000_000)
+    assert path.stat().st_size < 400_000
+    done = subprocess.run(
+        [sys.executable, "-m", "iotrail", "import", "csv", path, "-o", tmp_path / "x.trail"],
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (1 << 30, 1 << 30)),
+    )
+    assert done.returncode == 0 and "2 operations" in done.stderr, done.stderr
+    assert "a line of 2,500,000,000 bytes" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("more", [b"", bytes(4), b"garbage" * 9, PACKED["xz"], bytes(8) + PACKED["xz"]])
+def test_streams_of_xz_follow_each_other(tmp_path, more):
+    path = tmp_path / "x.xz"
+    path.write_bytes(PACKED["xz"] + more)
+    assert b"".join(Source.at(path).blocks(7)) == CSV * (1 + more.count(PACKED["xz"]))
 
 
 @pytest.mark.parametrize("kind", ["csv", "gz", "tgz"])

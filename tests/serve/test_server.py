@@ -378,6 +378,41 @@ def test_the_page_by_tls(cluster: Cluster, tmp_path: Path) -> None:
         assert answer.status == 303 and "; Secure" in answer.headers["set-cookie"]
 
 
+def test_connections_that_never_speak_tls(cluster: Cluster, tmp_path: Path) -> None:
+    """More than the server can hold, silent or half a greeting, keep nobody out, log nothing, and are ended."""
+    cert, key = certified(tmp_path)
+    trusted = ssl.create_default_context(cafile=str(cert))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 4096)), hard))
+    with ExitStack() as stack:
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        tls = ("--tls-cert", cert, "--tls-key", key)
+        served = stack.enter_context(serving(cluster(3), *tls, descriptors=500))
+        port = int(served.address.rstrip("/").rsplit(":", 1)[1])
+
+        def answers() -> None:
+            connection = HTTPSConnection("127.0.0.1", port, context=trusted, timeout=20)
+            connection.request("GET", "/api/info")
+            assert connection.getresponse().status == 200
+            connection.close()
+
+        for number in range(1000):
+            with suppress(OSError):
+                stack.enter_context(
+                    half(served, [b"", b"\x16\x03\x01\x02", b"GET / HTTP/1.1\r\n"][number % 3])
+                )
+            if number % 100 == 99:
+                answers()
+        late = stack.enter_context(half(served, b""))
+        late.settimeout(30)
+        with suppress(ConnectionResetError):
+            assert late.recv(1) == b""
+        answers()
+        served.process.terminate()
+        _, errors = served.process.communicate(timeout=20)
+        assert errors == ""
+
+
 def test_a_trail_that_grows(tmp_path: Path, cluster: Cluster) -> None:
     """A newer snapshot is seen by the next question."""
     folder = tmp_path / "grows.trail"

@@ -194,12 +194,12 @@ fn warn_of_gaps(trails: &[PathBuf]) -> Result<(), Failure> {
     let mut end: Option<(i64, &PathBuf)> = None;
     for (first, last, trail) in spans {
         if let Some((ended, before)) = end
-            && first - ended > DAY
+            && first.saturating_sub(ended) > DAY
         {
             iotrail_trail::say!(
                 "iotrail: warning: {} begins {:.1} days after {} ends: are their clocks apart?",
                 trail.display(),
-                (first - ended) as f64 / DAY as f64,
+                first.saturating_sub(ended) as f64 / DAY as f64,
                 before.display()
             );
         }

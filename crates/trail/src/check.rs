@@ -21,7 +21,7 @@ use crate::error::{Error, IoContext as _};
 use crate::file::{Damage, DataFile, Layout, OpenFile};
 use crate::seal::recover::{Recovered, recover};
 use crate::snapshot::{FileEntry, Snapshot};
-use crate::writer::TrailWriter;
+use crate::writer::{TrailWriter, expect_own_folders};
 
 /// Files that no snapshot lists are left alone for so long: a writer may be about to publish them.
 const ORPHAN_AGE: Duration = Duration::from_secs(600);
@@ -125,6 +125,7 @@ pub fn check(trail: &Path, repair: bool) -> Result<Check, Error> {
     let orphans = orphans(trail, &snapshot)?;
     found.orphans = orphans.iter().cloned().collect();
     if repair && found.recorder.is_none() {
+        expect_own_folders(trail)?;
         if !found.damaged.is_empty() {
             found.repaired = Some(replace_damaged(trail, &found.damaged)?);
         }

@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{ErrorKind, Write as _};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use iotrail_format::TRAIL_VERSION;
@@ -180,7 +180,7 @@ impl Snapshot {
             return Err(format!("snapshot {} can't have parent {:?}", self.snapshot, self.parent));
         }
         let mut seen = BTreeSet::new();
-        let mut rows: u64 = 0;
+        let (mut rows, mut bytes): (u64, u64) = (0, 0);
         for (name, table) in &self.tables {
             table.verify(name)?;
             if let Some(known) = schema::table(name) {
@@ -191,11 +191,12 @@ impl Snapshot {
                 if !seen.insert(&file.path) {
                     return Err(format!("file {:?} is listed twice", file.path));
                 }
-                rows = rows.checked_add(file.rows).ok_or("more rows than can be counted")?;
+                rows = counted(rows, file.rows).ok_or("more rows than can be counted")?;
+                bytes = counted(bytes, file.bytes).ok_or("more bytes than can be counted")?;
             }
         }
         for dead in &self.dead {
-            let table = dead.path.split('/').nth(1).unwrap_or_default();
+            let table = dead.path.split('/').nth(1).filter(|table| is_identifier(table)).unwrap_or("TABLE");
             is_data_path(&dead.path, table).map_err(|why| format!("dead file {:?}: {why}", dead.path))?;
             if !seen.insert(&dead.path) {
                 return Err(format!("file {:?} is listed twice", dead.path));
@@ -294,9 +295,10 @@ impl Snapshot {
         let path = Self::path(trail, self.snapshot);
         let temporary = folder.join(format!(".{:08}.{}", self.snapshot, std::process::id()));
         let text = serde_json::to_vec_pretty(self).expect("a snapshot is plain data");
+        // Of an earlier process of this pid, or a link that whoever made the trail put there: not written through.
+        let _ = fs::remove_file(&temporary);
         let written = writing()
-            .create(true)
-            .truncate(true)
+            .create_new(true)
             .open(&temporary)
             .and_then(|mut file| {
                 file.write_all(&text)?;
@@ -389,14 +391,19 @@ impl FileEntry {
     }
 }
 
-/// Whether a path is one of a data file of the table, and so inside the trail.
+/// A sum that SQL's BIGINT holds.
+fn counted(sum: u64, more: u64) -> Option<u64> {
+    sum.checked_add(more).filter(|sum| i64::try_from(*sum).is_ok())
+}
+
+/// Whether a path is one of a data file of the table, and so inside the trail. No file has two of them.
 fn is_data_path(text: &str, table: &str) -> Result<(), String> {
-    let mut parts = Path::new(text).components();
-    let inside = parts.next() == Some(Component::Normal("data".as_ref()))
-        && parts.next() == Some(Component::Normal(table.as_ref()))
-        && matches!(parts.next(), Some(Component::Normal(name)) if is_file_name(name.to_str().unwrap_or_default()))
-        && parts.next().is_none();
-    if inside { Ok(()) } else { Err(format!("expected a path data/{table}/NAME.parquet")) }
+    let name = text.strip_prefix("data/").and_then(|rest| rest.strip_prefix(table)?.strip_prefix('/'));
+    if name.is_some_and(is_file_name) {
+        Ok(())
+    } else {
+        Err(format!("expected a path data/{table}/NAME.parquet"))
+    }
 }
 
 /// No pattern of names, which DuckDB would expand.

@@ -63,6 +63,7 @@ impl TrailWriter {
 
     /// Begins anew in a trail none of whose snapshots can be read.
     pub(crate) fn rebuild(path: &Path) -> Result<Self, Error> {
+        expect_own_folders(path)?;
         let folder = path.join("data");
         make_folder(&folder).at("make directory", &folder)?;
         let taken = Snapshot::numbers(path)?.last().copied().unwrap_or(0);
@@ -72,9 +73,11 @@ impl TrailWriter {
     /// Goes on with a trail that exists.
     ///
     /// # Errors
-    /// Those of [`Snapshot::newest`].
+    /// Those of [`Snapshot::newest`]; [`Error::NotATrail`] if one of its folders is a link.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        Ok(Self::on(path, Snapshot::newest(path)?))
+        let newest = Snapshot::newest(path)?;
+        expect_own_folders(path)?;
+        Ok(Self::on(path, newest))
     }
 
     fn on(path: &Path, newest: Snapshot) -> Self {
@@ -211,7 +214,12 @@ impl TrailWriter {
                 self.newest = Snapshot::newest(&self.path)?;
             }
             // Above all numbers there are, also those of snapshots that can't be read.
-            let next = self.next(taken.max(self.newest.snapshot) + 1)?;
+            let highest = taken.max(self.newest.snapshot);
+            let number = highest.checked_add(1).ok_or_else(|| Error::BadSnapshot {
+                path: Snapshot::path(&self.path, highest),
+                why: "no other can follow the snapshot of the highest number".to_owned(),
+            })?;
+            let next = self.next(number)?;
             if self.durable {
                 // The files are; what names them must be too, up to what names the trail: who made it did not wait for
                 // that.
@@ -352,6 +360,29 @@ fn sync(path: &Path) -> Result<(), Error> {
 /// [`Error::Io`].
 pub fn sync_snapshots(trail: &Path) -> Result<(), Error> {
     sync(&trail.join("snapshots"))
+}
+
+/// Refuses a trail of which a folder is a link: whoever made the trail would choose where files are made and deleted.
+///
+/// # Errors
+/// [`Error::NotATrail`], and [`Error::Io`] if the system refuses.
+pub(crate) fn expect_own_folders(trail: &Path) -> Result<(), Error> {
+    let data = trail.join("data");
+    let mut folders = vec![trail.join("snapshots"), data.clone()];
+    match fs::read_dir(&data) {
+        Err(e) if e.kind() == ErrorKind::NotFound => {}
+        entries => {
+            for entry in entries.at("list", &data)? {
+                folders.push(entry.at("list", &data)?.path());
+            }
+        }
+    }
+    match folders.into_iter().find(|folder| folder.is_symlink()) {
+        Some(path) => {
+            Err(Error::NotATrail { path, why: "expected a folder, found a symbolic link".to_owned() })
+        }
+        None => Ok(()),
+    }
 }
 
 fn is_empty(folder: &Path) -> bool {

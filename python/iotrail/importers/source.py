@@ -35,9 +35,53 @@ LONGEST_LINE = 1 << 20
 # Characters kept of a line that is too long.
 _EXCERPT = 200
 
+_XZ_MAGIC = b"\xfd7zXZ\x00"
+# xz needs as much as its file says, up to 4 GiB; what `xz -9` makes needs 65 MiB.
+_MOST_XZ = 256 << 20
+
+
+class _Xz(io.RawIOBase):
+    """What xz made, as `lzma.LZMAFile` has it, which can't bound its memory."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self.raw = raw
+        self.begin = b""
+        self.stream = lzma.LZMADecompressor(memlimit=_MOST_XZ)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        while True:
+            if self.stream.eof and not self._next():
+                return 0
+            data, self.begin = self.begin, b""
+            if not data and self.stream.needs_input and not (data := self.raw.read(1 << 16)):
+                raise EOFError("it ends within")
+            try:
+                made = self.stream.decompress(data, len(buffer))
+            except lzma.LZMAError as error:
+                if str(error).startswith("Memory"):
+                    raise lzma.LZMAError(f"it needs more than {_MOST_XZ >> 20} MiB of memory") from None
+                raise
+            if made:
+                buffer[: len(made)] = made
+                return len(made)
+
+    def _next(self) -> bool:
+        """Whether another stream follows, maybe after zeros (xz(1)). What else follows is left, as xz leaves it."""
+        rest = self.stream.unused_data.lstrip(b"\0")
+        while len(rest) < len(_XZ_MAGIC) and (more := self.raw.read(1 << 16)):
+            rest = (rest + more).lstrip(b"\0")
+        if not rest.startswith(_XZ_MAGIC):
+            return False
+        self.begin, self.stream = rest, lzma.LZMADecompressor(memlimit=_MOST_XZ)
+        return True
+
+
 _DECOMPRESS: dict[bytes, tuple[str, Callable[[BinaryIO], BinaryIO]]] = {
     b"\x1f\x8b": ("gzip", lambda raw: cast(BinaryIO, gzip.GzipFile(fileobj=raw))),
-    b"\xfd7zXZ\x00": ("xz", lambda raw: cast(BinaryIO, lzma.LZMAFile(raw))),  # noqa: SIM115 (the caller closes it)
+    _XZ_MAGIC: ("xz", lambda raw: cast(BinaryIO, io.BufferedReader(_Xz(raw)))),
     b"BZh": ("bzip2", lambda raw: cast(BinaryIO, bz2.BZ2File(raw))),
     b"\x28\xb5\x2f\xfd": (
         "zstd",
@@ -48,6 +92,10 @@ SUFFIXES = (".gz", ".xz", ".zst", ".bz2")
 _BROKEN = (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError)
 # Where a tar archive says that it is one (pax(1), ustar).
 _TAR_MAGIC = slice(257, 262)
+# Bytes of a name, or of attributes, of which tarfile reads as many as the archive says at once: four times a longest path.
+_MOST_HEADER = 16 << 10
+# How often tarfile may meet the end of an archive: it skips a file that isn't there in steps, without looking.
+_MOST_ENDS = 100
 
 
 class _Counted(io.RawIOBase):
@@ -265,11 +313,48 @@ def opened(paths: list[Path]) -> Iterator[list[Source]]:
         yield sources
 
 
+class _Member(tarfile.TarInfo):
+    """A file of an archive, whose name and attributes are not larger than such are."""
+
+    def _proc_member(self, tar: tarfile.TarFile) -> tarfile.TarInfo:
+        about = self.type in (
+            tarfile.GNUTYPE_LONGNAME,
+            tarfile.GNUTYPE_LONGLINK,
+            tarfile.XHDTYPE,
+            tarfile.XGLTYPE,
+            tarfile.SOLARIS_XHDTYPE,
+        )
+        if about and self.size > _MOST_HEADER:
+            raise tarfile.ReadError(
+                f"expected a name and attributes of at most {_MOST_HEADER:,} bytes, found {self.size:,}"
+            )
+        member: tarfile.TarInfo = super()._proc_member(tar)  # type: ignore[misc]
+        return member
+
+
+class _Archive:
+    """The bytes of an archive, of which tarfile may not ask again and again beyond their end."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self.stream = stream
+        self.ends = 0
+
+    def read(self, size: int) -> bytes:
+        data = self.stream.read(size)
+        self.ends += not data
+        if self.ends > _MOST_ENDS:
+            raise tarfile.ReadError("it ends within a file")
+        return data
+
+
 def _unpacked(archive: Source, folder: Path) -> list[Source]:
     """The regular files of a tar archive, unpacked under numbers: their names may be anything."""
     sources = []
     try:
-        with archive.open() as stream, tarfile.open(fileobj=stream, mode="r|") as tar:
+        with (
+            archive.open() as stream,
+            tarfile.open(fileobj=cast(BinaryIO, _Archive(stream)), mode="r|", tarinfo=_Member) as tar,
+        ):
             for number, member in enumerate(tar):
                 inside = tar.extractfile(member) if member.isfile() and member.size else None
                 if inside is None:

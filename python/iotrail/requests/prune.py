@@ -20,7 +20,7 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
 from iotrail import native
-from iotrail.errors import PrunedError, TrailError, UsageError
+from iotrail.errors import DamagedTrailError, PrunedError, TrailError, UsageError
 from iotrail.pruned import RAW, ROLLUPS, width
 from iotrail.requests import critical, find, walk
 from iotrail.snapshot import DataFile
@@ -227,6 +227,11 @@ class _Change:
             ).fetchall()
             widths |= {dur for (dur,) in found}
         for had in sorted(widths):
+            if had < 1:
+                raise DamagedTrailError(
+                    f"{self.trail.path}: expected sums over a time, found one over {had} ns",
+                    f"iotrail trail check {self.trail.path}",
+                )
             if max(had, self.every) % min(had, self.every):
                 raise PrunedError(
                     f"{self.trail.path}: --every {width(self.every)}: it was pruned into sums of {width(had)}, which "

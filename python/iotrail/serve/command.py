@@ -51,7 +51,7 @@ def run(options: Options) -> None:
             f"--host {options.host}: refused: whoever reaches this machine could read everything",
             "--token-file F, with a secret in it; or leave the page on 127.0.0.1 and forward the port: ssh -L",
         )
-    _check_tls(options.tls_cert, options.tls_key)
+    tls = _tls(options.tls_cert, options.tls_key)
     if token and options.tls_cert is None and not options.insecure and not is_loopback(options.host):
         raise UsageError(
             f"--host {options.host}: refused: browsers would send the token unencrypted",
@@ -74,7 +74,7 @@ def run(options: Options) -> None:
             collector, trail = Collector.parse(children.address), options.output
         app = application(trail.absolute() if trail else None, collector, token)
         listener = stack.enter_context(_listen(options.host, options.port))
-        _serve(app, listener, options, token, trail, children)
+        _serve(app, listener, options, token, tls, trail, children)
 
 
 def _serve(
@@ -82,6 +82,7 @@ def _serve(
     listener: socket.socket,
     options: Options,
     token: str | None,
+    tls: ssl.SSLContext | None,
     trail: Path | None,
     children: Children | None,
 ) -> None:
@@ -89,15 +90,13 @@ def _serve(
         uvicorn.Config(
             app,
             log_level="error",
-            http=Connections(most_connections()).protocol,  # type: ignore[arg-type]
+            http=Connections(most_connections(), tls).protocol,  # type: ignore[arg-type]
             backlog=BACKLOG,
             ws="websockets-sansio",
             # whose turn it is goes by address: without a token no proxy can be in front, and who asks could name any
             proxy_headers=token is not None,
             ws_max_size=1 << 20,
             timeout_graceful_shutdown=2,
-            ssl_certfile=options.tls_cert,
-            ssl_keyfile=options.tls_key,
         )
     )
     port = listener.getsockname()[1]
@@ -129,19 +128,21 @@ def _serve(
         raise failure
 
 
-def _check_tls(cert: Path | None, key: Path | None) -> None:
-    """Refuse now what uvicorn could not use."""
+def _tls(cert: Path | None, key: Path | None) -> ssl.SSLContext | None:
+    """How connections are encrypted; refuse now what can't be used."""
     if (cert is None) != (key is None):
         raise UsageError("--tls-cert and --tls-key go together")
     if cert is None or key is None:
-        return
+        return None
     for path in (cert, key):
         try:
             path.open("rb").close()
         except OSError as error:
             raise UsageError(f"{path}: can't be read: {os.strerror(error.errno or 0)}") from error
     try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key, password="")
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(cert, key, password="")
+        return context
     except ssl.SSLError as error:
         raise UsageError(
             f"{cert}, {key}: expected a certificate chain and its private key (PEM), found: {error.reason or 'neither'}",

@@ -1,13 +1,15 @@
 """Connections to the server: how many there are, and how long one may take to say what it wants and to read the answer.
 
 Whoever can reach the port can connect before any token is asked for. So a request's head must be complete ten seconds after
-the connection was made or its first byte came, and where connections are as many as the process can hold, the one that has
+the connection was made or its first byte came, its TLS handshake included, and where connections are as many as the process can hold, the one that has
 been without a request for longest makes room: people who ask are let in, those who only connect are not. An answer of
 which nothing is read for ten seconds is given up: it may be of 32 MiB, and is held in memory.
 """
 
 import asyncio
+import contextlib
 import resource
+import ssl
 from typing import Any
 
 import h11
@@ -33,15 +35,80 @@ def most_connections() -> int:
 
 
 class Connections:
-    """All connections that have no request now, those without one for longest first."""
+    """All connections that have no request now, those without one for longest first. With `tls` they are encrypted."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, tls: ssl.SSLContext | None = None) -> None:
         self.most = most
-        self.waiting: dict[Connection, None] = {}
+        self.tls = tls
+        self.waiting: dict[Connection | Handshake, None] = {}
+        self.handshakes = 0
 
-    def protocol(self, *words: Any, **options: Any) -> "Connection":
+    def protocol(self, *words: Any, **options: Any) -> "Connection | Handshake":
         """What uvicorn calls for each connection."""
-        return Connection(self, *words, **options)
+        connection = Connection(self, *words, **options)
+        return connection if self.tls is None else Handshake(self, connection, self.tls)
+
+    def make_room(self, connections: int) -> bool:
+        """End the one that waits for longest if, with those that aren't encrypted yet, there are too many. Whether there is
+        room now."""
+        if connections + self.handshakes <= self.most:
+            return True
+        longest = next(iter(self.waiting), None)
+        if longest is not None:
+            longest.leave()
+        return longest is not None
+
+
+class Handshake(asyncio.Protocol):
+    """A connection until it is encrypted. asyncio's own servers tell of none before, and wait a minute for each."""
+
+    def __init__(self, all_of_them: Connections, connection: "Connection", tls: ssl.SSLContext) -> None:
+        self._all = all_of_them
+        self._connection = connection
+        self._tls = tls
+        self._task: asyncio.Task[None] | None = None
+        # What came behind the handshake.
+        self._begin: list[bytes] = []
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Make room first, if there is none."""
+        self._transport = transport
+        self._all.handshakes += 1
+        self._all.waiting[self] = None
+        self._task = asyncio.get_running_loop().create_task(self._encrypt())
+        self._all.make_room(len(self._connection.connections))
+
+    def data_received(self, data: bytes) -> None:
+        """What is encrypted already."""
+        self._begin.append(data)
+
+    def leave(self) -> None:
+        """End it: the handshake fails."""
+        self._all.waiting.pop(self, None)
+        self._transport.abort()
+
+    async def _encrypt(self) -> None:
+        loop = asyncio.get_running_loop()
+        transport = None
+        try:
+            # who speaks no TLS, leaves, or takes too long
+            with contextlib.suppress(OSError):
+                transport = await loop.start_tls(
+                    self._transport,
+                    self,
+                    self._tls,
+                    server_side=True,
+                    ssl_handshake_timeout=HEAD_SECONDS,
+                )
+        finally:
+            self._all.handshakes -= 1
+            self._all.waiting.pop(self, None)
+        if transport is None or transport.is_closing():
+            return
+        transport.set_protocol(self._connection)
+        self._connection.connection_made(transport)
+        for data in self._begin:
+            self._connection.data_received(data)
 
 
 class Connection(H11Protocol):
@@ -56,11 +123,9 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Make room first, if there is none."""
         super().connection_made(transport)
-        if len(self.connections) > self._all.most:
-            longest = next(iter(self._all.waiting), self)
-            longest.leave()
-            if longest is self:
-                return
+        if not self._all.make_room(len(self.connections)):
+            self.leave()
+            return
         self._wait()
         self._start()
 

@@ -51,6 +51,12 @@ async fn keep(
     let kept = async {
         let unfit =
             |e: &dyn std::fmt::Display| Refusal::Malformed(format!("spans that don't fit a trail: {e}"));
+        let (bytes, most) = (spans::rows_bytes(request, &peer), shared.intake.most_decoded());
+        if bytes > most {
+            return Err(Refusal::TooLarge(format!(
+                "spans whose rows take {bytes} bytes; expected at most {most}: send fewer at once"
+            )));
+        }
         let converted = spans::convert(request, &peer).map_err(|e| unfit(&e))?;
         let rows: Result<Vec<Rows>, _> =
             converted.batches.iter().map(|(table, batch)| Rows::of(table, batch.clone())).collect();

@@ -51,6 +51,27 @@ struct Source {
     process: i64,
 }
 
+/// Bytes that the rows of a request take, as [`crate::rows::decoded_bytes`] counts them: the name of a machine, which the
+/// request has once, is in the row of each span, event and link. To be bounded before rows are made.
+#[must_use]
+pub fn rows_bytes(request: &ExportTraceServiceRequest, peer: &str) -> u64 {
+    let sources: Vec<Source> = request.resource_spans.iter().map(|spans| source(spans, peer)).collect();
+    let longest = sources.iter().map(|source| source.node.len()).max().unwrap_or(0);
+    let row = |table: &Table, texts: usize| (8 * table.columns.len()).saturating_add(texts) as u64;
+    let mut sum = 0_u64;
+    for (spans, source) in request.resource_spans.iter().zip(&sources) {
+        let op = row(&SERVICE_OP, source.node.len() + source.component.len());
+        // Its parent may be on the machine of another one's spans.
+        let stitch = row(&STITCH, source.node.len() + longest);
+        for span in spans.scope_spans.iter().flat_map(|scope| &scope.spans) {
+            let ops = op.saturating_mul(1 + span.events.len() as u64);
+            let parents = u64::from(!span.parent_span_id.is_empty()) + span.links.len() as u64;
+            sum = sum.saturating_add(ops).saturating_add(stitch.saturating_mul(parents));
+        }
+    }
+    sum
+}
+
 /// Makes rows of a request. `peer` is the machine of spans that name none.
 ///
 /// # Errors

@@ -116,7 +116,7 @@ impl Writer {
         let carry = Carry::write(&self.dir, sequence, &self.rows.carry());
         trail.end_file()?;
         if let Some(file) = trail.first_added() {
-            journal.publishes(trail.snapshot().snapshot + 1, hash63(file.as_bytes()));
+            journal.publishes(trail.snapshot().snapshot.saturating_add(1), hash63(file.as_bytes()));
             trail.publish()?;
         }
         if let Ok(carry) = carry {

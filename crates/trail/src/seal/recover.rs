@@ -149,7 +149,7 @@ fn run(trail: &Path, mut file: SessionFile, facts: &[Fact]) -> Result<Sealed, Er
     let mut sealed = Sealed { totals: rows.totals(), running, foreign_versions, ..Sealed::default() };
     writer.end_file()?;
     if let Some(path) = writer.first_added() {
-        (file.publishes, file.file) = (writer.snapshot().snapshot + 1, hash63(path.as_bytes()));
+        (file.publishes, file.file) = (writer.snapshot().snapshot.saturating_add(1), hash63(path.as_bytes()));
         file.write(trail)?;
     }
     close_trail(&mut writer, &mut rows, &session, &mut sealed, facts)?;
