@@ -5,5 +5,6 @@
 
 pub mod cache;
 pub mod device;
+pub mod ssd;
 
 pub use device::{Completion, Device, Id, Nanos, Op, Request};

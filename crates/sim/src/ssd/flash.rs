@@ -1,0 +1,508 @@
+//! The flash array in time: channels that transfer commands and data, and units that execute commands.
+//!
+//! A unit is a die, or a chip where dies don't work at the same time. Operations wait in queues by plane and class. When a
+//! channel is free, data of finished reads goes first, then the next unit in turn that can start a command: of the class
+//! that goes first the oldest operation, and with it those at the same page offset in other planes of the die.
+
+use std::collections::VecDeque;
+
+use super::events::{Event, Events};
+use super::geometry::{Geometry, Page, Plane};
+use super::line::transfer_time;
+use super::parameters::{Parameters, Priority};
+use crate::Nanos;
+
+/// Place of an operation in the table of operations.
+pub(super) type Id = u32;
+/// No operation.
+pub(super) const NO_ID: Id = Id::MAX;
+
+/// What an operation does in flash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Command {
+    Read,
+    Program,
+    /// Read a page and program it to another of the plane.
+    CopyBack,
+    Erase,
+}
+
+/// What an operation is for, and what it leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// A read of a request.
+    Read { request: u32 },
+    /// A read of what a partial write keeps of a page.
+    Fill { write: Id },
+    /// A write of a request. None if the write buffer has answered it.
+    Write { request: Option<u32> },
+    /// A read of a page that garbage collection moves.
+    Fetch,
+    /// A write of such a page.
+    Move,
+    /// Erasing a block that garbage collection has emptied.
+    Erase,
+    /// A read of a page of the mapping table, by its number, that operations wait for.
+    LoadMapping { page: u32 },
+    /// A write of a page of the mapping table, by its number.
+    StoreMapping { page: u32 },
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operation {
+    pub purpose: Purpose,
+    pub command: Command,
+    /// Physical page it reads or programs, or the first of the block it erases.
+    pub page: Page,
+    /// Slot of the data. Of no meaning if it erases.
+    pub slot: u32,
+    /// Sectors of the slot that it transfers, one bit each.
+    pub sectors: u32,
+    /// Bytes over the channel.
+    pub bytes: u32,
+    /// Number of a write in the write buffer.
+    pub ticket: u64,
+    /// Whether a unit has begun it.
+    pub started: bool,
+    /// When it was queued, as a number.
+    order: u64,
+    /// Next in the queue.
+    next: Id,
+}
+
+impl Operation {
+    pub fn new(purpose: Purpose, command: Command, slot: u32) -> Self {
+        Self {
+            purpose,
+            command,
+            page: Page::MAX,
+            slot,
+            sectors: 0,
+            bytes: 0,
+            ticket: 0,
+            started: false,
+            order: 0,
+            next: NO_ID,
+        }
+    }
+}
+
+/// Class of operations; requests and garbage collection take turns by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    Read,
+    Write,
+    Fetch,
+    Move,
+    Erase,
+}
+
+const CLASSES: usize = 5;
+const REQUESTS_FIRST: [Class; CLASSES] = [Class::Read, Class::Write, Class::Fetch, Class::Move, Class::Erase];
+const COLLECTION_FIRST: [Class; CLASSES] =
+    [Class::Fetch, Class::Move, Class::Erase, Class::Read, Class::Write];
+/// Classes at the front of [`COLLECTION_FIRST`] that are garbage collection.
+const COLLECTION_CLASSES: usize = 3;
+
+impl Class {
+    fn of(purpose: Purpose) -> Self {
+        match purpose {
+            Purpose::Read { .. } | Purpose::Fill { .. } | Purpose::LoadMapping { .. } => Self::Read,
+            Purpose::Write { .. } | Purpose::StoreMapping { .. } => Self::Write,
+            Purpose::Fetch => Self::Fetch,
+            Purpose::Move => Self::Move,
+            Purpose::Erase => Self::Erase,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Queue {
+    first: Id,
+    last: Id,
+}
+
+/// A command that a unit executes.
+#[derive(Clone, Debug, Default)]
+struct Active {
+    operations: Vec<Id>,
+    ends: Nanos,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Unit {
+    /// Operations in its queues, by class.
+    queued: [u32; CLASSES],
+    active: Active,
+    /// Whether it executes `active`. If not, but `active` has operations, their data waits for the channel.
+    executing: bool,
+    /// What a read has interrupted; `ends` is then the time it still needs.
+    suspended: Option<Active>,
+    /// Its planes that garbage collection cleans.
+    cleaning: u32,
+    /// Its planes in which writes stall.
+    stalled: u32,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Channel {
+    busy: bool,
+    /// Read whose data it transfers.
+    transfer: Option<Id>,
+    /// Reads whose data waits, of requests and of garbage collection.
+    outgoing: [VecDeque<Id>; 2],
+    /// Unit of the channel that is looked at next.
+    turn: u32,
+}
+
+/// Energy of commands, in nanojoules.
+#[derive(Clone, Copy, Debug, Default)]
+struct Watts {
+    read: f64,
+    program: f64,
+    erase: f64,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Flash {
+    times: Parameters,
+    watts: Watts,
+    operations: Vec<Operation>,
+    unused: Vec<Id>,
+    queued: u64,
+    /// By plane and class.
+    queues: Vec<[Queue; CLASSES]>,
+    units: Vec<Unit>,
+    channels: Vec<Channel>,
+    /// Channels to look at before time goes on, one bit each.
+    awake: u64,
+    /// Nanojoules of commands so far.
+    energy: f64,
+    chosen: Vec<Id>,
+}
+
+impl Flash {
+    pub fn new(parameters: &Parameters, geometry: &Geometry) -> Self {
+        let units = geometry.channels * geometry.units_per_channel;
+        let watts = parameters.power.map_or_else(Watts::default, |power| Watts {
+            read: power.read_watts,
+            program: power.program_watts,
+            erase: power.erase_watts,
+        });
+        Self {
+            times: parameters.clone(),
+            watts,
+            operations: Vec::new(),
+            unused: Vec::new(),
+            queued: 0,
+            queues: vec![[Queue { first: NO_ID, last: NO_ID }; CLASSES]; geometry.planes as usize],
+            units: vec![Unit::default(); units as usize],
+            channels: vec![Channel::default(); geometry.channels as usize],
+            awake: 0,
+            energy: 0.0,
+            chosen: Vec::new(),
+        }
+    }
+
+    /// Nanojoules of all commands started.
+    pub fn energy(&self) -> f64 {
+        self.energy
+    }
+
+    pub fn add(&mut self, operation: Operation) -> Id {
+        match self.unused.pop() {
+            Some(id) => {
+                self.operations[id as usize] = operation;
+                id
+            }
+            None => {
+                self.operations.push(operation);
+                (self.operations.len() - 1) as Id
+            }
+        }
+    }
+
+    /// Forgets an operation that is done.
+    pub fn remove(&mut self, id: Id) {
+        self.unused.push(id);
+    }
+
+    pub fn get(&self, id: Id) -> &Operation {
+        &self.operations[id as usize]
+    }
+
+    pub fn get_mut(&mut self, id: Id) -> &mut Operation {
+        &mut self.operations[id as usize]
+    }
+
+    /// Lets an operation wait for its unit. Its page and bytes are known.
+    pub fn queue(&mut self, id: Id, geometry: &Geometry) {
+        let operation = &mut self.operations[id as usize];
+        operation.order = self.queued;
+        operation.next = NO_ID;
+        self.queued += 1;
+        let plane = geometry.plane_of_block(geometry.block_of_page(operation.page));
+        let class = Class::of(operation.purpose) as usize;
+        let queue = &mut self.queues[plane as usize][class];
+        if queue.first == NO_ID {
+            queue.first = id;
+        } else {
+            self.operations[queue.last as usize].next = id;
+        }
+        queue.last = id;
+        let unit = geometry.unit_of_plane(plane);
+        self.units[unit as usize].queued[class] += 1;
+        self.awake |= 1 << geometry.channel_of_unit(unit);
+    }
+
+    /// Garbage collection of a plane begins or ends.
+    pub fn set_cleaning(&mut self, plane: Plane, cleaning: bool, geometry: &Geometry) {
+        let unit = geometry.unit_of_plane(plane);
+        let count = &mut self.units[unit as usize].cleaning;
+        *count = if cleaning { *count + 1 } else { *count - 1 };
+        self.awake |= 1 << geometry.channel_of_unit(unit);
+    }
+
+    /// Writes to a plane begin or cease to stall.
+    pub fn set_stalled(&mut self, plane: Plane, stalled: bool, geometry: &Geometry) {
+        let unit = geometry.unit_of_plane(plane);
+        let count = &mut self.units[unit as usize].stalled;
+        *count = if stalled { *count + 1 } else { *count - 1 };
+        self.awake |= 1 << geometry.channel_of_unit(unit);
+    }
+
+    /// A channel has transferred. Returns the read whose data it was.
+    pub fn end_transfer(
+        &mut self,
+        index: u32,
+        now: Nanos,
+        geometry: &Geometry,
+        events: &mut Events,
+    ) -> Option<Id> {
+        let channel = &mut self.channels[index as usize];
+        channel.busy = false;
+        self.awake |= 1 << index;
+        let id = channel.transfer.take()?;
+        let page = self.operations[id as usize].page;
+        let unit = geometry.unit_of_plane(geometry.plane_of_block(geometry.block_of_page(page)));
+        let waiting = &mut self.units[unit as usize].active.operations;
+        waiting.retain(|&other| other != id);
+        if waiting.is_empty() {
+            self.resume(unit, now, events);
+        }
+        Some(id)
+    }
+
+    /// A unit may have executed its command. Programs, copies and erases that are done by it are appended to `done`; reads
+    /// go on to the channel.
+    pub fn end_command(
+        &mut self,
+        index: u32,
+        now: Nanos,
+        geometry: &Geometry,
+        events: &mut Events,
+        done: &mut Vec<Id>,
+    ) {
+        let unit = &mut self.units[index as usize];
+        // A suspended command leaves its event behind.
+        if !unit.executing || unit.active.ends != now {
+            return;
+        }
+        unit.executing = false;
+        let channel = geometry.channel_of_unit(index);
+        self.awake |= 1 << channel;
+        let first = &self.operations[unit.active.operations[0] as usize];
+        if first.command == Command::Read {
+            let collection = usize::from(Class::of(first.purpose) == Class::Fetch);
+            self.channels[channel as usize].outgoing[collection].extend(&unit.active.operations);
+        } else {
+            done.append(&mut unit.active.operations);
+            self.resume(index, now, events);
+        }
+    }
+
+    /// Goes on with a suspended command if no read waits any more.
+    fn resume(&mut self, index: u32, now: Nanos, events: &mut Events) {
+        let unit = &mut self.units[index as usize];
+        if unit.queued[Class::Read as usize] > 0 {
+            return;
+        }
+        if let Some(mut active) = unit.suspended.take() {
+            active.ends += now;
+            events.add(active.ends, Event::Unit(index));
+            unit.active = active;
+            unit.executing = true;
+        }
+    }
+
+    /// Starts all that can start now.
+    pub fn start(&mut self, now: Nanos, geometry: &Geometry, events: &mut Events) {
+        while self.awake != 0 {
+            let index = self.awake.trailing_zeros();
+            self.awake &= self.awake - 1;
+            if !self.channels[index as usize].busy {
+                self.start_channel(index, now, geometry, events);
+            }
+        }
+    }
+
+    fn start_channel(&mut self, index: u32, now: Nanos, geometry: &Geometry, events: &mut Events) {
+        let channel = &mut self.channels[index as usize];
+        let outgoing = channel.outgoing.iter_mut().find_map(VecDeque::pop_front);
+        if let Some(id) = outgoing {
+            let bytes = u64::from(self.operations[id as usize].bytes);
+            channel.transfer = Some(id);
+            channel.busy = true;
+            events
+                .add(now + transfer_time(bytes, self.times.channel_bytes_per_second), Event::Channel(index));
+            return;
+        }
+        for _ in 0..geometry.units_per_channel {
+            let channel = &mut self.channels[index as usize];
+            let unit = index * geometry.units_per_channel + channel.turn;
+            channel.turn = (channel.turn + 1) % geometry.units_per_channel;
+            if let Some(free_at) = self.start_unit(unit, now, geometry, events) {
+                self.channels[index as usize].busy = true;
+                events.add(free_at, Event::Channel(index));
+                return;
+            }
+        }
+    }
+
+    /// Starts the next command of a unit, if there is one and it can. Returns when the channel has transferred it.
+    fn start_unit(
+        &mut self,
+        index: u32,
+        now: Nanos,
+        geometry: &Geometry,
+        events: &mut Events,
+    ) -> Option<Nanos> {
+        let unit = &mut self.units[index as usize];
+        if unit.queued == [0; CLASSES] {
+            return None;
+        }
+        let suspension = if unit.active.operations.is_empty() { 0 } else { self.suspend(index, now)? };
+        let unit = &self.units[index as usize];
+        let exclusive = self.times.gc_priority == Priority::Exclusive;
+        let classes = if unit.suspended.is_some() {
+            &REQUESTS_FIRST[..1]
+        } else if exclusive && unit.cleaning > 0 {
+            &COLLECTION_FIRST[..COLLECTION_CLASSES]
+        } else if exclusive || unit.stalled > 0 {
+            &COLLECTION_FIRST[..]
+        } else {
+            &REQUESTS_FIRST[..]
+        };
+        let class = *classes.iter().find(|&&class| unit.queued[class as usize] > 0)?;
+        self.choose(index, class, geometry);
+        let (mut transfer, mut execution) = (suspension, 0);
+        let chosen = std::mem::take(&mut self.chosen);
+        for (at, &id) in chosen.iter().enumerate() {
+            let operation = self.operations[id as usize];
+            let (on_channel, in_plane) = self.times_of(&operation, geometry);
+            transfer += on_channel;
+            // The first command of several is as long as one alone; the others add less.
+            if at > 0 {
+                transfer = transfer - self.command_time(operation.command) + self.times.plane_command_ns;
+            }
+            execution = execution.max(in_plane);
+        }
+        let unit = &mut self.units[index as usize];
+        unit.active.operations.extend_from_slice(&chosen);
+        unit.active.ends = now + transfer + execution;
+        unit.executing = true;
+        events.add(unit.active.ends, Event::Unit(index));
+        self.chosen = chosen;
+        Some(now + transfer)
+    }
+
+    /// Suspends what a unit executes so that a read can start, and returns the time that takes. None if it can't.
+    fn suspend(&mut self, index: u32, now: Nanos) -> Option<Nanos> {
+        let unit = &mut self.units[index as usize];
+        if !unit.executing || unit.suspended.is_some() || unit.queued[Class::Read as usize] == 0 {
+            return None;
+        }
+        let time = match self.operations[unit.active.operations[0] as usize].command {
+            Command::Program => self.times.suspend_program_ns,
+            Command::Erase => self.times.suspend_erase_ns,
+            Command::Read | Command::CopyBack => None,
+        }?;
+        // What is almost over isn't worth suspending.
+        let left = unit.active.ends.checked_sub(now).filter(|&left| left > time)?;
+        let mut active = std::mem::take(&mut unit.active);
+        active.ends = left;
+        unit.suspended = Some(active);
+        unit.executing = false;
+        Some(time)
+    }
+
+    /// Takes the oldest operation of a class from the queues of a unit into `chosen`, and those that go with it.
+    fn choose(&mut self, index: u32, class: Class, geometry: &Geometry) {
+        self.chosen.clear();
+        let first_plane = index * geometry.planes_per_unit;
+        let planes = first_plane..first_plane + geometry.planes_per_unit;
+        let head = |queues: &[[Queue; CLASSES]], plane: Plane| {
+            let first = queues[plane as usize][class as usize].first;
+            (first != NO_ID).then_some(first)
+        };
+        let oldest = planes
+            .filter_map(|plane| Some((self.operations[head(&self.queues, plane)? as usize].order, plane)))
+            .min();
+        let Some((_, oldest)) = oldest else { return };
+        let id = self.take(oldest, class, index);
+        self.chosen.push(id);
+        if !self.times.multi_plane || geometry.planes_per_die == 1 {
+            return;
+        }
+        let offset = geometry.offset(self.operations[id as usize].page);
+        let die = oldest / geometry.planes_per_die * geometry.planes_per_die;
+        for plane in (die..die + geometry.planes_per_die).filter(|&plane| plane != oldest) {
+            let together = head(&self.queues, plane)
+                .is_some_and(|id| geometry.offset(self.operations[id as usize].page) == offset);
+            if together {
+                let id = self.take(plane, class, index);
+                self.chosen.push(id);
+            }
+        }
+    }
+
+    fn take(&mut self, plane: Plane, class: Class, unit: u32) -> Id {
+        let queue = &mut self.queues[plane as usize][class as usize];
+        let id = queue.first;
+        let operation = &mut self.operations[id as usize];
+        queue.first = operation.next;
+        operation.started = true;
+        self.units[unit as usize].queued[class as usize] -= 1;
+        id
+    }
+
+    fn command_time(&self, command: Command) -> Nanos {
+        match command {
+            Command::Read => self.times.read_command_ns,
+            Command::Program => self.times.program_command_ns,
+            Command::CopyBack => self.times.read_command_ns + self.times.program_command_ns,
+            Command::Erase => self.times.erase_command_ns,
+        }
+    }
+
+    /// Times of an operation on the channel and in its plane. Its energy is spent.
+    fn times_of(&mut self, operation: &Operation, geometry: &Geometry) -> (Nanos, Nanos) {
+        let by_type = |times: &[Nanos]| times[geometry.offset(operation.page) as usize % times.len()];
+        let (read, program, erase) = match operation.command {
+            Command::Read => (by_type(&self.times.read_ns), 0, 0),
+            Command::Program => (0, by_type(&self.times.program_ns), 0),
+            Command::CopyBack => (by_type(&self.times.read_ns), by_type(&self.times.program_ns), 0),
+            Command::Erase => (0, 0, self.times.erase_ns),
+        };
+        self.energy += read as f64 * self.watts.read
+            + program as f64 * self.watts.program
+            + erase as f64 * self.watts.erase;
+        let data = match operation.command {
+            Command::Program => {
+                transfer_time(u64::from(operation.bytes), self.times.channel_bytes_per_second)
+            }
+            _ => 0,
+        };
+        (self.command_time(operation.command) + data, read + program + erase)
+    }
+}
