@@ -90,6 +90,7 @@ impl Operation {
 /// Class of operations; requests and garbage collection take turns by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
+    Mapping,
     Read,
     Write,
     Fetch,
@@ -97,17 +98,22 @@ enum Class {
     Erase,
 }
 
-const CLASSES: usize = 5;
-const REQUESTS_FIRST: [Class; CLASSES] = [Class::Read, Class::Write, Class::Fetch, Class::Move, Class::Erase];
+const CLASSES: usize = 6;
+/// Reads of the mapping table always go first: others wait for them.
+const REQUESTS_FIRST: [Class; CLASSES] =
+    [Class::Mapping, Class::Read, Class::Write, Class::Fetch, Class::Move, Class::Erase];
 const COLLECTION_FIRST: [Class; CLASSES] =
-    [Class::Fetch, Class::Move, Class::Erase, Class::Read, Class::Write];
-/// Classes at the front of [`COLLECTION_FIRST`] that are garbage collection.
-const COLLECTION_CLASSES: usize = 3;
+    [Class::Mapping, Class::Fetch, Class::Move, Class::Erase, Class::Read, Class::Write];
+/// Classes at the front of [`REQUESTS_FIRST`] that may interrupt others.
+const READS: usize = 2;
+/// Classes at the front of [`COLLECTION_FIRST`] that go on while a block is cleaned.
+const COLLECTION: usize = 4;
 
 impl Class {
     fn of(purpose: Purpose) -> Self {
         match purpose {
-            Purpose::Read { .. } | Purpose::Fill { .. } | Purpose::LoadMapping { .. } => Self::Read,
+            Purpose::LoadMapping { .. } => Self::Mapping,
+            Purpose::Read { .. } | Purpose::Fill { .. } => Self::Read,
             Purpose::Write { .. } | Purpose::StoreMapping { .. } => Self::Write,
             Purpose::Fetch => Self::Fetch,
             Purpose::Move => Self::Move,
@@ -144,13 +150,20 @@ struct Unit {
     stalled: u32,
 }
 
+impl Unit {
+    /// Whether reads wait that may interrupt others.
+    fn has_reads(&self) -> bool {
+        REQUESTS_FIRST[..READS].iter().any(|&class| self.queued[class as usize] > 0)
+    }
+}
+
 #[derive(Clone, Debug, Default)]
 struct Channel {
     busy: bool,
     /// Read whose data it transfers.
     transfer: Option<Id>,
-    /// Reads whose data waits, of requests and of garbage collection.
-    outgoing: [VecDeque<Id>; 2],
+    /// Reads whose data waits: of the mapping table, of requests and of garbage collection.
+    outgoing: [VecDeque<Id>; 3],
     /// Unit of the channel that is looked at next.
     turn: u32,
 }
@@ -313,8 +326,12 @@ impl Flash {
         self.awake |= 1 << channel;
         let first = &self.operations[unit.active.operations[0] as usize];
         if first.command == Command::Read {
-            let collection = usize::from(Class::of(first.purpose) == Class::Fetch);
-            self.channels[channel as usize].outgoing[collection].extend(&unit.active.operations);
+            let queue = match Class::of(first.purpose) {
+                Class::Mapping => 0,
+                Class::Fetch => 2,
+                _ => 1,
+            };
+            self.channels[channel as usize].outgoing[queue].extend(&unit.active.operations);
         } else {
             done.append(&mut unit.active.operations);
             self.resume(index, now, events);
@@ -324,7 +341,7 @@ impl Flash {
     /// Goes on with a suspended command if no read waits any more.
     fn resume(&mut self, index: u32, now: Nanos, events: &mut Events) {
         let unit = &mut self.units[index as usize];
-        if unit.queued[Class::Read as usize] > 0 {
+        if unit.has_reads() {
             return;
         }
         if let Some(mut active) = unit.suspended.take() {
@@ -385,9 +402,9 @@ impl Flash {
         let unit = &self.units[index as usize];
         let exclusive = self.times.gc_priority == Priority::Exclusive;
         let classes = if unit.suspended.is_some() {
-            &REQUESTS_FIRST[..1]
+            &REQUESTS_FIRST[..READS]
         } else if exclusive && unit.cleaning > 0 {
-            &COLLECTION_FIRST[..COLLECTION_CLASSES]
+            &COLLECTION_FIRST[..COLLECTION]
         } else if exclusive || unit.stalled > 0 {
             &COLLECTION_FIRST[..]
         } else {
@@ -419,7 +436,7 @@ impl Flash {
     /// Suspends what a unit executes so that a read can start, and returns the time that takes. None if it can't.
     fn suspend(&mut self, index: u32, now: Nanos) -> Option<Nanos> {
         let unit = &mut self.units[index as usize];
-        if !unit.executing || unit.suspended.is_some() || unit.queued[Class::Read as usize] == 0 {
+        if !unit.executing || unit.suspended.is_some() || !unit.has_reads() {
             return None;
         }
         let time = match self.operations[unit.active.operations[0] as usize].command {

@@ -246,7 +246,7 @@ impl Default for Parameters {
             request_ns: 39,
             completion_ns: 11,
             queue_depth: 1024,
-            write_buffer_bytes: 8 << 20,
+            write_buffer_bytes: 1 << 20,
             write_buffer_protected: false,
             buffer_bytes_per_second: 3_200_000_000,
             buffer_access_ns: 26,
@@ -283,7 +283,7 @@ impl Parameters {
         require(self.sector_bytes > 0, "sector_bytes", "at least 1", self.sector_bytes)?;
         require(
             self.page_bytes >= self.sector_bytes
-                && self.page_bytes % self.sector_bytes == 0
+                && self.page_bytes.is_multiple_of(self.sector_bytes)
                 && self.page_bytes / self.sector_bytes <= 32,
             "page_bytes",
             "1 to 32 sectors",
