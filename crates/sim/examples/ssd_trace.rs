@@ -5,8 +5,8 @@
 //! A line of the trace is `ARRIVAL_NS OP POS LENGTH`, with op `read`, `write`, `flush` or `trim`. Values:
 //! `depth=N` keeps N requests in flight instead of submitting each at its arrival; `full=SHARE` preconditions with random
 //! writes, `sequential=SHARE` with one write of each page; `buffer=BYTES`, `buffer_rate=BYTES_PER_SECOND`,
-//! `mapping=ENTRIES`, `gc=exclusive`, `interleaving=off`, `planes=single`, `queue=N`, `op=SHARE`, `blocks=N` and `threshold=N`
-//! (blocks) change parameters.
+//! `mapping=ENTRIES`, `gc=exclusive`, `interleaving=off`, `planes=single`, `queue=N`, `op=SHARE`, `channels=N`, `chips=N`
+//! (per channel), `blocks=N` (per plane), `pages=N` (per block) and `threshold=N` (blocks) change parameters.
 
 use std::collections::VecDeque;
 use std::error::Error;
@@ -35,6 +35,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             "planes" => parameters.multi_plane = false,
             "queue" => parameters.queue_depth = parse(name, value)?,
             "op" => parameters.over_provisioning = parse(name, value)?,
+            "channels" => parameters.channels = parse(name, value)?,
+            "chips" => parameters.chips_per_channel = parse(name, value)?,
+            "pages" => parameters.pages_per_block = parse(name, value)?,
             "blocks" => parameters.blocks_per_plane = parse(name, value)?,
             "threshold" => parameters.gc_threshold_blocks = parse(name, value)?,
             _ => return Err(format!("unknown value: {name}").into()),

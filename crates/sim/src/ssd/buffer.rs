@@ -118,6 +118,12 @@ impl Buffer {
         true
     }
 
+    /// Writes that are programmed, and so are all before them.
+    #[cfg(test)]
+    pub fn drained(&self) -> u64 {
+        self.drained
+    }
+
     /// A flush that is over.
     pub fn next_flushed(&mut self) -> Option<u32> {
         let &(ticket, request) = self.flushes.front()?;

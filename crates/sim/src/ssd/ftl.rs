@@ -186,22 +186,19 @@ impl Ftl {
     pub fn take_victim(&mut self, plane: Plane, random: &mut Random) -> Option<Block> {
         let full = &mut self.planes[plane as usize].full;
         let valid = |&at: &usize| self.valid[full[at] as usize];
+        // Cleaning a block full of valid data would go on for ever while writes that could change it wait.
+        let has_gain = |at: &usize| valid(at) < self.geometry.pages_per_block;
+        let greedy = || (0..full.len()).min_by_key(valid).filter(has_gain);
         let at = match self.victim {
-            Victim::Fifo => (!full.is_empty()).then_some(0),
-            Victim::Greedy => (0..full.len()).min_by_key(valid),
+            Victim::Fifo => (0..full.len()).find(has_gain),
+            Victim::Greedy => greedy(),
             Victim::RandomGreedy(choices) => {
                 let count = full.len() as u32;
-                (0..choices.min(count)).map(|_| random.below(count) as usize).min_by_key(valid)
+                let chosen = (0..choices.min(count)).map(|_| random.below(count) as usize).min_by_key(valid);
+                chosen.filter(has_gain).or_else(greedy)
             }
         }?;
-        // One that is full of valid data gains nothing. FIFO takes its turn all the same.
-        let worthless = |at: &usize| valid(at) == self.geometry.pages_per_block;
-        let at = if self.victim != Victim::Fifo && worthless(&at) {
-            (0..full.len()).min_by_key(valid).filter(|at| !worthless(at))?
-        } else {
-            at
-        };
-        if self.victim == Victim::Fifo { full.pop_front() } else { full.swap_remove_back(at) }
+        if self.victim == Victim::Fifo { full.remove(at) } else { full.swap_remove_back(at) }
     }
 
     /// Pages of a block with current data, and their slots.
