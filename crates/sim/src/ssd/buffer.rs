@@ -65,41 +65,41 @@ impl Buffer {
         }
     }
 
-    pub fn exists(&self) -> bool {
+    pub fn is_enabled(&self) -> bool {
         self.capacity > 0
     }
 
     /// Whether there is room. A page larger than the buffer fits an empty one.
-    pub fn fits(&self, bytes: u64) -> bool {
+    pub fn has_room(&self, bytes: u64) -> bool {
         self.used == 0 || self.used + bytes <= self.capacity
     }
 
     /// Takes room.
-    pub fn take(&mut self, bytes: u64) {
+    pub fn reserve(&mut self, bytes: u64) {
         self.used += bytes;
     }
 
     /// A write of a slot is in the buffer. Returns its ticket.
-    pub fn insert(&mut self, slot: Slot, id: Id) -> u64 {
+    pub fn add_write(&mut self, slot: Slot, id: Id) -> u64 {
         self.writes.insert(slot, id);
         self.tickets.push_back(false);
         self.drained + self.tickets.len() as u64 - 1
     }
 
     /// The last write of a slot.
-    pub fn find(&self, slot: Slot) -> Option<Id> {
+    pub fn find_write(&self, slot: Slot) -> Option<Id> {
         self.writes.get(&slot).copied()
     }
 
     /// The data of a slot is not wanted any more.
-    pub fn forget(&mut self, slot: Slot) {
+    pub fn drop_write(&mut self, slot: Slot) {
         self.writes.remove(&slot);
     }
 
     /// A write is programmed.
-    pub fn remove(&mut self, slot: Slot, id: Id, ticket: u64, bytes: u64) {
-        if self.find(slot) == Some(id) {
-            self.forget(slot);
+    pub fn finish_write(&mut self, slot: Slot, id: Id, ticket: u64, bytes: u64) {
+        if self.find_write(slot) == Some(id) {
+            self.drop_write(slot);
         }
         self.used -= bytes;
         self.tickets[(ticket - self.drained) as usize] = true;
@@ -110,7 +110,7 @@ impl Buffer {
     }
 
     /// Lets a flush wait for all that is in the buffer. False if nothing is.
-    pub fn flush(&mut self, request: u32) -> bool {
+    pub fn add_flush(&mut self, request: u32) -> bool {
         if self.tickets.is_empty() {
             return false;
         }
@@ -125,7 +125,7 @@ impl Buffer {
     }
 
     /// A flush that is over.
-    pub fn next_flushed(&mut self) -> Option<u32> {
+    pub fn pop_flushed(&mut self) -> Option<u32> {
         let &(ticket, request) = self.flushes.front()?;
         if ticket > self.drained {
             return None;

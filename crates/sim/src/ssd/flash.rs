@@ -6,9 +6,9 @@
 
 use std::collections::VecDeque;
 
+use super::bus::transfer_time;
 use super::events::{Event, Events};
 use super::geometry::{Geometry, Page, Plane};
-use super::line::transfer_time;
 use super::parameters::{Parameters, Priority};
 use crate::Nanos;
 
@@ -222,7 +222,7 @@ impl Flash {
         self.energy
     }
 
-    pub fn add(&mut self, operation: Operation) -> Id {
+    pub fn add_operation(&mut self, operation: Operation) -> Id {
         match self.unused.pop() {
             Some(id) => {
                 self.operations[id as usize] = operation;
@@ -236,20 +236,20 @@ impl Flash {
     }
 
     /// Forgets an operation that is done.
-    pub fn remove(&mut self, id: Id) {
+    pub fn remove_operation(&mut self, id: Id) {
         self.unused.push(id);
     }
 
-    pub fn get(&self, id: Id) -> &Operation {
+    pub fn operation(&self, id: Id) -> &Operation {
         &self.operations[id as usize]
     }
 
-    pub fn get_mut(&mut self, id: Id) -> &mut Operation {
+    pub fn operation_mut(&mut self, id: Id) -> &mut Operation {
         &mut self.operations[id as usize]
     }
 
     /// Lets an operation wait for its unit. Its page and bytes are known.
-    pub fn queue(&mut self, id: Id, geometry: &Geometry) {
+    pub fn queue_operation(&mut self, id: Id, geometry: &Geometry) {
         let operation = &mut self.operations[id as usize];
         operation.order = self.queued;
         operation.next = NO_ID;
@@ -285,7 +285,7 @@ impl Flash {
     }
 
     /// A channel has transferred. Returns the read whose data it was.
-    pub fn end_transfer(
+    pub fn finish_transfer(
         &mut self,
         index: u32,
         now: Nanos,
@@ -301,14 +301,14 @@ impl Flash {
         let waiting = &mut self.units[unit as usize].active.operations;
         waiting.retain(|&other| other != id);
         if waiting.is_empty() {
-            self.resume(unit, now, events);
+            self.resume_suspended(unit, now, events);
         }
         Some(id)
     }
 
     /// A unit may have executed its command. Programs, copies and erases that are done by it are appended to `done`; reads
     /// go on to the channel.
-    pub fn end_command(
+    pub fn finish_command(
         &mut self,
         index: u32,
         now: Nanos,
@@ -334,12 +334,12 @@ impl Flash {
             self.channels[channel as usize].outgoing[queue].extend(&unit.active.operations);
         } else {
             done.append(&mut unit.active.operations);
-            self.resume(index, now, events);
+            self.resume_suspended(index, now, events);
         }
     }
 
     /// Goes on with a suspended command if no read waits any more.
-    fn resume(&mut self, index: u32, now: Nanos, events: &mut Events) {
+    fn resume_suspended(&mut self, index: u32, now: Nanos, events: &mut Events) {
         let unit = &mut self.units[index as usize];
         if unit.has_reads() {
             return;
@@ -353,7 +353,7 @@ impl Flash {
     }
 
     /// Starts all that can start now.
-    pub fn start(&mut self, now: Nanos, geometry: &Geometry, events: &mut Events) {
+    pub fn start_commands(&mut self, now: Nanos, geometry: &Geometry, events: &mut Events) {
         while self.awake != 0 {
             let index = self.awake.trailing_zeros();
             self.awake &= self.awake - 1;
@@ -398,7 +398,7 @@ impl Flash {
         if unit.queued == [0; CLASSES] {
             return None;
         }
-        let suspension = if unit.active.operations.is_empty() { 0 } else { self.suspend(index, now)? };
+        let suspension = if unit.active.operations.is_empty() { 0 } else { self.suspend_active(index, now)? };
         let unit = &self.units[index as usize];
         let exclusive = self.times.gc_priority == Priority::Exclusive;
         let classes = if unit.suspended.is_some() {
@@ -411,12 +411,12 @@ impl Flash {
             &REQUESTS_FIRST[..]
         };
         let class = *classes.iter().find(|&&class| unit.queued[class as usize] > 0)?;
-        self.choose(index, class, geometry);
+        self.choose_operations(index, class, geometry);
         let (mut transfer, mut execution) = (suspension, 0);
         let chosen = std::mem::take(&mut self.chosen);
         for (at, &id) in chosen.iter().enumerate() {
             let operation = self.operations[id as usize];
-            let (on_channel, in_plane) = self.times_of(&operation, geometry);
+            let (on_channel, in_plane) = self.operation_times(&operation, geometry);
             transfer += on_channel;
             // The first command of several is as long as one alone; the others add less.
             if at > 0 {
@@ -434,7 +434,7 @@ impl Flash {
     }
 
     /// Suspends what a unit executes so that a read can start, and returns the time that takes. None if it can't.
-    fn suspend(&mut self, index: u32, now: Nanos) -> Option<Nanos> {
+    fn suspend_active(&mut self, index: u32, now: Nanos) -> Option<Nanos> {
         let unit = &mut self.units[index as usize];
         if !unit.executing || unit.suspended.is_some() || !unit.has_reads() {
             return None;
@@ -454,7 +454,7 @@ impl Flash {
     }
 
     /// Takes the oldest operation of a class from the queues of a unit into `chosen`, and those that go with it.
-    fn choose(&mut self, index: u32, class: Class, geometry: &Geometry) {
+    fn choose_operations(&mut self, index: u32, class: Class, geometry: &Geometry) {
         self.chosen.clear();
         let first_plane = index * geometry.planes_per_unit;
         let planes = first_plane..first_plane + geometry.planes_per_unit;
@@ -466,7 +466,7 @@ impl Flash {
             .filter_map(|plane| Some((self.operations[head(&self.queues, plane)? as usize].order, plane)))
             .min();
         let Some((_, oldest)) = oldest else { return };
-        let id = self.take(oldest, class, index);
+        let id = self.dequeue(oldest, class, index);
         self.chosen.push(id);
         if !self.times.multi_plane || geometry.planes_per_die == 1 {
             return;
@@ -477,13 +477,13 @@ impl Flash {
             let together = head(&self.queues, plane)
                 .is_some_and(|id| geometry.offset(self.operations[id as usize].page) == offset);
             if together {
-                let id = self.take(plane, class, index);
+                let id = self.dequeue(plane, class, index);
                 self.chosen.push(id);
             }
         }
     }
 
-    fn take(&mut self, plane: Plane, class: Class, unit: u32) -> Id {
+    fn dequeue(&mut self, plane: Plane, class: Class, unit: u32) -> Id {
         let queue = &mut self.queues[plane as usize][class as usize];
         let id = queue.first;
         let operation = &mut self.operations[id as usize];
@@ -503,7 +503,7 @@ impl Flash {
     }
 
     /// Times of an operation on the channel and in its plane. Its energy is spent.
-    fn times_of(&mut self, operation: &Operation, geometry: &Geometry) -> (Nanos, Nanos) {
+    fn operation_times(&mut self, operation: &Operation, geometry: &Geometry) -> (Nanos, Nanos) {
         let by_type = |times: &[Nanos]| times[geometry.offset(operation.page) as usize % times.len()];
         let (read, program, erase) = match operation.command {
             Command::Read => (by_type(&self.times.read_ns), 0, 0),

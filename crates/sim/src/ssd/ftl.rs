@@ -80,12 +80,12 @@ impl Ftl {
     }
 
     /// Where the data of a slot is. None if it was never written, or trimmed.
-    pub fn page(&self, slot: Slot) -> Option<Page> {
+    pub fn find_page(&self, slot: Slot) -> Option<Page> {
         self.pages[slot as usize].checked_sub(1)
     }
 
     /// Sectors of a slot that have data, one bit each.
-    pub fn sectors(&self, slot: Slot) -> u32 {
+    pub fn known_sectors(&self, slot: Slot) -> u32 {
         if self.pages[slot as usize] == 0 { 0 } else { self.all_sectors & !self.missing[slot as usize] }
     }
 
@@ -104,9 +104,9 @@ impl Ftl {
     }
 
     /// Writes sectors of a slot to a new page, with those that it had before. None if its plane is full.
-    pub fn write(&mut self, slot: Slot, sectors: u32, stream: Stream) -> Option<Page> {
+    pub fn write_slot(&mut self, slot: Slot, sectors: u32, stream: Stream) -> Option<Page> {
         let page = self.allocate(self.geometry.plane_of_slot(slot), stream)?;
-        let known = self.sectors(slot) | sectors;
+        let known = self.known_sectors(slot) | sectors;
         self.invalidate(slot);
         self.missing[slot as usize] = self.all_sectors & !known;
         self.bind(slot, page);
@@ -114,19 +114,19 @@ impl Ftl {
     }
 
     /// Writes a page that holds nothing. None if the plane is full.
-    pub fn waste(&mut self, plane: Plane) -> Option<Page> {
+    pub fn skip_page(&mut self, plane: Plane) -> Option<Page> {
         self.allocate(plane, Stream::Host)
     }
 
     /// Moves the valid pages of a block elsewhere and erases it, without timing.
-    pub fn clean(&mut self, block: Block) {
+    pub fn clean_block(&mut self, block: Block) {
         let pages: Vec<_> = self.valid_pages(block).collect();
         for (_, slot) in pages {
-            if let Some(page) = self.write(slot, 0, Stream::Moved) {
-                self.programmed(page);
+            if let Some(page) = self.write_slot(slot, 0, Stream::Moved) {
+                self.finish_program(page);
             }
         }
-        self.release(block);
+        self.release_block(block);
     }
 
     fn bind(&mut self, slot: Slot, page: Page) {
@@ -136,7 +136,7 @@ impl Ftl {
     }
 
     fn invalidate(&mut self, slot: Slot) {
-        if let Some(page) = self.page(slot) {
+        if let Some(page) = self.find_page(slot) {
             self.pages[slot as usize] = 0;
             self.owners[page as usize] = 0;
             self.valid[self.geometry.block_of_page(page) as usize] -= 1;
@@ -149,7 +149,7 @@ impl Ftl {
     }
 
     /// Forgets the data of a slot.
-    pub fn trim(&mut self, slot: Slot) {
+    pub fn trim_slot(&mut self, slot: Slot) {
         self.invalidate(slot);
     }
 
@@ -173,7 +173,7 @@ impl Ftl {
     }
 
     /// A page that was written is programmed.
-    pub fn programmed(&mut self, page: Page) {
+    pub fn finish_program(&mut self, page: Page) {
         let block = self.geometry.block_of_page(page);
         self.pending[block as usize] -= 1;
         if self.pending[block as usize] == 0 && self.written[block as usize] == self.geometry.pages_per_block
@@ -209,12 +209,12 @@ impl Ftl {
     }
 
     /// Slot whose current data is in a page.
-    pub fn owner(&self, page: Page) -> Option<Slot> {
+    pub fn find_owner(&self, page: Page) -> Option<Slot> {
         self.owners[page as usize].checked_sub(1)
     }
 
     /// A block that has no current data is erased.
-    pub fn release(&mut self, block: Block) {
+    pub fn release_block(&mut self, block: Block) {
         debug_assert_eq!(self.valid[block as usize], 0);
         self.written[block as usize] = 0;
         self.planes[self.geometry.plane_of_block(block) as usize].free.push_back(block);

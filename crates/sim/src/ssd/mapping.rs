@@ -133,7 +133,7 @@ impl MappingCache {
     }
 
     /// The entry of a logical page changes.
-    pub fn change(&mut self, page: u32) {
+    pub fn mark_changed(&mut self, page: u32) {
         if let Some(&at) = self.by_page.get(&page) {
             let entry = &mut self.entries[at as usize];
             if !entry.changed {
@@ -144,7 +144,7 @@ impl MappingCache {
     }
 
     /// A page of the table is read. Returns the operations that waited for it.
-    pub fn loaded(&mut self, table_page: u32) -> impl Iterator<Item = Id> {
+    pub fn finish_load(&mut self, table_page: u32) -> impl Iterator<Item = Id> {
         let waiting = self.loading.remove(&table_page).unwrap_or_default();
         for (_, page) in &waiting {
             if let Some(&at) = self.by_page.get(page) {
@@ -155,7 +155,7 @@ impl MappingCache {
     }
 
     /// A page of the table is written.
-    pub fn stored(&mut self, table_page: u32) {
+    pub fn finish_store(&mut self, table_page: u32) {
         if let Some(count) = self.storing.get_mut(&table_page) {
             *count -= 1;
             if *count == 0 {

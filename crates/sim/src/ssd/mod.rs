@@ -10,12 +10,12 @@
 //! Memory grows with what is written: tables of 16 bytes for each page of flash are reserved, but not used before.
 
 mod buffer;
+mod bus;
 mod collection;
 mod events;
 mod flash;
 mod ftl;
 mod geometry;
-mod line;
 mod mapping;
 mod parameters;
 mod precondition;
@@ -31,11 +31,11 @@ pub use self::precondition::Fill;
 use std::collections::VecDeque;
 
 use self::buffer::Buffer;
+use self::bus::Bus;
 use self::collection::Cleaning;
 use self::events::{Event, Events};
 use self::flash::{Flash, Purpose};
 use self::ftl::Ftl;
-use self::line::Line;
 use self::mapping::MappingCache;
 use self::random::Random;
 use self::requests::Pending;
@@ -85,8 +85,8 @@ pub struct Ssd {
     counters: Counters,
 
     /// To the drive and from it. A half-duplex link is the first one alone.
-    links: [Line; 2],
-    memory: Line,
+    links: [Bus; 2],
+    memory: Bus,
     requests: Vec<Pending>,
     unused: Vec<u32>,
     /// Requests that wait because the queue of the drive is full.
@@ -113,7 +113,7 @@ impl Ssd {
         parameters.validate()?;
         let ftl = Ftl::new(&parameters);
         let planes = ftl.geometry.planes as usize;
-        let link = Line::new(parameters.link_bytes_per_second, 0);
+        let link = Bus::new(parameters.link_bytes_per_second, 0);
         Ok(Self {
             flash: Flash::new(&parameters, &ftl.geometry),
             buffer: Buffer::new(parameters.write_buffer_bytes),
@@ -124,7 +124,7 @@ impl Ssd {
             random: Random::new(parameters.seed),
             counters: Counters::default(),
             links: [link.clone(), link],
-            memory: Line::new(parameters.buffer_bytes_per_second, parameters.buffer_access_ns),
+            memory: Bus::new(parameters.buffer_bytes_per_second, parameters.buffer_access_ns),
             requests: Vec::new(),
             unused: Vec::new(),
             waiting: VecDeque::new(),
@@ -152,57 +152,60 @@ impl Ssd {
         self.counters
     }
 
-    fn handle(&mut self, now: Nanos, event: Event) {
+    fn handle_event(&mut self, now: Nanos, event: Event) {
         match event {
-            Event::Arrival(request) => self.arrive(now, request),
-            Event::Buffer(request) => self.end_part(now, request),
+            Event::Arrival(request) => self.start_request(now, request),
+            Event::Buffer(request) => self.finish_part(now, request),
             Event::Channel(channel) => {
-                let read = self.flash.end_transfer(channel, now, &self.ftl.geometry, &mut self.events);
+                let read = self.flash.finish_transfer(channel, now, &self.ftl.geometry, &mut self.events);
                 if let Some(id) = read {
-                    self.end_operation(now, id);
+                    self.finish_operation(now, id);
                 }
             }
             Event::Unit(unit) => {
                 let mut done = std::mem::take(&mut self.done);
-                self.flash.end_command(unit, now, &self.ftl.geometry, &mut self.events, &mut done);
+                self.flash.finish_command(unit, now, &self.ftl.geometry, &mut self.events, &mut done);
                 for id in done.drain(..) {
-                    self.end_operation(now, id);
+                    self.finish_operation(now, id);
                 }
                 self.done = done;
             }
         }
-        self.flash.start(now, &self.ftl.geometry, &mut self.events);
+        self.flash.start_commands(now, &self.ftl.geometry, &mut self.events);
     }
 
     /// An operation of the flash is done.
-    fn end_operation(&mut self, now: Nanos, id: flash::Id) {
-        let operation = *self.flash.get(id);
+    fn finish_operation(&mut self, now: Nanos, id: flash::Id) {
+        let operation = *self.flash.operation(id);
         match operation.purpose {
             Purpose::Read { request } => {
-                self.flash.remove(id);
-                self.end_part(now, request);
+                self.flash.remove_operation(id);
+                self.finish_part(now, request);
             }
             Purpose::Fill { write } => {
-                self.flash.remove(id);
-                self.flash.queue(write, &self.ftl.geometry);
+                self.flash.remove_operation(id);
+                self.flash.queue_operation(write, &self.ftl.geometry);
             }
-            Purpose::Write { request } => self.end_write(now, id, request),
+            Purpose::Write { request } => self.finish_write(now, id, request),
             Purpose::Fetch => self.move_page(id),
-            Purpose::Move => self.end_move(id),
-            Purpose::Erase => self.end_erase(id),
+            Purpose::Move => self.finish_move(id),
+            Purpose::Erase => self.finish_erase(id),
             Purpose::LoadMapping { page } => {
-                self.flash.remove(id);
-                let waiting: Vec<_> =
-                    self.mapping.as_mut().map(|mapping| mapping.loaded(page).collect()).unwrap_or_default();
+                self.flash.remove_operation(id);
+                let waiting: Vec<_> = self
+                    .mapping
+                    .as_mut()
+                    .map(|mapping| mapping.finish_load(page).collect())
+                    .unwrap_or_default();
                 for id in waiting {
-                    self.place(id);
+                    self.assign_page(id);
                 }
             }
             Purpose::StoreMapping { page } => {
                 if let Some(mapping) = &mut self.mapping {
-                    mapping.stored(page);
+                    mapping.finish_store(page);
                 }
-                self.end_program(id);
+                self.finish_program(id);
             }
         }
     }
@@ -214,7 +217,7 @@ impl Device for Ssd {
     }
 
     fn submit(&mut self, now: Nanos, id: Id, request: Request) {
-        self.accept(now, id, request);
+        self.accept_request(now, id, request);
     }
 
     fn next_event(&self) -> Option<Nanos> {
@@ -228,11 +231,11 @@ impl Device for Ssd {
                 Some(&(completion, request)) if completion.done == next => {
                     self.leaving.pop_front();
                     completions.push(completion);
-                    self.leave(next, request);
+                    self.release_request(next, request);
                 }
                 _ => {
                     if let Some((at, event)) = self.events.pop() {
-                        self.handle(at, event);
+                        self.handle_event(at, event);
                     }
                 }
             }

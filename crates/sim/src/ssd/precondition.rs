@@ -42,15 +42,15 @@ impl Ssd {
             let count = (pages + u64::from(self.ftl.geometry.planes) - 1 - turn)
                 / u64::from(self.ftl.geometry.planes);
             match fill {
-                Fill::Sequential => (0..count as u32).for_each(|page| self.rewrite(plane, page)),
-                Fill::Random => self.age(plane, count as u32),
+                Fill::Sequential => (0..count as u32).for_each(|page| self.rewrite_page(plane, page)),
+                Fill::Random => self.age_plane(plane, count as u32),
             }
         }
         Ok(())
     }
 
     /// Brings a plane of which the first `count` pages are in use into steady state.
-    fn age(&mut self, plane: Plane, count: u32) {
+    fn age_plane(&mut self, plane: Plane, count: u32) {
         if count == 0 {
             return;
         }
@@ -60,29 +60,29 @@ impl Ssd {
         for members in lay_out(count, blocks, pages_per_block, &mut self.random) {
             for at in 0..pages_per_block as usize {
                 let page = match members.get(at) {
-                    Some(page) => self.ftl.write(plane * slots_per_plane + page, all, Stream::Host),
-                    None => self.ftl.waste(plane),
+                    Some(page) => self.ftl.write_slot(plane * slots_per_plane + page, all, Stream::Host),
+                    None => self.ftl.skip_page(plane),
                 };
-                page.into_iter().for_each(|page| self.ftl.programmed(page));
+                page.into_iter().for_each(|page| self.ftl.finish_program(page));
             }
         }
         let writes = (SETTLING * f64::from(blocks_per_plane) * f64::from(pages_per_block)) as u64;
         for _ in 0..writes {
             let page = self.random.below(count);
-            self.rewrite(plane, page);
+            self.rewrite_page(plane, page);
         }
     }
 
     /// Writes a page of a plane, and cleans blocks as far as needed, without timing.
-    fn rewrite(&mut self, plane: Plane, page: u32) {
+    fn rewrite_page(&mut self, plane: Plane, page: u32) {
         while self.ftl.free_blocks(plane) < self.parameters.gc_threshold_blocks as usize {
             let Some(victim) = self.ftl.take_victim(plane, &mut self.random) else { break };
-            self.ftl.clean(victim);
+            self.ftl.clean_block(victim);
         }
         let slot = plane * self.ftl.geometry.slots_per_plane + page;
         let all = self.ftl.all_sectors();
-        if let Some(page) = self.ftl.write(slot, all, Stream::Host) {
-            self.ftl.programmed(page);
+        if let Some(page) = self.ftl.write_slot(slot, all, Stream::Host) {
+            self.ftl.finish_program(page);
         }
     }
 }

@@ -32,7 +32,7 @@ pub(super) struct Part {
 }
 
 impl Ssd {
-    pub(super) fn accept(&mut self, now: Nanos, id: Id, request: Request) {
+    pub(super) fn accept_request(&mut self, now: Nanos, id: Id, request: Request) {
         let capacity = self.parameters.capacity();
         let start = request.pos.min(capacity);
         let end = request.pos.saturating_add(request.length).min(capacity);
@@ -57,41 +57,41 @@ impl Ssd {
             }
         };
         if self.in_flight < self.parameters.queue_depth {
-            self.fetch(now, at);
+            self.fetch_request(now, at);
         } else {
             self.waiting.push_back(at);
         }
     }
 
     /// The drive fetches a request, and the data of a write.
-    fn fetch(&mut self, now: Nanos, at: u32) {
+    fn fetch_request(&mut self, now: Nanos, at: u32) {
         self.in_flight += 1;
         let pending = &mut self.requests[at as usize];
         pending.issued = now;
         let mut arrival = now + self.parameters.request_ns;
         if pending.op == Op::Write {
-            arrival = self.links[0].pass(arrival, pending.end - pending.start);
+            arrival = self.links[0].transfer(arrival, pending.end - pending.start);
         }
         self.events.add(arrival, Event::Arrival(at));
     }
 
-    pub(super) fn arrive(&mut self, now: Nanos, at: u32) {
+    pub(super) fn start_request(&mut self, now: Nanos, at: u32) {
         match self.requests[at as usize].op {
-            Op::Read => self.read(now, at),
-            Op::Write => self.write(now, at),
+            Op::Read => self.read_pages(now, at),
+            Op::Write => self.write_pages(now, at),
             Op::Flush => {
-                if self.parameters.write_buffer_protected || !self.buffer.flush(at) {
-                    self.complete(now, at);
+                if self.parameters.write_buffer_protected || !self.buffer.add_flush(at) {
+                    self.complete_request(now, at);
                 } else {
                     self.requests[at as usize].uses_flash = true;
                 }
             }
-            Op::Trim => self.trim(now, at),
+            Op::Trim => self.trim_pages(now, at),
         }
     }
 
     /// The part of a page that a request touches.
-    pub(super) fn part(&self, at: u32, page: u64) -> Part {
+    pub(super) fn page_part(&self, at: u32, page: u64) -> Part {
         let Pending { start, end, .. } = self.requests[at as usize];
         let (page_bytes, sector) =
             (u64::from(self.parameters.page_bytes), u64::from(self.parameters.sector_bytes));
@@ -113,20 +113,21 @@ impl Ssd {
         sectors.count_ones() * self.parameters.sector_bytes
     }
 
-    fn read(&mut self, now: Nanos, at: u32) {
+    fn read_pages(&mut self, now: Nanos, at: u32) {
         let (first, end) = (self.requests[at as usize].next_page, self.pages_end(at));
         let mut buffered = 0;
         // One part more than there are, so that none completes the request before all are on their way.
         self.requests[at as usize].parts = 1;
         for page in first..end {
-            let part = self.part(at, page);
-            let in_buffer = match self.buffer.find(part.slot) {
-                Some(id) => part.sectors & self.flash.get(id).sectors,
+            let part = self.page_part(at, page);
+            let in_buffer = match self.buffer.find_write(part.slot) {
+                Some(id) => part.sectors & self.flash.operation(id).sectors,
                 None => 0,
             };
             buffered += self.sector_bytes(in_buffer);
             let from_flash = part.sectors & !in_buffer;
-            if from_flash == 0 || (self.parameters.zero_unwritten && self.ftl.page(part.slot).is_none()) {
+            if from_flash == 0 || (self.parameters.zero_unwritten && self.ftl.find_page(part.slot).is_none())
+            {
                 continue;
             }
             let pending = &mut self.requests[at as usize];
@@ -136,67 +137,67 @@ impl Ssd {
             let mut operation = Operation::new(Purpose::Read { request: at }, Command::Read, part.slot);
             operation.sectors = from_flash;
             operation.bytes = self.sector_bytes(from_flash);
-            let id = self.flash.add(operation);
-            self.look_up(id);
+            let id = self.flash.add_operation(operation);
+            self.translate(id);
         }
         if buffered > 0 {
             self.requests[at as usize].parts += 1;
-            let done = self.memory.pass(now, u64::from(buffered));
+            let done = self.memory.transfer(now, u64::from(buffered));
             self.events.add(done, Event::Buffer(at));
         }
-        self.end_part(now, at);
+        self.finish_part(now, at);
     }
 
-    fn trim(&mut self, now: Nanos, at: u32) {
+    fn trim_pages(&mut self, now: Nanos, at: u32) {
         let page_bytes = u64::from(self.parameters.page_bytes);
         let Pending { start, end, .. } = self.requests[at as usize];
         // A page of which only a part is trimmed keeps its data.
         for page in start.div_ceil(page_bytes)..end / page_bytes {
             let slot = self.ftl.geometry.slot(page);
-            self.buffer.forget(slot);
-            self.ftl.trim(slot);
+            self.buffer.drop_write(slot);
+            self.ftl.trim_slot(slot);
             if let Some(mapping) = &mut self.mapping {
-                mapping.change(page as u32);
+                mapping.mark_changed(page as u32);
             }
         }
-        self.complete(now, at);
+        self.complete_request(now, at);
     }
 
     /// A part of a request is done, and with the last one the request.
-    pub(super) fn end_part(&mut self, now: Nanos, at: u32) {
+    pub(super) fn finish_part(&mut self, now: Nanos, at: u32) {
         let pending = &mut self.requests[at as usize];
         pending.parts -= 1;
         if pending.parts == 0 {
-            self.complete(now, at);
+            self.complete_request(now, at);
         }
     }
 
     /// A request is done in the drive, and goes back to the host with the data of a read.
-    pub(super) fn complete(&mut self, now: Nanos, at: u32) {
+    pub(super) fn complete_request(&mut self, now: Nanos, at: u32) {
         let pending = self.requests[at as usize];
         let bytes = if pending.op == Op::Read { pending.end - pending.start } else { 0 };
         let link = usize::from(self.parameters.link_full_duplex);
-        let passed = self.links[link].pass(now, bytes) + self.parameters.completion_ns;
+        let passed = self.links[link].transfer(now, bytes) + self.parameters.completion_ns;
         let completion =
             Completion { id: pending.id, issued: pending.issued, done: passed, cached: !pending.uses_flash };
         self.leaving.push_back((completion, at));
     }
 
     /// A completion has reached the host: the next request may come.
-    pub(super) fn leave(&mut self, now: Nanos, at: u32) {
+    pub(super) fn release_request(&mut self, now: Nanos, at: u32) {
         self.unused.push(at);
         self.in_flight -= 1;
         if let Some(next) = self.waiting.pop_front() {
-            self.fetch(now, next);
+            self.fetch_request(now, next);
         }
     }
 
     /// Finds the entry of the mapping table for an operation, which goes on once it is in memory.
-    pub(super) fn look_up(&mut self, id: flash::Id) {
+    pub(super) fn translate(&mut self, id: flash::Id) {
         let Some(mapping) = &mut self.mapping else {
-            return self.place(id);
+            return self.assign_page(id);
         };
-        let page = self.ftl.geometry.logical_page(self.flash.get(id).slot) as u32;
+        let page = self.ftl.geometry.logical_page(self.flash.operation(id).slot) as u32;
         let mut stores = std::mem::take(&mut self.stores);
         let lookup = mapping.look_up(page, id, &mut stores);
         for page in stores.drain(..) {
@@ -204,7 +205,7 @@ impl Ssd {
         }
         self.stores = stores;
         match lookup {
-            super::mapping::Lookup::Known => self.place(id),
+            super::mapping::Lookup::Known => self.assign_page(id),
             super::mapping::Lookup::Waits => (),
             super::mapping::Lookup::Load(page) => self.load_mapping(page),
         }
@@ -215,8 +216,8 @@ impl Ssd {
         let slot = self.ftl.geometry.mapping_slot(u64::from(page));
         let mut operation = Operation::new(Purpose::LoadMapping { page }, Command::Read, slot);
         operation.bytes = self.parameters.sector_bytes;
-        let id = self.flash.add(operation);
-        self.place(id);
+        let id = self.flash.add_operation(operation);
+        self.assign_page(id);
     }
 
     fn store_mapping(&mut self, page: u32) {
@@ -225,7 +226,7 @@ impl Ssd {
         let mut operation = Operation::new(Purpose::StoreMapping { page }, Command::Program, slot);
         // Some of its entries at least have changed, and the others are read first.
         operation.sectors = 1;
-        let id = self.flash.add(operation);
-        self.place(id);
+        let id = self.flash.add_operation(operation);
+        self.assign_page(id);
     }
 }

@@ -56,7 +56,9 @@ fn time(ssd: &mut Ssd, op: Op, pos: u64, length: u64) -> Nanos {
 
 /// Pages that hold data.
 fn mapped(ssd: &Ssd) -> BTreeSet<u64> {
-    (0..ssd.ftl.geometry.pages).filter(|&page| ssd.ftl.page(ssd.ftl.geometry.slot(page)).is_some()).collect()
+    (0..ssd.ftl.geometry.pages)
+        .filter(|&page| ssd.ftl.find_page(ssd.ftl.geometry.slot(page)).is_some())
+        .collect()
 }
 
 /// Writes whole pages at random from a time on, `depth` of them at a time. Returns when it ended, and the mean response
@@ -146,7 +148,7 @@ fn a_partial_write_reads_what_it_keeps() {
     let times: Vec<_> =
         completions.iter().zip(&requests).map(|(completion, request)| completion.done - request.0).collect();
     assert!(times[2] > times[1] + 75_000, "{times:?}");
-    assert_eq!(ssd.ftl.sectors(ssd.ftl.geometry.slot(0)), 0xff);
+    assert_eq!(ssd.ftl.known_sectors(ssd.ftl.geometry.slot(0)), 0xff);
 }
 
 #[test]
@@ -391,12 +393,12 @@ fn amplification(ssd: &mut Ssd, rounds: u32) -> f64 {
         while ssd.ftl.free_blocks(0) < ssd.parameters.gc_threshold_blocks as usize {
             let victim = ssd.ftl.take_victim(0, &mut random).expect("a block with invalid pages");
             moved += if is_counted { ssd.ftl.valid_pages(victim).count() } else { 0 };
-            ssd.ftl.clean(victim);
+            ssd.ftl.clean_block(victim);
         }
         written += usize::from(is_counted);
         let all = ssd.ftl.all_sectors();
-        let page = ssd.ftl.write(random.below(pages), all, Stream::Host).expect("a free page");
-        ssd.ftl.programmed(page);
+        let page = ssd.ftl.write_slot(random.below(pages), all, Stream::Host).expect("a free page");
+        ssd.ftl.finish_program(page);
     }
     1.0 + moved as f64 / written as f64
 }
@@ -555,7 +557,7 @@ proptest! {
             }
         }
         prop_assert_eq!(completions.len(), requests.len());
-        prop_assert_eq!(ssd.buffer.drained(), if ssd.buffer.exists() { ssd.counters().host_pages_written } else { 0 });
+        prop_assert_eq!(ssd.buffer.drained(), if ssd.buffer.is_enabled() { ssd.counters().host_pages_written } else { 0 });
         prop_assert!(durable.is_sorted_by_key(|&(_, drained)| drained));
     }
 

@@ -7,8 +7,8 @@ use super::requests::{Part, Pending};
 use crate::Nanos;
 
 impl Ssd {
-    pub(super) fn write(&mut self, now: Nanos, at: u32) {
-        if self.buffer.exists() {
+    pub(super) fn write_pages(&mut self, now: Nanos, at: u32) {
+        if self.buffer.is_enabled() {
             if self.buffer.waiting.is_empty() && self.fill_buffer(now, at) {
                 return;
             }
@@ -18,13 +18,13 @@ impl Ssd {
         let (first, end) = (self.requests[at as usize].next_page, self.pages_end(at));
         self.requests[at as usize].parts = 1;
         for page in first..end {
-            let part = self.part(at, page);
+            let part = self.page_part(at, page);
             let pending = &mut self.requests[at as usize];
             pending.parts += 1;
             pending.uses_flash = true;
             self.write_page(part, Some(at));
         }
-        self.end_part(now, at);
+        self.finish_part(now, at);
     }
 
     /// Takes pages of a request into the write buffer while they fit. Returns whether that were all; then the request is
@@ -32,13 +32,13 @@ impl Ssd {
     fn fill_buffer(&mut self, now: Nanos, at: u32) -> bool {
         let end = self.pages_end(at);
         while self.requests[at as usize].next_page < end {
-            let part = self.part(at, self.requests[at as usize].next_page);
-            if !self.merge(part) {
+            let part = self.page_part(at, self.requests[at as usize].next_page);
+            if !self.merge_write(part) {
                 let bytes = u64::from(self.sector_bytes(part.sectors));
-                if !self.buffer.fits(bytes) {
+                if !self.buffer.has_room(bytes) {
                     return false;
                 }
-                self.buffer.take(bytes);
+                self.buffer.reserve(bytes);
                 self.write_page(part, None);
             }
             self.requests[at as usize].next_page += 1;
@@ -46,30 +46,31 @@ impl Ssd {
         let pending = &mut self.requests[at as usize];
         let Pending { start, end, .. } = *pending;
         pending.parts = 1;
-        let done = if end > start { self.memory.pass(now, end - start) } else { now };
+        let done = if end > start { self.memory.transfer(now, end - start) } else { now };
         self.events.add(done, Event::Buffer(at));
         true
     }
 
     /// Adds data to a page that is in the write buffer and not yet on its way to a plane, if there is one.
-    fn merge(&mut self, part: Part) -> bool {
-        let Some(id) = self.buffer.find(part.slot).filter(|&id| !self.flash.get(id).started) else {
+    fn merge_write(&mut self, part: Part) -> bool {
+        let Some(id) = self.buffer.find_write(part.slot).filter(|&id| !self.flash.operation(id).started)
+        else {
             return false;
         };
-        let known = self.flash.get(id).sectors;
+        let known = self.flash.operation(id).sectors;
         let added = self.sector_bytes(part.sectors & !known);
         // Where it isn't mapped yet it adds up when it is; otherwise the page that it has holds these too.
-        let kept = if self.ftl.page(part.slot) == Some(self.flash.get(id).page) {
+        let kept = if self.ftl.find_page(part.slot) == Some(self.flash.operation(id).page) {
             self.ftl.add_sectors(part.slot, part.sectors);
-            self.ftl.sectors(part.slot)
+            self.ftl.known_sectors(part.slot)
         } else {
             0
         };
         let bytes = self.sector_bytes(kept | known | part.sectors);
-        let operation = self.flash.get_mut(id);
+        let operation = self.flash.operation_mut(id);
         operation.sectors |= part.sectors;
         operation.bytes = bytes;
-        self.buffer.take(u64::from(added));
+        self.buffer.reserve(u64::from(added));
         true
     }
 
@@ -77,44 +78,46 @@ impl Ssd {
         self.counters.host_pages_written += 1;
         let mut operation = Operation::new(Purpose::Write { request }, Command::Program, part.slot);
         operation.sectors = part.sectors;
-        let id = self.flash.add(operation);
-        if self.buffer.exists() {
-            self.flash.get_mut(id).ticket = self.buffer.insert(part.slot, id);
+        let id = self.flash.add_operation(operation);
+        if self.buffer.is_enabled() {
+            self.flash.operation_mut(id).ticket = self.buffer.add_write(part.slot, id);
         }
-        self.look_up(id);
+        self.translate(id);
     }
 
     /// Gives an operation whose mapping is known its page, and queues it.
-    pub(super) fn place(&mut self, id: Id) {
-        let operation = *self.flash.get(id);
+    pub(super) fn assign_page(&mut self, id: Id) {
+        let operation = *self.flash.operation(id);
         if operation.command == Command::Read {
-            let page =
-                self.ftl.page(operation.slot).unwrap_or(self.ftl.geometry.page_of_unwritten(operation.slot));
-            self.flash.get_mut(id).page = page;
-            self.flash.queue(id, &self.ftl.geometry);
+            let page = self
+                .ftl
+                .find_page(operation.slot)
+                .unwrap_or(self.ftl.geometry.page_of_unwritten(operation.slot));
+            self.flash.operation_mut(id).page = page;
+            self.flash.queue_operation(id, &self.ftl.geometry);
             return;
         }
         let plane = self.ftl.geometry.plane_of_slot(operation.slot);
         let stalled = &mut self.stalled[plane as usize];
         if stalled.is_empty() && self.ftl.can_write(plane) {
-            return self.place_write(id);
+            return self.assign_new_page(id);
         }
         if stalled.is_empty() {
             self.flash.set_stalled(plane, true, &self.ftl.geometry);
         }
         stalled.push_back(id);
         self.counters.stalls += 1;
-        self.collect(plane);
+        self.collect_garbage(plane);
     }
 
     /// Lets writes of a plane go on that waited for a free block.
-    pub(super) fn end_stall(&mut self, plane: u32) {
+    pub(super) fn resume_stalled_writes(&mut self, plane: u32) {
         if self.stalled[plane as usize].is_empty() {
             return;
         }
         while self.ftl.can_write(plane) {
             let Some(id) = self.stalled[plane as usize].pop_front() else { break };
-            self.place_write(id);
+            self.assign_new_page(id);
         }
         if self.stalled[plane as usize].is_empty() {
             self.flash.set_stalled(plane, false, &self.ftl.geometry);
@@ -122,21 +125,21 @@ impl Ssd {
     }
 
     /// Writes to a plane that has room.
-    fn place_write(&mut self, id: Id) {
-        let Operation { slot, sectors, purpose, .. } = *self.flash.get(id);
-        let before = self.ftl.page(slot);
-        let kept = self.ftl.sectors(slot) & !sectors;
-        let Some(page) = self.ftl.write(slot, sectors, super::ftl::Stream::Host) else {
+    fn assign_new_page(&mut self, id: Id) {
+        let Operation { slot, sectors, purpose, .. } = *self.flash.operation(id);
+        let before = self.ftl.find_page(slot);
+        let kept = self.ftl.known_sectors(slot) & !sectors;
+        let Some(page) = self.ftl.write_slot(slot, sectors, super::ftl::Stream::Host) else {
             // Nobody else can have taken the room.
             debug_assert!(false, "no room in a plane that has some");
             return;
         };
         let bytes = self.sector_bytes(kept | sectors);
-        let operation = self.flash.get_mut(id);
+        let operation = self.flash.operation_mut(id);
         operation.page = page;
         operation.bytes = bytes;
         if let (Purpose::Write { .. }, Some(mapping)) = (purpose, &mut self.mapping) {
-            mapping.change(self.ftl.geometry.logical_page(slot) as u32);
+            mapping.mark_changed(self.ftl.geometry.logical_page(slot) as u32);
         }
         match before {
             Some(before) if kept != 0 => {
@@ -145,38 +148,38 @@ impl Ssd {
                 fill.page = before;
                 fill.sectors = kept;
                 fill.bytes = self.sector_bytes(kept);
-                let fill = self.flash.add(fill);
-                self.flash.queue(fill, &self.ftl.geometry);
+                let fill = self.flash.add_operation(fill);
+                self.flash.queue_operation(fill, &self.ftl.geometry);
             }
-            _ => self.flash.queue(id, &self.ftl.geometry),
+            _ => self.flash.queue_operation(id, &self.ftl.geometry),
         }
-        self.collect(self.ftl.geometry.plane_of_slot(slot));
+        self.collect_garbage(self.ftl.geometry.plane_of_slot(slot));
     }
 
     /// A page is programmed, whoever wrote it.
-    pub(super) fn end_program(&mut self, id: Id) {
-        let page = self.flash.get(id).page;
-        self.flash.remove(id);
+    pub(super) fn finish_program(&mut self, id: Id) {
+        let page = self.flash.operation(id).page;
+        self.flash.remove_operation(id);
         self.counters.pages_programmed += 1;
-        self.ftl.programmed(page);
+        self.ftl.finish_program(page);
         let geometry = &self.ftl.geometry;
-        self.collect(geometry.plane_of_block(geometry.block_of_page(page)));
+        self.collect_garbage(geometry.plane_of_block(geometry.block_of_page(page)));
     }
 
     /// A page that a request wrote is programmed.
-    pub(super) fn end_write(&mut self, now: Nanos, id: Id, request: Option<u32>) {
-        let Operation { slot, sectors, ticket, .. } = *self.flash.get(id);
-        self.end_program(id);
+    pub(super) fn finish_write(&mut self, now: Nanos, id: Id, request: Option<u32>) {
+        let Operation { slot, sectors, ticket, .. } = *self.flash.operation(id);
+        self.finish_program(id);
         if let Some(request) = request {
-            self.end_part(now, request);
+            self.finish_part(now, request);
         }
-        if !self.buffer.exists() {
+        if !self.buffer.is_enabled() {
             return;
         }
         let bytes = self.sector_bytes(sectors);
-        self.buffer.remove(slot, id, ticket, u64::from(bytes));
-        while let Some(flush) = self.buffer.next_flushed() {
-            self.complete(now, flush);
+        self.buffer.finish_write(slot, id, ticket, u64::from(bytes));
+        while let Some(flush) = self.buffer.pop_flushed() {
+            self.complete_request(now, flush);
         }
         while let Some(&at) = self.buffer.waiting.front() {
             if !self.fill_buffer(now, at) {

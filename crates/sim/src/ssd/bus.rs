@@ -3,20 +3,20 @@
 use crate::Nanos;
 
 #[derive(Clone, Debug)]
-pub(super) struct Line {
+pub(super) struct Bus {
     bytes_per_second: u64,
     access: Nanos,
     free_at: Nanos,
 }
 
-impl Line {
+impl Bus {
     /// `access` is the time of each use apart from its bytes.
     pub fn new(bytes_per_second: u64, access: Nanos) -> Self {
         Self { bytes_per_second, access, free_at: 0 }
     }
 
     /// When bytes that are ready at `from` have passed, after all that was asked for before.
-    pub fn pass(&mut self, from: Nanos, bytes: u64) -> Nanos {
+    pub fn transfer(&mut self, from: Nanos, bytes: u64) -> Nanos {
         self.free_at = self.free_at.max(from) + self.access + transfer_time(bytes, self.bytes_per_second);
         self.free_at
     }
