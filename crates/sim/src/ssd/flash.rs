@@ -168,7 +168,7 @@ struct Channel {
     turn: u32,
 }
 
-/// Energy of commands, in nanojoules.
+/// Power of a plane that executes a command.
 #[derive(Clone, Copy, Debug, Default)]
 struct Watts {
     read: f64,
@@ -178,7 +178,7 @@ struct Watts {
 
 #[derive(Clone, Debug)]
 pub(super) struct Flash {
-    times: Parameters,
+    parameters: Parameters,
     watts: Watts,
     operations: Vec<Operation>,
     unused: Vec<Id>,
@@ -189,7 +189,7 @@ pub(super) struct Flash {
     channels: Vec<Channel>,
     /// Channels to look at before time goes on, one bit each.
     awake: u64,
-    /// Nanojoules of commands so far.
+    /// Energy of the commands started so far, in nanojoules.
     energy: f64,
     chosen: Vec<Id>,
 }
@@ -203,7 +203,7 @@ impl Flash {
             erase: power.erase_watts,
         });
         Self {
-            times: parameters.clone(),
+            parameters: parameters.clone(),
             watts,
             operations: Vec::new(),
             unused: Vec::new(),
@@ -217,7 +217,7 @@ impl Flash {
         }
     }
 
-    /// Nanojoules of all commands started.
+    /// Energy of all commands started, in nanojoules.
     pub fn energy(&self) -> f64 {
         self.energy
     }
@@ -370,8 +370,10 @@ impl Flash {
             let bytes = u64::from(self.operations[id as usize].bytes);
             channel.transfer = Some(id);
             channel.busy = true;
-            events
-                .add(now + transfer_time(bytes, self.times.channel_bytes_per_second), Event::Channel(index));
+            events.add(
+                now + transfer_time(bytes, self.parameters.channel_bytes_per_second),
+                Event::Channel(index),
+            );
             return;
         }
         for _ in 0..geometry.units_per_channel {
@@ -400,12 +402,12 @@ impl Flash {
         }
         let suspension = if unit.active.operations.is_empty() { 0 } else { self.suspend_active(index, now)? };
         let unit = &self.units[index as usize];
-        let exclusive = self.times.gc_priority == Priority::Exclusive;
+        let is_exclusive = self.parameters.gc_priority == Priority::Exclusive;
         let classes = if unit.suspended.is_some() {
             &REQUESTS_FIRST[..READS]
-        } else if exclusive && unit.cleaning > 0 {
+        } else if is_exclusive && unit.cleaning > 0 {
             &COLLECTION_FIRST[..COLLECTION]
-        } else if exclusive || unit.stalled > 0 {
+        } else if is_exclusive || unit.stalled > 0 {
             &COLLECTION_FIRST[..]
         } else {
             &REQUESTS_FIRST[..]
@@ -420,7 +422,7 @@ impl Flash {
             transfer += on_channel;
             // The first command of several is as long as one alone; the others add less.
             if at > 0 {
-                transfer = transfer - self.command_time(operation.command) + self.times.plane_command_ns;
+                transfer = transfer - self.command_time(operation.command) + self.parameters.plane_command_ns;
             }
             execution = execution.max(in_plane);
         }
@@ -435,13 +437,15 @@ impl Flash {
 
     /// Suspends what a unit executes so that a read can start, and returns the time that takes. None if it can't.
     fn suspend_active(&mut self, index: u32, now: Nanos) -> Option<Nanos> {
+        let is_exclusive = self.parameters.gc_priority == Priority::Exclusive;
         let unit = &mut self.units[index as usize];
-        if !unit.executing || unit.suspended.is_some() || !unit.has_reads() {
+        let is_cleaning = is_exclusive && unit.cleaning > 0;
+        if !unit.executing || unit.suspended.is_some() || is_cleaning || !unit.has_reads() {
             return None;
         }
         let time = match self.operations[unit.active.operations[0] as usize].command {
-            Command::Program => self.times.suspend_program_ns,
-            Command::Erase => self.times.suspend_erase_ns,
+            Command::Program => self.parameters.suspend_program_ns,
+            Command::Erase => self.parameters.suspend_erase_ns,
             Command::Read | Command::CopyBack => None,
         }?;
         // What is almost over isn't worth suspending.
@@ -468,7 +472,7 @@ impl Flash {
         let Some((_, oldest)) = oldest else { return };
         let id = self.dequeue(oldest, class, index);
         self.chosen.push(id);
-        if !self.times.multi_plane || geometry.planes_per_die == 1 {
+        if !self.parameters.multi_plane || geometry.planes_per_die == 1 {
             return;
         }
         let offset = geometry.offset(self.operations[id as usize].page);
@@ -495,10 +499,10 @@ impl Flash {
 
     fn command_time(&self, command: Command) -> Nanos {
         match command {
-            Command::Read => self.times.read_command_ns,
-            Command::Program => self.times.program_command_ns,
-            Command::CopyBack => self.times.read_command_ns + self.times.program_command_ns,
-            Command::Erase => self.times.erase_command_ns,
+            Command::Read => self.parameters.read_command_ns,
+            Command::Program => self.parameters.program_command_ns,
+            Command::CopyBack => self.parameters.read_command_ns + self.parameters.program_command_ns,
+            Command::Erase => self.parameters.erase_command_ns,
         }
     }
 
@@ -506,17 +510,17 @@ impl Flash {
     fn operation_times(&mut self, operation: &Operation, geometry: &Geometry) -> (Nanos, Nanos) {
         let by_type = |times: &[Nanos]| times[geometry.offset(operation.page) as usize % times.len()];
         let (read, program, erase) = match operation.command {
-            Command::Read => (by_type(&self.times.read_ns), 0, 0),
-            Command::Program => (0, by_type(&self.times.program_ns), 0),
-            Command::CopyBack => (by_type(&self.times.read_ns), by_type(&self.times.program_ns), 0),
-            Command::Erase => (0, 0, self.times.erase_ns),
+            Command::Read => (by_type(&self.parameters.read_ns), 0, 0),
+            Command::Program => (0, by_type(&self.parameters.program_ns), 0),
+            Command::CopyBack => (by_type(&self.parameters.read_ns), by_type(&self.parameters.program_ns), 0),
+            Command::Erase => (0, 0, self.parameters.erase_ns),
         };
         self.energy += read as f64 * self.watts.read
             + program as f64 * self.watts.program
             + erase as f64 * self.watts.erase;
         let data = match operation.command {
             Command::Program => {
-                transfer_time(u64::from(operation.bytes), self.times.channel_bytes_per_second)
+                transfer_time(u64::from(operation.bytes), self.parameters.channel_bytes_per_second)
             }
             _ => 0,
         };

@@ -186,7 +186,8 @@ impl Ftl {
     pub fn take_victim(&mut self, plane: Plane, random: &mut Random) -> Option<Block> {
         let full = &mut self.planes[plane as usize].full;
         let valid = |&at: &usize| self.valid[full[at] as usize];
-        // Cleaning a block full of valid data would go on for ever while writes that could change it wait.
+        // Blocks full of valid data are no victims: moving them one after the other would never end while the writes that
+        // invalidate some wait for garbage collection.
         let has_gain = |at: &usize| valid(at) < self.geometry.pages_per_block;
         let greedy = || (0..full.len()).min_by_key(valid).filter(has_gain);
         let at = match self.victim {

@@ -7,7 +7,8 @@
 //!
 //! Not modelled: errors and their correction, wear-out, several namespaces or streams, what the drive does when idle.
 //!
-//! Memory grows with what is written: tables of 16 bytes for each page of flash are reserved, but not used before.
+//! Memory grows with what is written: tables of 12 bytes for each page of flash are reserved, but not used before. A
+//! command's energy counts as a whole when the command starts.
 
 mod buffer;
 mod bus;

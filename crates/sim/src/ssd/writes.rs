@@ -27,8 +27,8 @@ impl Ssd {
         self.finish_part(now, at);
     }
 
-    /// Takes pages of a request into the write buffer while they fit. Returns whether that were all; then the request is
-    /// done once the memory has them.
+    /// Puts pages of a request into the write buffer while they fit. Returns whether all of them are in it; then the request
+    /// is done once the memory has them.
     fn fill_buffer(&mut self, now: Nanos, at: u32) -> bool {
         let end = self.pages_end(at);
         while self.requests[at as usize].next_page < end {
@@ -51,7 +51,7 @@ impl Ssd {
         true
     }
 
-    /// Adds data to a page that is in the write buffer and not yet on its way to a plane, if there is one.
+    /// Adds data to a write of the same page that is in the write buffer and not yet programmed, if there is one.
     fn merge_write(&mut self, part: Part) -> bool {
         let Some(id) = self.buffer.find_write(part.slot).filter(|&id| !self.flash.operation(id).started)
         else {
@@ -59,7 +59,7 @@ impl Ssd {
         };
         let known = self.flash.operation(id).sectors;
         let added = self.sector_bytes(part.sectors & !known);
-        // Where it isn't mapped yet it adds up when it is; otherwise the page that it has holds these too.
+        // A write that has its page already adds these sectors to it; one that waits for a page does so when it gets one.
         let kept = if self.ftl.find_page(part.slot) == Some(self.flash.operation(id).page) {
             self.ftl.add_sectors(part.slot, part.sectors);
             self.ftl.known_sectors(part.slot)
@@ -138,8 +138,14 @@ impl Ssd {
         let operation = self.flash.operation_mut(id);
         operation.page = page;
         operation.bytes = bytes;
-        if let (Purpose::Write { .. }, Some(mapping)) = (purpose, &mut self.mapping) {
-            mapping.mark_changed(self.ftl.geometry.logical_page(slot) as u32);
+        if let Purpose::Write { .. } = purpose {
+            if let Some(mapping) = &mut self.mapping {
+                mapping.mark_changed(self.ftl.geometry.logical_page(slot) as u32);
+            }
+            // It was trimmed while it waited.
+            if self.buffer.is_enabled() && self.buffer.find_write(slot) != Some(id) {
+                self.ftl.trim_slot(slot);
+            }
         }
         match before {
             Some(before) if kept != 0 => {
