@@ -2,7 +2,8 @@
 //!
 //! A unit is a die, or a chip where dies don't work at the same time. Operations wait in queues by plane and class. When a
 //! channel is free, data of finished reads goes first, then the next unit in turn that can start a command: of the class
-//! that goes first the oldest operation, and with it those at the same page offset in other planes of the die.
+//! that goes first the oldest operation, and with it those at the same page offset in other planes of the die. Because of
+//! these, as in MQSim, pages of a block are not always programmed in order.
 
 use std::collections::VecDeque;
 
@@ -121,6 +122,9 @@ impl Class {
         }
     }
 }
+
+/// Operations of another plane that are considered for a command. Those at the same page offset are seldom farther away.
+const LOOK_AHEAD: usize = 64;
 
 #[derive(Clone, Copy, Debug)]
 struct Queue {
@@ -478,23 +482,53 @@ impl Flash {
         let offset = geometry.offset(self.operations[id as usize].page);
         let die = oldest / geometry.planes_per_die * geometry.planes_per_die;
         for plane in (die..die + geometry.planes_per_die).filter(|&plane| plane != oldest) {
-            let together = head(&self.queues, plane)
-                .is_some_and(|id| geometry.offset(self.operations[id as usize].page) == offset);
-            if together {
-                let id = self.dequeue(plane, class, index);
+            if let Some(id) = self.dequeue_at_offset(plane, class, index, offset, geometry) {
                 self.chosen.push(id);
             }
         }
     }
 
     fn dequeue(&mut self, plane: Plane, class: Class, unit: u32) -> Id {
-        let queue = &mut self.queues[plane as usize][class as usize];
-        let id = queue.first;
+        let first = self.queues[plane as usize][class as usize].first;
+        self.unlink(plane, class, unit, NO_ID, first);
+        first
+    }
+
+    /// Takes the first operation at a page offset out of a queue, if one is near its front.
+    fn dequeue_at_offset(
+        &mut self,
+        plane: Plane,
+        class: Class,
+        unit: u32,
+        offset: u32,
+        geometry: &Geometry,
+    ) -> Option<Id> {
+        let (mut before, mut id) = (NO_ID, self.queues[plane as usize][class as usize].first);
+        for _ in 0..LOOK_AHEAD {
+            let operation = self.operations.get(id as usize)?;
+            if geometry.offset(operation.page) == offset {
+                self.unlink(plane, class, unit, before, id);
+                return Some(id);
+            }
+            (before, id) = (id, operation.next);
+        }
+        None
+    }
+
+    /// Takes an operation out of a queue, given the one before it.
+    fn unlink(&mut self, plane: Plane, class: Class, unit: u32, before: Id, id: Id) {
         let operation = &mut self.operations[id as usize];
-        queue.first = operation.next;
         operation.started = true;
+        let next = operation.next;
+        let queue = &mut self.queues[plane as usize][class as usize];
+        if queue.last == id {
+            queue.last = before;
+        }
+        match before {
+            NO_ID => queue.first = next,
+            _ => self.operations[before as usize].next = next,
+        }
         self.units[unit as usize].queued[class as usize] -= 1;
-        id
     }
 
     fn command_time(&self, command: Command) -> Nanos {
