@@ -1,7 +1,8 @@
 //! Simulated storage: devices and caches as state machines in virtual time.
 //!
 //! No clock, no threads, no I/O; equal input gives equal output. [`device`] is the interface of all devices, [`disk`] a hard
-//! disk, [`cache`] has the replacement policies.
+//! disk, [`ssd`] a flash drive, [`fixed`] a device whose requests take a fixed time; [`file`] reads what describes them.
+//! [`requests`] runs recorded requests through devices, [`cache`] has the replacement policies.
 
 pub mod cache;
 pub mod device;
@@ -9,5 +10,6 @@ pub mod disk;
 pub mod file;
 pub mod fixed;
 pub mod requests;
+pub mod ssd;
 
 pub use device::{Completion, Device, Id, Nanos, Op, Request};
