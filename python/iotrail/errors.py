@@ -70,3 +70,7 @@ class TraceError(IotrailError):
 
 class ServeError(IotrailError):
     """`iotrail serve` can't serve: no page, no port, no collector."""
+
+
+class FitError(IotrailError):
+    """Requests don't determine a device's parameters."""
