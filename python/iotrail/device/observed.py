@@ -73,6 +73,11 @@ class Observed:
         return np.concatenate(([False], (self.pos == self.previous_end)[1:]))
 
     @cached_property
+    def serial(self) -> bool:
+        """Whether each request arrived after the one before was done. Then they were issued in turn, most likely."""
+        return bool((np.diff(self.arrival) >= self.service[:-1]).all())
+
+    @cached_property
     def classes(self) -> Mapping[str, Mask]:
         """The classes that are compared one by one."""
         return {

@@ -20,14 +20,23 @@ class Simulator:
     """Simulates the requests of one trace, with many parameters in turn."""
 
     def __init__(self, program: list[str], requests: Observed, shift: int = 0) -> None:
-        """`program` gets two more arguments, files of parameters and of requests. Arrivals are shifted by ns."""
+        """`program` gets two more arguments, files of parameters and of requests.
+
+        Requests that were served in turn are so again, each as long after the one before as it was; others arrive when
+        they did. `shift` (ns) postpones: each of the former, all of the latter. A time that is a part of a revolution makes
+        other rotational delays.
+        """
         self._program = program
         self._folder = tempfile.TemporaryDirectory(prefix="iotrail-fit-")
         self._parameters = Path(self._folder.name, "parameters.json")
         self._trace = Path(self._folder.name, "trace")
+        self._mode = ["serial"] if requests.serial else []
+        arrival = requests.arrival - requests.arrival[0]
+        if requests.serial:
+            arrival = np.concatenate(([0], np.diff(arrival) - requests.service[:-1]))
         table = pa.table(
             {
-                "arrival_ns": requests.arrival - requests.arrival[0] + shift,
+                "arrival_ns": arrival + shift,
                 "op": pc.if_else(pa.array(requests.write), "W", "R"),
                 "pos": requests.pos,
                 "length": requests.length,
@@ -44,7 +53,7 @@ class Simulator:
         """
         self._parameters.write_text(json.dumps(parameters))
         ran = subprocess.run(
-            [*self._program, str(self._parameters), str(self._trace)],
+            [*self._program, str(self._parameters), str(self._trace), *self._mode],
             capture_output=True,
             text=True,
             check=False,
