@@ -42,6 +42,8 @@ _PHASES = 4
 # A candidate is better from this relative improvement: less is chance.
 _IMPROVEMENT = 0.005
 _ROUNDS = 4
+_TRACK_KIB = (32, 48, 64, 96, 128, 160, 192, 256, 384, 512, 768, 1024)
+_SEGMENT_KIB = (32, 64, 96, 128, 192, 256, 384, 512, 1024, 2048)
 # Requests nearer than this may be on the track of the one before.
 _NEAR_BYTES = 256 << 10
 
@@ -223,13 +225,13 @@ def _fit_mechanics(
     read_base, write_base = moves.read_base_ns, moves.write_base_ns
     split = "reads that memory serves" if reads else "default"
     if write_base is not None and near.sum() >= 30:
-        waits = requests.service[near] - moves.write_ns_per_byte * requests.length[near] - half_turn
-        write_ns = float(np.clip(np.mean(waits), 0, write_base - half_turn))
-        shortest = write_base - half_turn - write_ns
-        error = float(np.std(waits) / np.sqrt(near.sum()))
-        draft.set(
-            "bus.write_ns", write_ns, f"fitted: {int(near.sum()):,} writes near the request before", error
-        )
+        # Their waits are spread over a revolution from the overhead on; what a twentieth undercuts is far enough in.
+        waits = requests.service[near] - moves.write_ns_per_byte * requests.length[near]
+        least = float(np.quantile(waits, 0.05)) - 0.05 * turns.revolution_ns
+        write_ns = float(np.clip(least, 0, max(write_base - half_turn, 0)))
+        shortest = max(write_base - half_turn - write_ns, 0)
+        error = turns.revolution_ns * float(np.sqrt(0.05 * 0.95 / near.sum()))
+        draft.set("bus.write_ns", write_ns, f"fitted: {int(near.sum()):,} writes near the request before", error)
         if read_base is not None:
             read_ns = max(read_base - half_turn - shortest, 0.0)
             source = f"fitted: {seekers}, with the shortest seek of writes"
@@ -353,19 +355,33 @@ def build(estimates: Mapping[str, Estimate]) -> dict[str, Any]:
     }
 
 
-def _choices(draft: _Draft) -> Iterable[tuple[str, list[Any]]]:
-    """Parameters that only simulation can tell, with candidates."""
+def _choices(draft: _Draft) -> Iterable[list[dict[str, Any]]]:
+    """What only simulation can tell: alternatives, each some parameters with values."""
+
+    def values(name: str, candidates: list[Any]) -> list[dict[str, Any]]:
+        return [{name: candidate} for candidate in candidates]
+
     if not draft.estimates["track_bytes"].known:
-        yield "track_bytes", [kib << 10 for kib in (32, 48, 64, 96, 128, 160, 192, 256, 384, 512, 768, 1024)]
+        yield values("track_bytes", [kib << 10 for kib in _TRACK_KIB])
     if draft["read_cache"]:
-        yield "read_cache.read_ahead_on_hit", [False, True]
-        yield "read_cache.segment_bytes", [kib << 10 for kib in (32, 64, 96, 128, 192, 256, 384, 512, 1024, 2048)]
-        yield "read_cache.read_ahead_share", [0.0, 0.25, 0.5, 0.75, 1.0]
-        yield "read_cache.segments", [1, 2, 4, 8, 16, 32]
-        yield "zero_latency", [False, True]
+        yield values("read_cache.read_ahead_on_hit", [False, True])
+        yield values("read_cache.segment_bytes", [kib << 10 for kib in _SEGMENT_KIB])
+        yield values("read_cache.read_ahead_share", [0.0, 0.25, 0.5, 0.75, 1.0])
+        yield values("read_cache.segments", [1, 2, 4, 8, 16, 32])
+        yield values("zero_latency", [False, True])
     if draft["write_cache"]:
-        yield "write_cache.bytes", [kib << 10 for kib in (64, 128, 256, 512, 1024, 4096)]
-        yield "write_cache.idle_ns", [0, 1_000_000, 10_000_000, 100_000_000]
+        yield values("write_cache.bytes", [kib << 10 for kib in (64, 128, 256, 512, 1024, 4096)])
+        yield values("write_cache.idle_ns", [0, 1_000_000, 10_000_000, 100_000_000])
+    for step_ns in (1_000_000, 250_000, 60_000):
+        yield [_move_overhead(draft, sign * step_ns) for sign in (-1, 1)]
+
+
+def _move_overhead(draft: _Draft, by_ns: float) -> dict[str, Any]:
+    """More of the shortest seek in the overheads: the sums are known better than their parts."""
+    curve, overheads = draft["seek"], {name: draft[name] for name in ("bus.read_ns", "bus.write_ns")}
+    by_ns = float(np.clip(by_ns, -min(overheads.values()), curve["a_ns"]))
+    shorter = {**curve, "a_ns": curve["a_ns"] - by_ns, "c_ns": curve["c_ns"] - by_ns}
+    return {"seek": shorter, **{name: value + by_ns for name, value in overheads.items()}}
 
 
 def _refine(draft: _Draft, requests: Observed, simulators: list[Simulator]) -> None:
@@ -396,19 +412,20 @@ def _descend(draft: _Draft, requests: Observed, simulators: list[Simulator]) -> 
     best = loss()
     for _ in range(_ROUNDS):
         before = best
-        for name, candidates in _choices(draft):
-            kept = draft.estimates.get(name)
-            for candidate in candidates:
-                if kept is not None and kept.value == candidate:
+        for alternatives in _choices(draft):
+            for alternative in alternatives:
+                kept = draft.estimates
+                if all(name in kept and kept[name].value == value for name, value in alternative.items()):
                     continue
-                draft.set(name, candidate, _simulation(requests))
+                draft.estimates = dict(kept)
+                for name, value in alternative.items():
+                    error = kept[name].error if name in kept else None
+                    draft.set(name, value, _simulation(requests), error)
                 tried = loss()
                 if tried < best * (1 - _IMPROVEMENT):
-                    best, kept = tried, draft.estimates[name]
-            if kept is None:
-                draft.estimates.pop(name, None)
-            else:
-                draft.estimates[name] = kept
+                    best = tried
+                else:
+                    draft.estimates = kept
         if best >= before:
             break
     return best
