@@ -6,6 +6,7 @@
 
 use std::error::Error;
 use std::io::Write;
+use std::process::ExitCode;
 
 use iotrail_sim::device::run;
 use iotrail_sim::disk::Disk;
@@ -23,7 +24,17 @@ fn parse(line: &str) -> Result<(Nanos, Request), Box<dyn Error>> {
     Ok((arrival, Request { op, pos: next()?.parse()?, length: next()?.parse()? }))
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
+    match simulate() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("disk_trace: error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn simulate() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let (Some(parameters), Some(trace)) = (arguments.next(), arguments.next()) else {
         return Err("usage: disk_trace PARAMETERS.json TRACE".into());

@@ -10,8 +10,8 @@ def demerit(one: Floats | Ints, other: Floats | Ints) -> float:
 
     The demerit figure of Ruemmler and Wilkes, "An introduction to disk drive modeling" (IEEE Computer 27(3), 1994).
     """
-    one, other = np.sort(one), np.sort(other)
-    count = max(len(one), len(other))
+    left, right = np.sort(one).astype(float), np.sort(other).astype(float)
+    count = max(len(left), len(right))
     shares = (np.arange(count) + 0.5) / count
-    distance = one[(shares * len(one)).astype(int)] - other[(shares * len(other)).astype(int)].astype(float)
+    distance = left[(shares * len(left)).astype(int)] - right[(shares * len(right)).astype(int)]
     return float(np.sqrt(np.mean(distance**2)))

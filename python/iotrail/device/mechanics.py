@@ -11,9 +11,8 @@ from scipy.optimize import least_squares
 
 from iotrail.device.observed import Floats, Mask, Observed
 
-
-# Requests nearer to the one before, as a share of the capacity, may need no seek.
-NEAR = 5e-4
+# Fewer determine no curve; more only take time.
+_LEAST_SEEKS, _MOST_SEEKS = 30, 20_000
 
 
 @dataclass(frozen=True)
@@ -37,31 +36,29 @@ class Mechanics:
     residuals: Floats
     used: Mask
 
-    def seek(self, distance: Floats) -> Floats:
-        """Seek time less the shortest."""
-        return _seek(distance, self.b_ns, self.d_ns, self.e)
-
     def cylinder(self, share: Floats) -> Floats:
         """Where a place, as a share of the capacity, is among the cylinders, as a share of them."""
         middle = self.write_ns_per_byte if self.write_base_ns is not None else self.read_ns_per_byte
         if middle <= 0:
             return share
-        relative = np.clip(self.gradient_ns_per_byte / middle, -0.9, 0.9)
+        relative = min(max(self.gradient_ns_per_byte / middle, -0.9), 0.9)
         # The rate is linear in place, so that cylinders are its integral.
         return share * (1 - relative / 2) + relative * share**2 / 2
 
 
 def _seek(distance: Floats, b: float, d: float, e: float) -> Floats:
     long = b * np.sqrt(e) + d * (distance - e)
-    return np.where(distance <= e, b * np.sqrt(distance), long)
+    times: Floats = np.where(distance <= e, b * np.sqrt(distance), long)
+    return times
 
 
 def regress(requests: Observed, medium: Mask, capacity: int) -> Mechanics | None:
     """From requests of the medium that follow others elsewhere; None if there are too few."""
-    used = medium & (np.abs(requests.pos - requests.previous_end) > NEAR * capacity)
-    writes, reads = used & requests.write, used & ~requests.write
-    if used.sum() < 30:
+    used = medium & ~requests.near(capacity)
+    if used.sum() < _LEAST_SEEKS:
         return None
+    used[np.flatnonzero(used)[_MOST_SEEKS:]] = False
+    writes, reads = used & requests.write, used & ~requests.write
     mechanics: Mechanics | None = None
     # The distance in cylinders depends on the rates by place that the regression finds.
     for _ in range(3):
@@ -78,16 +75,20 @@ def _regress(
     service = requests.service[used].astype(float)
     write = requests.write[used].astype(float)
     distance, middle = distance[used], share[used] - 0.5
-    has = {"read": bool(reads.any()), "write": bool(writes.any())}
 
     def model(values: Floats) -> Floats:
         read_base, write_base, b, e, d, read_rate, write_rate, gradient = values
         base = np.where(write > 0, write_base, read_base)
         rate = np.where(write > 0, write_rate, read_rate) + gradient * middle
-        return base + _seek(distance, b, d, e) + rate * length
+        times: Floats = base + _seek(distance, b, d, e) + rate * length
+        return times
+
+    def misses(values: Floats) -> Floats:
+        relative: Floats = (model(values * units) - service) / scale
+        return relative
 
     # Unknowns are solved for in units that make them alike: of time, of share, of time per byte.
-    scale = float(np.median(service))
+    scale = max(float(np.median(service)), 1.0)
     per_byte = scale / max(float(length.max()), 1.0)
     units = np.array([scale] * 3 + [1.0, scale] + [per_byte] * 3)
     least = np.array([0, 0, 0, 0.01, 0, 0, 0, -2.0])
@@ -101,7 +102,7 @@ def _regress(
         start = np.clip([0.5, 0.5, 0.5, e, 0.5, 0.3, 0.3, 0.0], least, most)
         # Outliers (recalibration, lost revolutions) weigh less.
         tried = least_squares(
-            lambda values: (model(values * units) - service) / scale,
+            misses,
             start,
             bounds=(least, most),
             loss="huber",
@@ -112,15 +113,16 @@ def _regress(
     assert found is not None
     read_base, write_base, b, e, d, read_rate, write_rate, gradient = map(float, found.x * units)
     residuals = service - model(found.x * units)
-    covariance = np.linalg.pinv(found.jac.T @ found.jac) * np.var(residuals / scale)
+    jacobian = np.asarray(found.jac)
+    covariance = np.linalg.pinv(jacobian.T @ jacobian) * np.var(residuals / scale)
     names = ("read_base", "write_base", "b", "e", "d", "read_rate", "write_rate", "gradient")
     errors = dict(zip(names, map(float, np.sqrt(np.maximum(np.diag(covariance), 0)) * units), strict=True))
     return Mechanics(
         b,
         d,
         e,
-        read_base if has["read"] else None,
-        write_base if has["write"] else None,
+        read_base if reads.any() else None,
+        write_base if writes.any() else None,
         read_rate,
         write_rate,
         gradient,

@@ -10,8 +10,8 @@ import numpy as np
 
 from iotrail.device.observed import Floats, Ints, Mask
 
-# A group of equal lengths tells something if it has so many requests,
-_LEAST = 8
+# Groups of equal lengths, the largest ones. One tells something if it has so many requests,
+_LEAST, _MOST_LENGTHS = 8, 100
 # of which this share lies within this part of their time.
 _SHARE, _WIDTH = 0.12, 0.04
 # Times this far from the line are still of memory.
@@ -33,7 +33,7 @@ class Line:
 
     def time(self, length: Ints) -> Floats:
         """Time of requests of these lengths, in ns."""
-        return self.overhead_ns + self.ns_per_byte * length
+        return self.overhead_ns + self.ns_per_byte * length.astype(float)
 
     def has(self, length: Ints, service: Ints) -> Mask:
         """Whether requests are on the line, or faster."""
@@ -65,7 +65,9 @@ def find_line(length: Ints, service: Ints) -> Line | None:
 def _dense(length: Ints, service: Ints) -> tuple[Floats, Floats, Floats]:
     """Lengths of which many requests took about the same time; that time; how many."""
     found = []
-    for bytes_ in np.unique(length)[np.unique(length, return_counts=True)[1] >= _LEAST]:
+    all_, counts = np.unique(length, return_counts=True)
+    common = np.argsort(-counts, kind="stable")[:_MOST_LENGTHS]
+    for bytes_ in all_[common[counts[common] >= _LEAST]]:
         times = np.sort(service[length == bytes_]).astype(float)
         count = max(_LEAST // 2, int(np.ceil(_SHARE * len(times))))
         widths = times[count - 1 :] - times[: len(times) - count + 1]
@@ -75,8 +77,8 @@ def _dense(length: Ints, service: Ints) -> tuple[Floats, Floats, Floats]:
         even = 2 * float(np.subtract(*np.quantile(times, (0.75, 0.25)))) * count / len(times)
         if widths[start] <= _WIDTH * middle and (widths[start] <= 0.25 * even or even <= _WIDTH * middle):
             found.append((bytes_, middle, np.sum(np.abs(times - middle) <= _WIDTH * middle)))
-    lengths, middles, counts = np.array(found, dtype=float).reshape(-1, 3).T
-    return lengths, middles, counts
+    table: Floats = np.array(found, dtype=float).reshape(-1, 3)
+    return table[:, 0], table[:, 1], table[:, 2]
 
 
 def _regress(lengths: Floats, times: Floats, weights: Floats) -> Line:

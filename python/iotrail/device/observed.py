@@ -15,6 +15,10 @@ Mask = NDArray[np.bool_]
 
 # Fewer tell nothing: the mean of so many rotational delays is known to 5 % of a revolution only.
 LEAST_REQUESTS = 50
+# A share of the capacity: some cylinders.
+_NEAR = 5e-4
+# The longest usual service time; a disk that is far slower is broken.
+_MOST_TIME_NS = 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class Observed:
     def __len__(self) -> int:
         return len(self.pos)
 
-    def __getitem__(self, part: slice) -> "Observed":
+    def __getitem__(self, part: slice | Mask) -> "Observed":
         return Observed(
             self.write[part], self.pos[part], self.length[part], self.arrival[part], self.service[part]
         )
@@ -54,6 +58,9 @@ class Observed:
                 raise FitError(f"request {at + 1}: expected a {name} from 0, found {column[at]}")
         if not self.service.any():
             raise FitError("no request has a service time", hint)
+        if np.median(self.service) > _MOST_TIME_NS:
+            median = float(np.median(self.service))
+            raise FitError(f"half of the requests took {median:.0f} ns or more: expected at most 1 s")
         if (np.diff(self.arrival) < 0).any():
             at = int(np.argmax(np.diff(self.arrival) < 0)) + 1
             raise FitError(f"request {at + 1} arrives before request {at}: expected the order of arrival")
@@ -71,6 +78,11 @@ class Observed:
     def sequential(self) -> Mask:
         """Whether a request starts where the previous one ended."""
         return np.concatenate(([False], (self.pos == self.previous_end)[1:]))
+
+    def near(self, capacity: int) -> Mask:
+        """Whether a request is so near to the one before that the heads may not have to move."""
+        distance: Ints = np.abs(self.pos - self.previous_end)
+        return distance <= _NEAR * capacity
 
     @cached_property
     def serial(self) -> bool:

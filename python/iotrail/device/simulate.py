@@ -4,6 +4,7 @@ import json
 import subprocess
 import tempfile
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ from iotrail.device.observed import Ints, Observed
 from iotrail.errors import FitError
 
 
-class Simulator:
-    """Simulates the requests of one trace, with many parameters in turn."""
+class Simulator(AbstractContextManager["Simulator"]):
+    """Simulates the requests of one trace, with many parameters in turn. Its files are there within a `with` only."""
 
     def __init__(self, program: list[str], requests: Observed, shift: int = 0) -> None:
         """`program` gets two more arguments, files of parameters and of requests.
@@ -44,6 +45,9 @@ class Simulator:
         )
         plain = csv.WriteOptions(include_header=False, delimiter=" ", quoting_style="none")
         csv.write_csv(table, self._trace, plain)
+
+    def __exit__(self, *_: object) -> None:
+        self._folder.cleanup()
 
     def __call__(self, parameters: Mapping[str, Any]) -> Ints:
         """Simulated service times, in ns, by request.
