@@ -124,7 +124,9 @@ def fit_mechanics(
     split = "reads that memory serves" if reads else "default"
     if write_base is not None and near.sum() >= 30:
         # Their waits are spread over a revolution from the overhead on; what a twentieth undercuts is far enough in.
-        waits = requests.service[near] - moves.write_ns_per_byte * requests.length[near]
+        # Their data comes over the bus before, which a seek would hide.
+        per_byte = moves.write_ns_per_byte + 1e9 / draft["bus.bytes_per_s"]
+        waits = requests.service[near] - per_byte * requests.length[near]
         least = float(np.quantile(waits, 0.05)) - 0.05 * turns.revolution_ns
         write_ns = float(np.clip(least, 0, max(write_base - half_turn, 0)))
         shortest = max(write_base - half_turn - write_ns, 0)
