@@ -11,13 +11,16 @@ import numpy as np
 from iotrail.device.observed import Floats, Ints, Mask
 
 # Groups of equal lengths, the largest ones. One tells something if it has so many requests,
-_LEAST, _MOST_LENGTHS = 8, 100
+_LEAST, _MOST_LENGTHS = 8, 40
 # of which this share lies within this part of their time.
-_SHARE, _WIDTH = 0.12, 0.04
-# Times this far from the line are still of memory.
-_TOLERANCE = 0.12
-# Fewer are coincidence.
-_LEAST_SHARE = 0.03
+_SHARE, _WIDTH = 0.05, 0.04
+# A line has this share of all requests within that part of its time; twice as many as there are further up, where requests
+# wait for the medium; and more than are faster, as nothing is faster than memory. Else it is coincidence.
+_LEAST_SHARE, _DENSER, _FURTHER, _FASTER = 0.03, 2, 1.5, 0.85
+# Times this far above the line are still of memory.
+_TOLERANCE = 0.15
+# A line is judged by so many requests at most.
+_MOST_JUDGES = 5000
 
 
 @dataclass(frozen=True)
@@ -45,21 +48,33 @@ def find_line(length: Ints, service: Ints) -> Line | None:
     lengths, times, weights = _dense(length, service)
     if not len(lengths):
         return None
-    best, inliers = -1.0, np.zeros(len(lengths), dtype=bool)
-    # Of all lines through two groups, the one on which the most requests lie; of one alone, the constant.
+    judges = slice(None, None, 1 + len(length) // _MOST_JUDGES)
+    lines = _candidates(lengths, times, weights)
+    counts = [_count(line, length[judges], service[judges], 1) for line in lines]
+    best = lines[int(np.argmax(counts))]
+    count = _count(best, length, service, 1)
+    faster = int(np.sum(service < _FASTER * (best[0] + best[1] * length)))
+    further = _count(best, length, service, _FURTHER)
+    if count < max(_LEAST_SHARE * len(length), _DENSER * further, faster):
+        return None
+    near = np.abs(times - best[0] - best[1] * lengths) <= _WIDTH * times
+    return _regress(lengths[near], times[near], weights[near])
+
+
+def _candidates(lengths: Floats, times: Floats, weights: Floats) -> list[tuple[float, float]]:
+    """Overhead and time of a byte of all lines through two groups, and of the constant of the largest."""
     first, second = np.triu_indices(len(lengths), 1)
-    with np.errstate(divide="ignore"):
-        slopes = np.concatenate(([0.0], (times[second] - times[first]) / (lengths[second] - lengths[first])))
-    origins = np.concatenate(([np.argmax(weights)], first))
-    for slope, origin in zip(slopes, origins, strict=True):
-        overhead = times[origin] - slope * lengths[origin]
-        if slope < 0 or overhead < 0:
-            continue
-        near = np.abs(times - overhead - slope * lengths) <= _WIDTH * times
-        if weights[near].sum() > best:
-            best, inliers = float(weights[near].sum()), near
-    line = _regress(lengths[inliers], times[inliers], weights[inliers])
-    return line if line.count >= _LEAST_SHARE * len(length) else None
+    slopes = (times[second] - times[first]) / (lengths[second] - lengths[first])
+    overheads = times[first] - slopes * lengths[first]
+    valid = (slopes >= 0) & (overheads >= 0)
+    constant = float(times[np.argmax(weights)])
+    return [(constant, 0.0), *zip(overheads[valid].tolist(), slopes[valid].tolist(), strict=True)]
+
+
+def _count(line: tuple[float, float], length: Ints, service: Ints, times: float) -> int:
+    """Requests whose time is about so many times that of a line."""
+    expected = times * (line[0] + line[1] * length)
+    return int(np.sum(np.abs(service - expected) <= _WIDTH * expected))
 
 
 def _dense(length: Ints, service: Ints) -> tuple[Floats, Floats, Floats]:

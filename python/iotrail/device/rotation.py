@@ -11,13 +11,15 @@ import numpy as np
 from iotrail.device.observed import Floats, Ints, Observed
 
 # What disks have or had.
-USUAL_RPM = (3600, 4500, 5400, 7200, 10000, 10033, 15000)
+USUAL_RPM = (3600, 4500, 5400, 5900, 6400, 7200, 10000, 10033, 15000)
 
 # Pairs are requests this far apart in order and place.
 _LAG, _NEAR_BYTES = 5, 128 << 10
 _MOST_PAIRS, _LEAST_PAIRS = 1500, 50
 # Mean length of the phases' vector from which they agree: 1 is perfect, 0.13 is chance with 50 pairs.
 _AGREEMENT = 0.4
+# How far a speed may be from a usual one.
+_OFF = 0.01
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ def by_phase(requests: Observed, ended: Floats) -> Rotation | None:
     error = float(spread * period**2 / np.median(apart))
     nominal = _nearest(period)
     # A disk turns at its nominal speed unless the phases say that it doesn't.
-    if abs(nominal / period - 1) < 0.004:
+    if abs(nominal / period - 1) < _OFF:
         period = nominal
     return Rotation(
         float(period), error, f"fitted: phases of {len(apart):,} pairs of requests near each other"
