@@ -74,3 +74,7 @@ class ServeError(IotrailError):
 
 class DeviceError(IotrailError):
     """A device file can't be used, or a device can't be measured."""
+
+
+class FitError(IotrailError):
+    """Requests don't determine a device's parameters."""

@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             "full" => fill = Some((parse(name, value)?, Fill::Random)),
             "sequential" => fill = Some((parse(name, value)?, Fill::Sequential)),
             "buffer" => parameters.write_buffer_bytes = parse(name, value)?,
-            "buffer_rate" => parameters.buffer_bytes_per_second = parse(name, value)?,
+            "buffer_rate" => parameters.buffer_rate_bytes_per_s = parse(name, value)?,
             "mapping" => parameters.mapping_cache_entries = Some(parse(name, value)?),
             "gc" => parameters.gc_priority = Priority::Exclusive,
             "interleaving" => parameters.die_interleaving = false,

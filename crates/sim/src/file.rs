@@ -12,12 +12,14 @@
 //! The table named like the kind has the fields of that kind's `Parameters`, without the unit at the end of their names: the
 //! file's unit takes its place. `source` says where a value is from: a data sheet, a measurement, a fit, a guess.
 
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
 use crate::device::Device;
 use crate::disk::{self, Disk};
 use crate::fixed::{self, Fixed};
+use crate::ssd::{self, Fill, Ssd};
 
 /// Version of the format that is read.
 pub const FORMAT: i64 = 1;
@@ -41,9 +43,12 @@ impl FileError {
 }
 
 /// Device files that come with the program: name and text.
-pub const SHIPPED: [(&str, &str); 2] = [
+pub const SHIPPED: [(&str, &str); 5] = [
+    ("hdd-10k", include_str!("../devices/hdd-10k.toml")),
     ("hdd-7200", include_str!("../devices/hdd-7200.toml")),
     ("network-volume", include_str!("../devices/network-volume.toml")),
+    ("nvme-ssd", include_str!("../devices/nvme-ssd.toml")),
+    ("sata-ssd", include_str!("../devices/sata-ssd.toml")),
 ];
 
 /// A value of a file as it is written there.
@@ -66,6 +71,18 @@ pub enum Kind {
     Fixed(fixed::Parameters),
     /// A hard disk.
     Disk(Box<disk::Parameters>),
+    /// A flash drive, and what was written to it before.
+    Ssd(Box<ssd::Parameters>, Option<Written>),
+}
+
+/// What was written to a flash drive before time 0: the table `written`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Written {
+    /// Share of its capacity, from 0 to 1.
+    pub share: f64,
+    /// In which order.
+    pub order: Fill,
 }
 
 /// A device file that was read and makes sense.
@@ -155,7 +172,8 @@ impl DeviceFile {
         };
         let (name, kind) = (text_of("name")?.to_owned(), text_of("kind")?);
         for key in table.keys() {
-            if !["format", "name", "kind", "notes", kind].contains(&key.as_str()) {
+            let known = ["format", "name", "kind", "notes", kind].contains(&key.as_str());
+            if !known && !(kind == "ssd" && key == "written") {
                 return Err(FileError::new(
                     key,
                     format!("no keys but format, name, kind, notes and [{kind}]"),
@@ -170,6 +188,14 @@ impl DeviceFile {
         let kind = match kind {
             "fixed" => Kind::Fixed(typed(kind, fields)?),
             "disk" => Kind::Disk(Box::new(typed(kind, fields)?)),
+            "ssd" => {
+                let written = table.get("written").map(|value| {
+                    let inner = value.as_table();
+                    let inner = inner.ok_or_else(|| FileError::new("written", "a table", show(Some(value))))?;
+                    typed("written", plain_table("written", inner, &mut entries)?)
+                });
+                Kind::Ssd(Box::new(typed(kind, fields)?), written.transpose()?)
+            }
             _ => return Err(FileError::new("kind", "fixed, disk or ssd", format!("{kind:?}"))),
         };
         kind.validate()?;
@@ -183,6 +209,13 @@ impl DeviceFile {
             Kind::Fixed(parameters) => Box::new(Fixed::new(parameters.clone())),
             Kind::Disk(parameters) => {
                 Box::new(Disk::new((**parameters).clone()).expect("parameters were checked"))
+            }
+            Kind::Ssd(parameters, written) => {
+                let mut ssd = Ssd::new((**parameters).clone()).expect("parameters were checked");
+                if let Some(Written { share, order }) = written {
+                    ssd.precondition(*share, *order).expect("the share was checked, and the drive is new");
+                }
+                Box::new(ssd)
             }
         }
     }
@@ -201,6 +234,7 @@ impl Kind {
         match self {
             Self::Fixed(_) => "fixed",
             Self::Disk(_) => "disk",
+            Self::Ssd(..) => "ssd",
         }
     }
 
@@ -212,6 +246,16 @@ impl Kind {
             Self::Disk(parameters) => parameters.validate().map_err(|error| {
                 FileError::new(format!("disk.{}", error.field), error.expected, error.found)
             }),
+            Self::Ssd(parameters, written) => {
+                if let Some(share) = written.as_ref().map(|written| written.share)
+                    && !(0.0..=1.0).contains(&share)
+                {
+                    return Err(FileError::new("written.share", "0 to 1", share.to_string()));
+                }
+                parameters.validate().map_err(|error| {
+                    FileError::new(format!("ssd.{}", error.field), error.expected, error.found)
+                })
+            }
         }
     }
 }
@@ -473,7 +517,7 @@ mod tests {
 
     #[test]
     fn keys_of_tables_have_units_of_their_own() {
-        let (_, text) = SHIPPED[0];
+        let (_, text) = SHIPPED[1];
         let Kind::Disk(disk) = DeviceFile::parse(text).unwrap().kind else { panic!("a disk") };
         assert_eq!(disk.zones.len(), 16);
         assert_eq!((disk.zones[0].sectors_per_track, disk.revolution_ns), (1440, 8_333_333));

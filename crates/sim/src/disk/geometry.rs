@@ -131,6 +131,11 @@ impl Geometry {
         self.track(place.track).0 + place.index
     }
 
+    /// The first sector of a sector's track.
+    pub fn track_start(&self, sector: Sector) -> Sector {
+        sector - self.place(sector).index
+    }
+
     /// The sector after the last of a sector's track.
     pub fn track_end(&self, sector: Sector) -> Sector {
         let place = self.place(sector);
@@ -309,6 +314,7 @@ mod tests {
                         let place = Place { track, index, per_track };
                         prop_assert_eq!(geometry.place(sector), place);
                         prop_assert_eq!(geometry.sector(place), sector);
+                        prop_assert_eq!(geometry.track_start(sector), sector - index);
                         prop_assert_eq!(geometry.track_end(sector), sector - index + per_track);
                         let angle = (track_angle + index * revolution / per_track) % revolution;
                         prop_assert_eq!(geometry.angle(place), angle);

@@ -55,6 +55,8 @@ pub(super) struct Ahead {
     done: Nanos,
     /// Until then it reads what was asked, and isn't interrupted.
     held_until: Nanos,
+    /// Sector from which all of the track is in memory when it ends.
+    track_from: Option<Sector>,
 }
 
 /// Time spent so far on what takes more power than to rotate.
@@ -124,13 +126,17 @@ impl Disk {
                 }
             }
             Medium::Ahead(ahead) => {
-                let Some(since) = now.checked_sub(ahead.begun) else { return };
-                let end = self.geometry.passed(ahead.from, since, ahead.limit);
-                let (slot, finished) = (ahead.slot, ahead.done <= now);
-                self.segments.extend(slot, end);
-                self.position = end;
-                self.track = self.geometry.place(end.saturating_sub(1)).track;
+                let (slot, finished, track_from) = (ahead.slot, ahead.done <= now, ahead.track_from);
+                if let Some(since) = now.checked_sub(ahead.begun) {
+                    let end = self.geometry.passed(ahead.from, since, ahead.limit);
+                    self.segments.extend(slot, end);
+                    self.position = end;
+                    self.track = self.geometry.place(end.saturating_sub(1)).track;
+                }
                 if finished {
+                    if let Some(first) = track_from {
+                        self.segments.extend_front(slot, first);
+                    }
                     self.stop_ahead(now);
                 }
             }
@@ -153,7 +159,7 @@ impl Disk {
             Of::Read { asked, read } => {
                 self.idle_since = transfer.done;
                 if let Some(slot) = self.segments.store(read) {
-                    self.read_ahead(slot, &asked, transfer.done);
+                    self.read_ahead(slot, &asked, transfer.done, Some(transfer.arrived));
                 }
             }
             Of::Write => self.idle_since = transfer.done,
@@ -161,11 +167,15 @@ impl Disk {
         }
     }
 
-    /// Reads on after a read, as far as the parameters say, from the end of a segment.
-    fn read_ahead(&mut self, slot: usize, asked: &Range<Sector>, now: Nanos) {
+    /// Reads on after a read, as far as the parameters say, from the end of a segment. The heads came to the track of the
+    /// read at `arrived`, if they had to.
+    fn read_ahead(&mut self, slot: usize, asked: &Range<Sector>, now: Nanos, arrived: Option<Nanos>) {
         let from = self.segments.end(slot);
         let limit = self.read_ahead_limit(asked);
-        if from >= limit {
+        let track_start = self.geometry.track_start(asked.end - 1);
+        // A track that was read from its start needs no more turn.
+        let track = arrived.filter(|_| track_start < asked.start && self.has_track_buffer());
+        if from >= limit && track.is_none() {
             return;
         }
         let place = self.geometry.place(from);
@@ -179,15 +189,25 @@ impl Disk {
             self.positioning(place.track, false)
         };
         let begun = now + switch + self.geometry.latency(now + switch, place);
-        let done = begun + self.geometry.elapsed_until(place, from, limit);
-        self.medium = Medium::Ahead(Ahead { slot, from: place, begun, limit, done, held_until: now });
+        let passed = if from < limit { begun + self.geometry.elapsed_until(place, from, limit) } else { now };
+        let done = passed.max(track.map_or(now, |arrived| arrived + self.geometry.revolution));
+        let track_from = track.map(|_| track_start);
+        self.medium =
+            Medium::Ahead(Ahead { slot, from: place, begun, limit, done, held_until: now, track_from });
+    }
+
+    fn has_track_buffer(&self) -> bool {
+        self.parameters.read_cache.is_some_and(|cache| cache.track_buffer)
     }
 
     /// Up to which sector the disk reads ahead of a request: no further than leaves the request in its segment.
     fn read_ahead_limit(&self, asked: &Range<Sector>) -> Sector {
         let Some(cache) = &self.parameters.read_cache else { return 0 };
         let sector_bytes = u64::from(self.parameters.sector_bytes);
-        let ahead = asked.end.saturating_add(cache.read_ahead_bytes / sector_bytes);
+        let mut ahead = asked.end.saturating_add(cache.read_ahead_bytes / sector_bytes);
+        if cache.track_buffer {
+            ahead = ahead.min(self.geometry.track_end(asked.end.saturating_sub(1)));
+        }
         ahead.min(asked.start.saturating_add(cache.segment_bytes / sector_bytes)).min(self.geometry.sectors)
     }
 
@@ -203,8 +223,12 @@ impl Disk {
                 let elapsed = |end| self.geometry.elapsed_until(ahead.from, first, end);
                 let available = if end <= held { now } else { ahead.begun + elapsed(end) };
                 ahead.held_until = ahead.held_until.max(available);
-                ahead.limit = ahead.limit.max(limit).max(end);
-                ahead.done = ahead.begun + elapsed(ahead.limit);
+                if ahead.limit < limit.max(end) {
+                    // Further on, it doesn't come round the track.
+                    ahead.track_from = None;
+                    ahead.limit = limit.max(end);
+                    ahead.done = ahead.begun + elapsed(ahead.limit);
+                }
                 self.segments.touch(ahead.slot);
                 return Some(available);
             }
@@ -213,7 +237,7 @@ impl Disk {
         self.segments.touch(slot);
         let extends = self.parameters.read_cache.is_some_and(|cache| cache.read_ahead_on_hit);
         if extends && self.medium.is_idle() && self.queue.is_empty() {
-            self.read_ahead(slot, &(start..end), now);
+            self.read_ahead(slot, &(start..end), now, None);
         }
         Some(now)
     }
@@ -271,10 +295,7 @@ impl Disk {
             let begun = arrived + self.geometry.latency(arrived, first);
             (begun, begun + self.geometry.elapsed(first, count, last))
         };
-        let before = match &self.parameters.read_cache {
-            Some(cache) if cache.read_before => self.geometry.passing_before(first, arrived),
-            _ => 0,
-        };
+        let before = if self.has_track_buffer() { self.geometry.passing_before(first, arrived) } else { 0 };
         let read = sectors.start - before..sectors.end;
         let of = Of::Read { asked: asked.clone(), read };
         self.start_transfer(Transfer { seek_from: ready, arrived, begun, done, of }, last, sectors.end);

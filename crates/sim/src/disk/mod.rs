@@ -53,6 +53,8 @@ pub struct Disk {
     outstanding: u32,
     /// Served; completed when their time comes.
     due: BinaryHeap<Reverse<Due>>,
+    /// Of them those that were not reported yet.
+    certain: Vec<Completion>,
     served: u64,
 
     segments: Segments,
@@ -81,15 +83,12 @@ struct Job {
     admitted: Nanos,
 }
 
-/// A request that is served, in the order of completion.
+/// When a request is done, which makes room in the queue.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Due {
     done: Nanos,
     /// Tells apart those of the same time.
     order: u64,
-    id: Id,
-    issued: Nanos,
-    cached: bool,
 }
 
 impl Disk {
@@ -112,6 +111,7 @@ impl Disk {
             flushing: None,
             outstanding: 0,
             due: BinaryHeap::new(),
+            certain: Vec::new(),
             served: 0,
             segments: Segments::new(segments, segment_sectors),
             dirty: Dirty::default(),
@@ -234,17 +234,16 @@ impl Disk {
 
     fn complete(&mut self, job: &Job, issued: Nanos, done: Nanos, cached: bool) {
         self.served += 1;
-        self.due.push(Reverse(Due { done, order: self.served, id: job.id, issued, cached }));
+        self.due.push(Reverse(Due { done, order: self.served }));
+        self.certain.push(Completion { id: job.id, issued, done, cached });
     }
 
     /// Does what is due at a time, and starts what follows.
-    fn step(&mut self, now: Nanos, completions: &mut Vec<Completion>) {
+    fn step(&mut self, now: Nanos) {
         self.clock = now;
         while self.due.peek().is_some_and(|due| due.0.done <= now) {
-            if let Some(Reverse(Due { done, id, issued, cached, .. })) = self.due.pop() {
-                self.outstanding -= 1;
-                completions.push(Completion { id, issued, done, cached });
-            }
+            self.due.pop();
+            self.outstanding -= 1;
         }
         self.settle(now);
         self.admit(now);
@@ -283,8 +282,9 @@ impl Device for Disk {
 
     fn advance(&mut self, now: Nanos, completions: &mut Vec<Completion>) {
         while let Some(next) = self.next_event().filter(|next| *next <= now) {
-            self.step(next, completions);
+            self.step(next);
         }
+        completions.append(&mut self.certain);
         self.clock = self.clock.max(now);
     }
 

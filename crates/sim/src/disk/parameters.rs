@@ -85,8 +85,9 @@ pub struct ReadCache {
     pub read_ahead_bytes: u64,
     /// A read served from memory extends the read-ahead that follows it, though that is complete and the heads rest.
     pub read_ahead_on_hit: bool,
-    /// Sectors of the track that pass the head before the requested ones are kept too.
-    pub read_before: bool,
+    /// The track of a read is kept as a whole: what passes before the requested sectors too, and read-ahead goes round
+    /// until all of the track is in memory instead of going on to the next track.
+    pub track_buffer: bool,
 }
 
 /// Memory in which writes complete. They go to the medium later (destage), adjacent ones together.

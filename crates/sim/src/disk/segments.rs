@@ -55,6 +55,12 @@ impl Segments {
         holds.start = holds.start.max(holds.end.saturating_sub(self.size));
     }
 
+    /// Extends a segment at its start, as far as its size allows.
+    pub fn extend_front(&mut self, slot: Slot, start: Sector) {
+        let holds = &mut self.segments[slot].holds;
+        holds.start = holds.start.min(start.max(holds.end.saturating_sub(self.size)));
+    }
+
     /// Stores what was read in a new segment, or in that one which it continues. None if there are no segments.
     pub fn store(&mut self, read: Range<Sector>) -> Option<Slot> {
         if self.most == 0 {

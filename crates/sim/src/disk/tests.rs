@@ -140,7 +140,7 @@ fn cached(parameters: &mut Parameters) {
         segment_bytes: 80 * 512,
         read_ahead_bytes: 50 * 512,
         read_ahead_on_hit: false,
-        read_before: false,
+        track_buffer: false,
     });
 }
 
@@ -176,22 +176,28 @@ fn a_read_in_the_read_ahead_waits_for_the_platter_only() {
 }
 
 #[test]
-fn sectors_before_a_request_are_kept_if_they_pass() {
-    let reads = [
-        (0, request(Op::Read, 50, 1)),
-        (20 * MS, request(Op::Read, 10, 2)),
-        (21 * MS, request(Op::Read, 0, 1)),
-    ];
-    let all = completions(
-        &mut disk(|parameters| {
-            cached(parameters);
-            let cache = parameters.read_cache.as_mut().expect("set");
-            (cache.segment_bytes, cache.read_before) = (120 * 512, true);
-        }),
-        &reads,
-    );
-    // The head is ready at 0.1 ms, within sector 1.
-    assert!(all[1].cached && !all[2].cached);
+fn a_track_buffer_keeps_the_track() {
+    let hits = |second: Nanos| {
+        let reads = [
+            (0, request(Op::Read, 50, 1)),
+            (second, request(Op::Read, 10, 2)),
+            (second + MS, request(Op::Read, 1, 1)),
+            (second + 2 * MS, request(Op::Read, 99, 1)),
+            (second + 3 * MS, request(Op::Read, 100, 1)),
+        ];
+        let all = completions(
+            &mut disk(|parameters| {
+                cached(parameters);
+                let cache = parameters.read_cache.as_mut().expect("set");
+                (cache.segment_bytes, cache.track_buffer) = (120 * 512, true);
+            }),
+            &reads,
+        );
+        all.iter().map(|completion| completion.cached).collect::<Vec<_>>()
+    };
+    // The head is ready at 0.1 ms, within sector 1: what passes from there is in memory at 6 ms, sector 1 at 6.1 ms.
+    assert_eq!(hits(20 * MS), [false, true, true, true, false]);
+    assert_eq!(hits(5 * MS), [false, true, false, true, false]);
 }
 
 #[test]
@@ -395,12 +401,12 @@ prop_compose! {
             head_switch_ns: switches.0,
             cylinder_switch_ns: switches.1,
             seek, write_settle_ns, zero_latency,
-            read_cache: read_cache.map(|(segments, size, ahead, read_ahead_on_hit, read_before)| ReadCache {
+            read_cache: read_cache.map(|(segments, size, ahead, read_ahead_on_hit, track_buffer)| ReadCache {
                 segments,
                 segment_bytes: size * bytes,
                 read_ahead_bytes: ahead.min(size) * bytes,
                 read_ahead_on_hit,
-                read_before,
+                track_buffer,
             }),
             write_cache: write_cache.map(|(sectors, destage_above, idle_ns)| WriteCache {
                 size_bytes: sectors * bytes, destage_above, idle_ns,

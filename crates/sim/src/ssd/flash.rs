@@ -202,9 +202,9 @@ impl Flash {
     pub fn new(parameters: &Parameters, geometry: &Geometry) -> Self {
         let units = geometry.channels * geometry.units_per_channel;
         let watts = parameters.power.map_or_else(Watts::default, |power| Watts {
-            read: power.read_watts,
-            program: power.program_watts,
-            erase: power.erase_watts,
+            read: power.read_w,
+            program: power.program_w,
+            erase: power.erase_w,
         });
         Self {
             parameters: parameters.clone(),
@@ -375,7 +375,7 @@ impl Flash {
             channel.transfer = Some(id);
             channel.busy = true;
             events.add(
-                now + transfer_time(bytes, self.parameters.channel_bytes_per_second),
+                now + transfer_time(bytes, self.parameters.channel_rate_bytes_per_s),
                 Event::Channel(index),
             );
             return;
@@ -554,7 +554,7 @@ impl Flash {
             + erase as f64 * self.watts.erase;
         let data = match operation.command {
             Command::Program => {
-                transfer_time(u64::from(operation.bytes), self.parameters.channel_bytes_per_second)
+                transfer_time(u64::from(operation.bytes), self.parameters.channel_rate_bytes_per_s)
             }
             _ => 0,
         };

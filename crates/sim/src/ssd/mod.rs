@@ -114,7 +114,7 @@ impl Ssd {
         parameters.validate()?;
         let ftl = Ftl::new(&parameters);
         let planes = ftl.geometry.planes as usize;
-        let link = Bus::new(parameters.link_bytes_per_second, 0);
+        let link = Bus::new(parameters.link_rate_bytes_per_s, 0);
         Ok(Self {
             flash: Flash::new(&parameters, &ftl.geometry),
             buffer: Buffer::new(parameters.write_buffer_bytes),
@@ -125,7 +125,7 @@ impl Ssd {
             random: Random::new(parameters.seed),
             counters: Counters::default(),
             links: [link.clone(), link],
-            memory: Bus::new(parameters.buffer_bytes_per_second, parameters.buffer_access_ns),
+            memory: Bus::new(parameters.buffer_rate_bytes_per_s, parameters.buffer_access_ns),
             requests: Vec::new(),
             unused: Vec::new(),
             waiting: VecDeque::new(),
@@ -244,7 +244,7 @@ impl Device for Ssd {
     }
 
     fn energy(&self, now: Nanos) -> Option<f64> {
-        let idle = self.parameters.power?.idle_watts * now as f64;
+        let idle = self.parameters.power?.idle_w * now as f64;
         Some((idle + self.flash.energy()) / 1e9)
     }
 }

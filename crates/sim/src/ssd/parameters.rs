@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use serde::{Deserialize, Serialize};
+
 use crate::Nanos;
 
 /// A dimension of the flash array over which pages are striped.
@@ -45,12 +47,41 @@ pub fn parse_allocation(name: &str) -> Option<Allocation> {
     is_permutation(allocation).then_some(allocation)
 }
 
+/// An allocation as its name.
+mod by_name {
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    use super::{Allocation, Dimension, parse_allocation};
+
+    pub fn serialize<S: Serializer>(allocation: &Allocation, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&allocation.map(Dimension::letter).iter().collect::<String>())
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Allocation, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let expected = || serde::de::Error::custom(format!("expected an order of C, W, D and P, found {name:?}"));
+        parse_allocation(&name).ok_or_else(expected)
+    }
+}
+
+impl Dimension {
+    fn letter(self) -> char {
+        match self {
+            Self::Channel => 'C',
+            Self::Way => 'W',
+            Self::Die => 'D',
+            Self::Plane => 'P',
+        }
+    }
+}
+
 fn is_permutation(allocation: Allocation) -> bool {
     allocation.iter().collect::<HashSet<_>>().len() == allocation.len()
 }
 
 /// Which block garbage collection cleans.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Victim {
     /// The one with the fewest valid pages.
     Greedy,
@@ -61,7 +92,8 @@ pub enum Victim {
 }
 
 /// When garbage collection gets the flash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Priority {
     /// Requests go first, until a plane has so few free blocks that writes stall.
     Background,
@@ -70,20 +102,22 @@ pub enum Priority {
 }
 
 /// Power of the drive, in watts.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Power {
     /// The whole drive when it does nothing.
-    pub idle_watts: f64,
+    pub idle_w: f64,
     /// In addition, each plane that reads.
-    pub read_watts: f64,
+    pub read_w: f64,
     /// In addition, each plane that programs.
-    pub program_watts: f64,
+    pub program_w: f64,
     /// In addition, each plane that erases.
-    pub erase_watts: f64,
+    pub erase_w: f64,
 }
 
 /// An SSD. Times are nanoseconds.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Parameters {
     /// Channels, 1 to 64.
     pub channels: u32,
@@ -103,7 +137,8 @@ pub struct Parameters {
     pub sector_bytes: u32,
     /// Share of the physical pages that is not part of the capacity, from 0 to 1.
     pub over_provisioning: f64,
-    /// How logical pages are striped over the planes.
+    /// How logical pages are striped over the planes. In files its name: four of the letters C, W, D and P.
+    #[serde(with = "by_name")]
     pub allocation: Allocation,
 
     /// Time to read a page into the register of its plane, by page type: page `n` of a block has type `n` modulo the
@@ -118,7 +153,7 @@ pub struct Parameters {
     /// Time to suspend an erase operation for a read. None if reads wait for it.
     pub suspend_erase_ns: Option<Nanos>,
     /// Bytes per second of a channel.
-    pub channel_bytes_per_second: u64,
+    pub channel_rate_bytes_per_s: u64,
     /// Time of a read command on the channel.
     pub read_command_ns: Nanos,
     /// Time of a program command on the channel, without data.
@@ -133,7 +168,7 @@ pub struct Parameters {
     pub die_interleaving: bool,
 
     /// Bytes per second of the link to the host, after protocol overhead.
-    pub link_bytes_per_second: u64,
+    pub link_rate_bytes_per_s: u64,
     /// Whether the link moves data in both directions at the same time (PCIe: yes, SATA: no).
     pub link_full_duplex: bool,
     /// Time from the submission of a request until the drive has its command.
@@ -148,7 +183,7 @@ pub struct Parameters {
     /// Whether the write buffer survives power loss. If so, a flush has nothing to do.
     pub write_buffer_protected: bool,
     /// Bytes per second of the memory of the write buffer.
-    pub buffer_bytes_per_second: u64,
+    pub buffer_rate_bytes_per_s: u64,
     /// Time of each access to the write buffer.
     pub buffer_access_ns: Nanos,
 
@@ -234,21 +269,21 @@ impl Default for Parameters {
             erase_ns: 3_800_000,
             suspend_program_ns: None,
             suspend_erase_ns: None,
-            channel_bytes_per_second: 333_333_333,
+            channel_rate_bytes_per_s: 333_333_333,
             read_command_ns: 290,
             program_command_ns: 361,
             erase_command_ns: 220,
             plane_command_ns: 650,
             multi_plane: true,
             die_interleaving: true,
-            link_bytes_per_second: 3_282_051_282,
+            link_rate_bytes_per_s: 3_282_051_282,
             link_full_duplex: true,
             request_ns: 39,
             completion_ns: 11,
             queue_depth: 1024,
             write_buffer_bytes: 1 << 20,
             write_buffer_protected: false,
-            buffer_bytes_per_second: 3_200_000_000,
+            buffer_rate_bytes_per_s: 3_200_000_000,
             buffer_access_ns: 26,
             gc_threshold_blocks: 102,
             gc_hard_threshold_blocks: 10,
@@ -326,18 +361,18 @@ impl Parameters {
             require(time <= LONGEST, field, "up to 2^40", time)?;
         }
         for (field, rate) in [
-            ("channel_bytes_per_second", self.channel_bytes_per_second),
-            ("link_bytes_per_second", self.link_bytes_per_second),
-            ("buffer_bytes_per_second", self.buffer_bytes_per_second),
+            ("channel_rate_bytes_per_s", self.channel_rate_bytes_per_s),
+            ("link_rate_bytes_per_s", self.link_rate_bytes_per_s),
+            ("buffer_rate_bytes_per_s", self.buffer_rate_bytes_per_s),
         ] {
             require(rate >= 1024, field, "at least 1024", rate)?;
         }
         if let Some(power) = self.power {
             for (field, watts) in [
-                ("power.idle_watts", power.idle_watts),
-                ("power.read_watts", power.read_watts),
-                ("power.program_watts", power.program_watts),
-                ("power.erase_watts", power.erase_watts),
+                ("power.idle_w", power.idle_w),
+                ("power.read_w", power.read_w),
+                ("power.program_w", power.program_w),
+                ("power.erase_w", power.erase_w),
             ] {
                 require(watts.is_finite() && watts >= 0.0, field, "0 or more", watts)?;
             }

@@ -13,7 +13,8 @@ use super::parameters::{ParameterError, require};
 use super::random::Random;
 
 /// What was written before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Fill {
     /// Each page once, in order.
     Sequential,

@@ -303,7 +303,7 @@ fn mapping_entries_that_are_not_in_memory_are_read() {
 #[test]
 fn energy_is_power_by_time() {
     assert_eq!(ssd(&small()).energy(1_000_000_000), None);
-    let power = Power { idle_watts: 1.0, read_watts: 2.0, program_watts: 4.0, erase_watts: 8.0 };
+    let power = Power { idle_w: 1.0, read_w: 2.0, program_w: 4.0, erase_w: 8.0 };
     let mut ssd = ssd(&Parameters { power: Some(power), ..small() });
     assert_eq!(ssd.energy(1_000_000_000), Some(1.0));
     time(&mut ssd, Op::Read, 0, 2 * 4096);
@@ -347,7 +347,7 @@ fn parameters_that_make_no_sense_are_named() {
         ("over_provisioning", Parameters { over_provisioning: 0.999_999_9, ..default() }),
         ("read_ns", Parameters { read_ns: vec![], ..default() }),
         ("program_ns", Parameters { program_ns: vec![u64::MAX], ..default() }),
-        ("link_bytes_per_second", Parameters { link_bytes_per_second: 0, ..default() }),
+        ("link_rate_bytes_per_s", Parameters { link_rate_bytes_per_s: 0, ..default() }),
         ("queue_depth", Parameters { queue_depth: 0, ..default() }),
         ("victim", Parameters { victim: Victim::RandomGreedy(0), ..default() }),
         ("gc_hard_threshold_blocks", Parameters { gc_hard_threshold_blocks: 0, ..default() }),
@@ -592,7 +592,7 @@ proptest! {
             erase_ns: times[0],
             read_ns: vec![times[1]],
             request_ns: times[2],
-            channel_bytes_per_second: times[3],
+            channel_rate_bytes_per_s: times[3],
             ..Parameters::default()
         };
         // Larger drives work too, but their tables take long to check.
