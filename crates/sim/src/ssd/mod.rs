@@ -3,7 +3,7 @@
 //! Requests come over a link into the drive; writes go to a write buffer, or wait for the flash. A flash translation layer
 //! maps logical pages to physical ones; garbage collection frees blocks. Channels, chips, dies and planes of the flash work
 //! at the same time, each as fast as [`Parameters`] say. What is modelled, and the names, follow MQSim (Tavakkol et al.,
-//! FAST 2018); `examples/ssd_trace.rs` prints what the two can be compared by.
+//! FAST 2018). `examples/ssd_trace.rs` runs a trace and prints response times.
 //!
 //! Not modelled: errors and their correction, wear-out, several namespaces or streams, what the drive does when idle.
 //!
