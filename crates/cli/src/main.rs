@@ -95,7 +95,12 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     if matches!(
         arguments.verb,
-        Verb::Trail(_) | Verb::Types(_) | Verb::Strace(_) | Verb::Device(_) | Verb::Simulate(_) | Verb::Schema(_)
+        Verb::Trail(_)
+            | Verb::Types(_)
+            | Verb::Strace(_)
+            | Verb::Device(_)
+            | Verb::Simulate(_)
+            | Verb::Schema(_)
     ) {
         // What these verbs print may go to `head`: they end then like other programs, and not by a panic. Verbs that
         // record or serve go on.

@@ -191,7 +191,8 @@ impl DeviceFile {
             "ssd" => {
                 let written = table.get("written").map(|value| {
                     let inner = value.as_table();
-                    let inner = inner.ok_or_else(|| FileError::new("written", "a table", show(Some(value))))?;
+                    let inner =
+                        inner.ok_or_else(|| FileError::new("written", "a table", show(Some(value))))?;
                     typed("written", plain_table("written", inner, &mut entries)?)
                 });
                 Kind::Ssd(Box::new(typed(kind, fields)?), written.transpose()?)

@@ -59,7 +59,8 @@ mod by_name {
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Allocation, D::Error> {
         let name = String::deserialize(deserializer)?;
-        let expected = || serde::de::Error::custom(format!("expected an order of C, W, D and P, found {name:?}"));
+        let expected =
+            || serde::de::Error::custom(format!("expected an order of C, W, D and P, found {name:?}"));
         parse_allocation(&name).ok_or_else(expected)
     }
 }
