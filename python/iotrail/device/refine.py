@@ -36,7 +36,7 @@ def _choices(draft: Draft) -> Iterable[list[dict[str, Any]]]:
         yield values("read_cache.segment_bytes", [kib << 10 for kib in _SEGMENT_KIB])
         yield values("read_cache.read_ahead_share", [0.0, 0.25, 0.5, 0.75, 1.0])
         yield values("read_cache.segments", [1, 2, 4, 8, 16, 32])
-        yield values("zero_latency", [False, True])
+    yield values("zero_latency", [False, True])
     if draft["write_cache"]:
         yield values("write_cache.bytes", [kib << 10 for kib in (64, 128, 256, 512, 1024, 4096)])
         yield values("write_cache.idle_ns", [0, 1_000_000, 10_000_000, 100_000_000])
@@ -52,12 +52,15 @@ def _move_overhead(draft: Draft, by_ns: float) -> dict[str, Any]:
 
 def refine(draft: Draft, requests: Observed, simulators: list[Simulator]) -> None:
     """Choose what only simulation can tell: for each kind of read cache, one parameter after another."""
-    kinds = [False, True] if draft["read_cache"] else [False]
+    kinds: list[dict[str, Any]] = [{}]
+    if draft["read_cache"]:
+        # Where reads as fast as memory are few, there may be none.
+        kinds = [{"read_cache.track_buffer": False}, {"read_cache.track_buffer": True}, {"read_cache": False}]
     best, chosen = np.inf, draft.estimates
-    for track_buffer in kinds:
+    for kind in kinds:
         tried = Draft(draft.capacity, dict(draft.estimates))
-        if draft["read_cache"]:
-            tried.set("read_cache.track_buffer", track_buffer, _simulation(requests))
+        for name, value in kind.items():
+            tried.set(name, value, _simulation(requests))
         loss = _descend(tried, requests, simulators)
         if loss < best * (1 - _IMPROVEMENT):
             best, chosen = loss, tried.estimates
