@@ -145,7 +145,7 @@ def constant(column: str, value: int) -> Callable[[Observed], Observed]:
         (lambda all_: all_[:1], "1 requests: expected at least 50"),
         (constant("pos", 4096), "all requests are at byte 4096"),
         (constant("arrival", 5), "all requests arrive at one instant"),
-        (constant("service", 0), "no request has a service time"),
+        (constant("service", 0), "half of the requests or more have no service time"),
         (constant("service", 5_000_000_000), "half of the requests took 5000000000 ns or more"),
         (lambda all_: replace(all_, pos=all_.pos - 10**12), "expected a position from 0"),
         (lambda all_: replace(all_, arrival=all_.arrival[::-1]), "request 2 arrives before request 1"),

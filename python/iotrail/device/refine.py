@@ -8,7 +8,7 @@ import numpy as np
 from iotrail.device.demerit import demerit
 from iotrail.device.estimates import Draft
 from iotrail.device.observed import Ints, Observed
-from iotrail.device.parameters import build
+from iotrail.device.parameters import CACHE_DEFAULTS, build
 from iotrail.device.simulate import Simulator
 
 # A candidate is better from this relative improvement: less is chance.
@@ -65,6 +65,10 @@ def refine(draft: Draft, requests: Observed, simulators: list[Simulator]) -> Non
         if loss < best * (1 - _IMPROVEMENT):
             best, chosen = loss, tried.estimates
     draft.estimates = chosen
+    for name, value in CACHE_DEFAULTS.items():
+        cache = name.partition(".")[0]
+        if name not in chosen and (cache == name or draft[cache]):
+            draft.set(name, value, "default: no other value predicts the requests better")
 
 
 def _simulation(requests: Observed) -> str:
