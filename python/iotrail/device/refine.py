@@ -29,6 +29,7 @@ def _choices(draft: Draft) -> Iterable[list[dict[str, Any]]]:
     # First, as too much of it looks like other parameters: a revolution is lost.
     for step_ns in (1_000_000, 250_000, 60_000):
         yield [_move_overhead(draft, sign * step_ns) for sign in (-1, 1)]
+    # Once, in the first round: what the others have adapted to stays best.
     if not draft.estimates["track_bytes"].known:
         yield values("track_bytes", [kib << 10 for kib in _TRACK_KIB])
     if draft["read_cache"]:
