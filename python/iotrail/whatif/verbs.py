@@ -1,28 +1,17 @@
 """The command line of `iotrail whatif`."""
 
-import re
 from typing import Annotated
 
 import typer
 
 from iotrail.errors import UsageError
-from iotrail.options import TrailPath
+from iotrail.options import TrailPath, size_of
 
 app = typer.Typer(
     help="What a change would bring: asked of a trail, with the devices and caches simulated.",
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
-
-_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-
-
-def _bytes(option: str, text: str) -> int:
-    match = re.fullmatch(r"(\d{1,15})([kmgt]?)(?:i?b)?", text.strip().lower())
-    if match is None or int(match[1]) == 0:
-        raise UsageError(f"{option}: expected a size like 64M, found {text!r}")
-    return int(match[1]) * _UNITS[match[2]]
-
 
 @app.callback()
 def _main() -> None:
@@ -77,8 +66,8 @@ def cache(
     verb.run(
         Trail(trail),
         policies=list(dict.fromkeys(name.strip().lower() for name in policy.split(",") if name.strip())),
-        sizes=sorted({_bytes("--size", part) for part in size.split(",")}) if size else [],
-        block=_bytes("--block", block),
+        sizes=sorted({size_of("--size", part) for part in size.split(",")}) if size else [],
+        block=size_of("--block", block),
         of=of,
         node=node,
         as_json=json,

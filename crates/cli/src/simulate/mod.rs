@@ -3,6 +3,7 @@
 
 mod cache;
 mod device;
+mod disk;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -24,6 +25,8 @@ enum What {
     Cache(cache::Args),
     /// Response times on other devices
     Device(device::Args),
+    /// Times of each request on one disk
+    Disk(disk::Args),
 }
 
 /// Simulates.
@@ -31,6 +34,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     match args.what {
         What::Cache(args) => cache::run(args),
         What::Device(args) => device::run(args),
+        What::Disk(args) => disk::run(args),
     }
 }
 
