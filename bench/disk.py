@@ -67,10 +67,15 @@ def bench() -> None:
     """Print the table."""
     named = os.environ.get("BENCH_DISKSIM")
     folder = Path(named) if named else None
-    traces = {disk: (folder / "valid" if folder else SHARED) / f"{PREFIX * (not folder)}{disk}.trace" for disk in DISKS}
+    traces = {
+        disk: (folder / "valid" if folder else SHARED) / f"{PREFIX * (not folder)}{disk}.trace"
+        for disk in DISKS
+    }
     traces = {disk: path for disk, path in traces.items() if path.exists()}
     if not traces:
-        console.print("bench: no traces of disks: BENCH_DISKSIM names the folder of a built DiskSim, which has some")
+        console.print(
+            "bench: no traces of disks: BENCH_DISKSIM names the folder of a built DiskSim, which has some"
+        )
         return
     table = Table(title="Disks fitted to half of a trace, on the other half", title_justify="left")
     for name in ("disk", "half", "mean ms", "halves ms", "demerit ms", "of mean", "DiskSim ms"):
@@ -99,4 +104,3 @@ def bench() -> None:
     console.print(table)
     if not folder:
         console.print("DiskSim is left out: BENCH_DISKSIM names the folder of a built one")
-

@@ -55,7 +55,9 @@ def emulated(device: str, folder: Path) -> Iterator[Path]:
             sys.exit(f"demo: error: iotrail emudisk {device} did not start")
         target = json.loads(line)["target"]
         # laziness would write inode tables during the run
-        subprocess.run(["mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", target], check=True)
+        subprocess.run(
+            ["mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", target], check=True
+        )
         subprocess.run(["mount", target, mounted], check=True)
         try:
             yield mounted
@@ -113,9 +115,7 @@ def main() -> int:
             print(f"SQLite on an emulated {device} …", flush=True)
             with emulated(device, Path(name)) as mounted:
                 trails[device], seconds[device] = record(device, mounted)
-    query = (
-        "SELECT CAST(SUM(dur) AS BIGINT) AS total, COUNT(*) AS count FROM op WHERE kind = 'flush' AND dur IS NOT NULL"
-    )
+    query = "SELECT CAST(SUM(dur) AS BIGINT) AS total, COUNT(*) AS count FROM op WHERE kind = 'flush' AND dur IS NOT NULL"
     for name, trail in trails.items():
         [found] = ask("sql", trail, query)
         flushes[name] = (found["total"] or 0) / max(found["count"], 1) / 1e6
@@ -125,15 +125,36 @@ def main() -> int:
     print()
     print(row(["", "elapsed", "predicted", "flush", "request, mean"]))
     own = mean(predicted["recorded"])
-    print(row(["this machine's storage", f"{seconds['own']:.2f} s", "", f"{flushes['own']:.2f} ms", f"{own:.2f} ms"]))
+    print(
+        row(
+            [
+                "this machine's storage",
+                f"{seconds['own']:.2f} s",
+                "",
+                f"{flushes['own']:.2f} ms",
+                f"{own:.2f} ms",
+            ]
+        )
+    )
     for device, each in zip(DEVICES, predicted["simulated"], strict=True):
         # what the program did besides waiting for the disk stays
-        ends = [each[way]["elapsed_ns"] / 1e9 - recorded + seconds["own"] for way in ("arrivals_recorded", WAITING)]
+        ends = [
+            each[way]["elapsed_ns"] / 1e9 - recorded + seconds["own"]
+            for way in ("arrivals_recorded", WAITING)
+        ]
         span = f"{min(ends):.2f} – {max(ends):.2f} s"
-        cells = [each["device"], f"{seconds[device]:.2f} s", span, f"{flushes[device]:.2f} ms", f"{mean(each[WAITING]):.2f} ms"]
+        cells = [
+            each["device"],
+            f"{seconds[device]:.2f} s",
+            span,
+            f"{flushes[device]:.2f} ms",
+            f"{mean(each[WAITING]):.2f} ms",
+        ]
         print(row(cells))
     print()
-    print("predicted: by iotrail whatif device from the recording on this machine's storage: if nobody waits for requests, and")
+    print(
+        "predicted: by iotrail whatif device from the recording on this machine's storage: if nobody waits for requests, and"
+    )
     print("if each request waits for the completion before it. request, mean: recorded, and predicted.")
     print(f"More: iotrail diff {trails['own']} {trails[DEVICES[0]]}; iotrail report {trails[DEVICES[0]]}")
     return 0

@@ -1,7 +1,6 @@
 """Fitting a disk: a simulated one is found again from its service times, and useless requests are refused."""
 
 import json
-import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from iotrail import native
 from iotrail.device.compare import compare
 from iotrail.device.demerit import demerit
 from iotrail.device.fit import fit

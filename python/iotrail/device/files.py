@@ -29,7 +29,9 @@ class _Value:
     unit: str | None
 
 
-def write(path: Path, *, name: str, kind: str, parameters: Mapping[str, Any], estimates: Mapping[str, Estimate]) -> None:
+def write(
+    path: Path, *, name: str, kind: str, parameters: Mapping[str, Any], estimates: Mapping[str, Estimate]
+) -> None:
     """Write a device file.
 
     Args:
@@ -42,7 +44,12 @@ def write(path: Path, *, name: str, kind: str, parameters: Mapping[str, Any], es
     Raises:
         DeviceError: the file can't be written.
     """
-    lines = [f"format = {FORMAT}", f"kind = {_text(kind)}", f"name = {_text(name)}", *_table(kind, "", parameters, estimates)]
+    lines = [
+        f"format = {FORMAT}",
+        f"kind = {_text(kind)}",
+        f"name = {_text(name)}",
+        *_table(kind, "", parameters, estimates),
+    ]
     try:
         path.write_text("\n".join(lines) + "\n")
     except OSError as error:

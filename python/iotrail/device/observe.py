@@ -23,7 +23,9 @@ def observe(trail: Trail, device: str | None) -> tuple[str, Observed]:
             "SELECT d.device, d.node || ':' || d.dev AS name FROM block_device AS d ORDER BY d.device"
         )
     }
-    others = trail.rows_of("SELECT DISTINCT node || ':' || dev AS name FROM disk_op WHERE kind = 'emulated' ORDER BY name")
+    others = trail.rows_of(
+        "SELECT DISTINCT node || ':' || dev AS name FROM disk_op WHERE kind = 'emulated' ORDER BY name"
+    )
     names |= {-at: row["name"] for at, row in enumerate(others, 1)}
     counted = trail.rows_of(
         "SELECT device, COUNT(*) AS count FROM device_request WHERE op < 2 AND dur IS NOT NULL "
@@ -38,9 +40,15 @@ def observe(trail: Trail, device: str | None) -> tuple[str, Observed]:
     if device is not None:
         known = {name: number for name, number in known.items() if device in (name, name.rpartition(":")[2])}
         if not known:
-            raise FitError(f"--device: there is no device {device} with response times", f"there are {', '.join(names.values())}")
+            raise FitError(
+                f"--device: there is no device {device} with response times",
+                f"there are {', '.join(names.values())}",
+            )
     if len(known) > 1:
-        raise FitError(f"{trail.path} has requests of {len(known)} devices", f"--device chooses one of {', '.join(known)}")
+        raise FitError(
+            f"{trail.path} has requests of {len(known)} devices",
+            f"--device chooses one of {', '.join(known)}",
+        )
     [(name, number)] = known.items()
     table = trail.query(
         "SELECT op = 1 AS write, pos, length, ts, dur FROM device_request WHERE op < 2 AND dur IS NOT NULL "

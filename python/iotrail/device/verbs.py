@@ -54,7 +54,8 @@ def list_devices(as_json: AsJson = False) -> None:
 @app.command()
 def show(
     device: Annotated[
-        Path, typer.Argument(metavar="DEVICE", help="Device file, or the name of one that comes with iotrail.")
+        Path,
+        typer.Argument(metavar="DEVICE", help="Device file, or the name of one that comes with iotrail."),
     ],
     as_json: AsJson = False,
 ) -> None:
@@ -97,16 +98,28 @@ def fit(
     output: Annotated[Path, typer.Option("-o", "--output", metavar="D.toml", help="Device file to write.")],
     device: Annotated[
         str | None,
-        typer.Option("--device", metavar="NAME", help="Device to fit, if the trail has several.", show_default=False),
+        typer.Option(
+            "--device", metavar="NAME", help="Device to fit, if the trail has several.", show_default=False
+        ),
     ] = None,
     rpm: Annotated[
         float | None,
-        typer.Option("--rpm", metavar="RPM", help="Rotational speed, if known.", min=1000, max=30000, show_default=False),
+        typer.Option(
+            "--rpm",
+            metavar="RPM",
+            help="Rotational speed, if known.",
+            min=1000,
+            max=30000,
+            show_default=False,
+        ),
     ] = None,
     capacity: Annotated[
         str | None,
         typer.Option(
-            "--capacity", metavar="SIZE", help="Capacity, if known; default: where the requests end.", show_default=False
+            "--capacity",
+            metavar="SIZE",
+            help="Capacity, if known; default: where the requests end.",
+            show_default=False,
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
@@ -165,4 +178,7 @@ def _show_fit(output: Path, found: "Comparison", as_json: bool) -> None:
         times = (each.measured_mean, each.simulated_mean, each.demerit)
         table.add_row(*map(Text, (name, f"{each.count:,}", *map(units.duration, times))))
     console.print(table)
-    console.print("The distance is the root mean square of the horizontal distance between the two distributions.", style="dim")
+    console.print(
+        "The distance is the root mean square of the horizontal distance between the two distributions.",
+        style="dim",
+    )

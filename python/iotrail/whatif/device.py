@@ -94,6 +94,8 @@ def _show(found: dict[str, Any]) -> None:
         style="dim",
     )
     if found["without_end"]:
-        console.print(f"{found['without_end']:,} requests never completed in the record: nobody waits for them")
+        console.print(
+            f"{found['without_end']:,} requests never completed in the record: nobody waits for them"
+        )
     if found["left_out"]:
         console.print(f"left out: {found['left_out']:,} requests without a known place")

@@ -13,6 +13,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
+
 @app.callback()
 def _main() -> None:
     pass
