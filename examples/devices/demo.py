@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from iotrail.trail import Trail
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 OUTPUT = Path("demo")
 IOTRAIL = Path(sys.executable).with_name("iotrail")
@@ -117,8 +119,8 @@ def main() -> int:
                 trails[device], seconds[device] = record(device, mounted)
     query = "SELECT CAST(SUM(dur) AS BIGINT) AS total, COUNT(*) AS count FROM op WHERE kind = 'flush' AND dur IS NOT NULL"
     for name, trail in trails.items():
-        [found] = ask("sql", trail, query)
-        flushes[name] = (found["total"] or 0) / max(found["count"], 1) / 1e6
+        [[total, count]] = Trail(trail).query(query).fetchall()
+        flushes[name] = (total or 0) / max(count, 1) / 1e6
     wanted = [word for device in DEVICES for word in ("--on", device)]
     predicted = ask("whatif", "device", trails["own"], *wanted)
     recorded = predicted["recorded"]["elapsed_ns"] / 1e9

@@ -33,7 +33,7 @@ SELECT
     CAST(d.device AS BIGINT) AS device,
     o.ts,
     o.dur,
-    CASE c.kind WHEN 'read' THEN 0 WHEN 'write' THEN 1 ELSE 2 END AS op,
+    CAST(CASE c.kind WHEN 'read' THEN 0 WHEN 'write' THEN 1 ELSE 2 END AS BIGINT) AS op,
     CASE WHEN c.kind = 'flush' THEN 0 ELSE o.pos END AS pos,
     CASE WHEN c.kind = 'flush' THEN 0 ELSE o.length END AS length,
     CAST(NULL AS BIGINT) AS flags
@@ -46,7 +46,7 @@ SELECT
     CAST(d.device AS BIGINT),
     o.ts,
     o.dur,
-    CASE o.op WHEN 'read' THEN 0 WHEN 'write' THEN 1 WHEN 'flush' THEN 2 ELSE 3 END,
+    CAST(CASE o.op WHEN 'read' THEN 0 WHEN 'write' THEN 1 WHEN 'flush' THEN 2 ELSE 3 END AS BIGINT),
     CASE WHEN o.op = 'flush' THEN 0 ELSE o.pos END,
     CASE WHEN o.op = 'flush' THEN 0 ELSE o.length END,
     o.flags
@@ -58,7 +58,7 @@ SELECT
     CAST(k.device AS BIGINT),
     o.ts,
     o.dur,
-    CASE o.op WHEN 'read' THEN 0 WHEN 'write' THEN 1 WHEN 'flush' THEN 2 ELSE 3 END,
+    CAST(CASE o.op WHEN 'read' THEN 0 WHEN 'write' THEN 1 WHEN 'flush' THEN 2 ELSE 3 END AS BIGINT),
     CASE WHEN o.op = 'flush' THEN 0 ELSE o.pos END,
     CASE WHEN o.op = 'flush' THEN 0 ELSE o.length END,
     o.flags
