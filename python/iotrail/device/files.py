@@ -59,9 +59,9 @@ def write(
 def _table(
     header: str, place: str, fields: Mapping[str, Any], estimates: Mapping[str, Estimate]
 ) -> Iterator[str]:
-    yield ""
-    yield f"[{header}]"
     tables = {}
+    if any(value is not None and not isinstance(value, Mapping) for value in fields.values()):
+        yield from ("", f"[{header}]")
     for key, value in fields.items():
         path = f"{place}.{key}" if place else key
         if isinstance(value, Mapping):

@@ -145,7 +145,8 @@ def fit(
         name=f"{name}, fitted to {len(requests):,} requests",
         kind="disk",
         parameters=fitted.parameters,
-        estimates=fitted.estimates,
+        # track lengths make zones
+        estimates={**fitted.estimates, "zones": fitted.estimates["track_bytes"]},
     )
     _ask("show", str(output))
     _show_fit(output, fitted.comparison, as_json)

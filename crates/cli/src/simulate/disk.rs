@@ -44,11 +44,13 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         })?;
         requests.push(request);
     }
-    let served = if args.mode.is_some() { in_turn(&mut disk, &requests) } else { at_arrival(&mut disk, &requests) };
+    let served =
+        if args.mode.is_some() { in_turn(&mut disk, &requests) } else { at_arrival(&mut disk, &requests) };
     let served = served.ok_or_else(|| Failure::new("a request did not complete"))?;
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     for (arrival, Completion { issued, done, cached, .. }) in served {
-        writeln!(out, "{} {} {}", issued - arrival, done - issued, u8::from(cached)).map_err(Failure::stdout)?;
+        writeln!(out, "{} {} {}", issued - arrival, done - issued, u8::from(cached))
+            .map_err(Failure::stdout)?;
     }
     out.flush().map_err(Failure::stdout)?;
     Ok(ExitCode::SUCCESS)
