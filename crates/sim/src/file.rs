@@ -172,8 +172,9 @@ impl DeviceFile {
         };
         let (name, kind) = (text_of("name")?.to_owned(), text_of("kind")?);
         for key in table.keys() {
-            let known = ["format", "name", "kind", "notes", kind].contains(&key.as_str());
-            if !known && !(kind == "ssd" && key == "written") {
+            let common = ["format", "name", "kind", "notes", kind].contains(&key.as_str());
+            let known = common || (kind == "ssd" && key == "written");
+            if !known {
                 return Err(FileError::new(
                     key,
                     format!("no keys but format, name, kind, notes and [{kind}]"),
