@@ -18,8 +18,12 @@ mod s3_fifo;
 mod sieve;
 mod two_q;
 
+pub(crate) use self::list::{Links, List};
+pub(crate) use self::numbers::Mixed;
 pub use self::numbers::Numbers;
 pub use self::reuse::Reuse;
+
+use serde::{Deserialize, Serialize};
 
 use self::arc::Arc;
 use self::clock::Clock;
@@ -35,7 +39,8 @@ pub type Block = u32;
 const NONE: Block = Block::MAX;
 
 /// A replacement policy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Policy {
     /// The block used longest ago goes.
     Lru,
@@ -47,10 +52,12 @@ pub enum Policy {
     Lfu,
     /// 2Q, full version: a FIFO of a quarter of the cache for new blocks, a memory of half as many blocks as the cache
     /// holds, and LRU for those that come back (Johnson and Shasha, VLDB 1994).
+    #[serde(rename = "2q")]
     TwoQ,
     /// ARC: LRU lists of blocks used once and oftener, whose shares adapt (Megiddo and Modha, FAST 2003, Figure 4).
     Arc,
     /// S3-FIFO: a FIFO of a tenth for new blocks, a memory of 0.9 and a FIFO with three extra turns (Yang et al., SOSP 2023).
+    #[serde(rename = "s3-fifo")]
     S3Fifo,
     /// SIEVE: a FIFO whose hand removes what was not used since it passed, without moving blocks (Zhang et al., NSDI 2024).
     Sieve,
