@@ -70,7 +70,12 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
                 unit: entry.unit,
                 source: entry.source,
             });
-            print(&Shown { device: name, kind: device.kind.name(), capacity: device.capacity(), values: values.collect() })
+            print(&Shown {
+                device: name,
+                kind: device.kind.name(),
+                capacity: device.capacity(),
+                values: values.collect(),
+            })
         }
     }
 }

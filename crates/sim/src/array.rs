@@ -321,10 +321,14 @@ mod tests {
         let (mut stripe, notes) = array(Layout::Stripe, Some(1024), 3);
         // Chunks 1 to 5: the members 1 and 2 have two each, neighbours there; member 0 one.
         assert_eq!(serve(&mut stripe, &[(7, Op::Read, 1024, 5 * 1024)]), [(7, 7 + 120)]);
-        let notes: Vec<_> = notes.lock().unwrap().iter().map(|(member, _, r)| (*member, r.pos, r.length)).collect();
+        let notes: Vec<_> =
+            notes.lock().unwrap().iter().map(|(member, _, r)| (*member, r.pos, r.length)).collect();
         assert_eq!(notes, [(1, 0, 2048), (2, 0, 2048), (0, 1024, 1024)]);
         let (mut mirror, _) = array(Layout::Mirror, None, 2);
-        assert_eq!(serve(&mut mirror, &[(0, Op::Write, 0, 512), (500, Op::Flush, 0, 0)]), [(0, 210), (500, 1500)]);
+        assert_eq!(
+            serve(&mut mirror, &[(0, Op::Write, 0, 512), (500, Op::Flush, 0, 0)]),
+            [(0, 210), (500, 1500)]
+        );
     }
 
     #[test]

@@ -288,12 +288,12 @@ impl Kind {
             Err(FileError::new(join(place, &format!("{name}.{field}")), expected, found))
         };
         match self {
-            Self::Fixed(parameters) => parameters
-                .validate()
-                .or_else(|error| wrong(error.field, error.expected, error.found)),
-            Self::Disk(parameters) => parameters
-                .validate()
-                .or_else(|error| wrong(&error.field, error.expected, error.found)),
+            Self::Fixed(parameters) => {
+                parameters.validate().or_else(|error| wrong(error.field, error.expected, error.found))
+            }
+            Self::Disk(parameters) => {
+                parameters.validate().or_else(|error| wrong(&error.field, error.expected, error.found))
+            }
             Self::Ssd(parameters, written) => {
                 if let Some(share) = written.as_ref().map(|written| written.share)
                     && !(0.0..=1.0).contains(&share)
@@ -722,7 +722,10 @@ mod tests {
     fn a_cache_is_memory_or_a_device() {
         let file = DeviceFile::parse(&format!("{FIXED}{CACHE}{MEMORY}")).unwrap();
         let Before { parameters, medium } = file.device.cache.as_ref().unwrap();
-        assert_eq!((parameters.policy, parameters.write), (crate::cache::Policy::TwoQ, cached::Write::Through));
+        assert_eq!(
+            (parameters.policy, parameters.write),
+            (crate::cache::Policy::TwoQ, cached::Write::Through)
+        );
         assert_eq!((parameters.latency_ns, parameters.admission, medium.is_some()), (Some(2000), 2, false));
         assert_eq!(file.build().capacity(), 100_000_000_000);
         let by_name = r#"device.device = { value = "network-volume", source = "s" }"#;
@@ -757,12 +760,20 @@ mod tests {
         let cached = DeviceFile::parse(&format!("{array}{CACHE}{MEMORY}")).unwrap();
         assert_eq!(cached.build().capacity(), member * 3);
         for (from, to, expected) in [
-            (r#"value = "hdd-7200""#, r#"value = "tape""#, r#"array.member[0].device: expected one of hdd-10k"#),
+            (
+                r#"value = "hdd-7200""#,
+                r#"value = "tape""#,
+                r#"array.member[0].device: expected one of hdd-10k"#,
+            ),
             ("value = 3,", "value = 0,", "array.member[0].count: expected 1 to 256"),
             ("value = 3,", "value = 257,", "array.member[0].count: expected 1 to 256"),
             (r#"value = "stripe""#, r#"value = "raid5""#, "[array]: expected unknown variant `raid5`"),
             ("value = 64,", "value = 63.7,", "array.chunk_bytes: expected a multiple of 512"),
-            ("[[array.member]]", "[array.member]", "array.member: expected tables [[array.member]], found a table"),
+            (
+                "[[array.member]]",
+                "[array.member]",
+                "array.member: expected tables [[array.member]], found a table",
+            ),
             ("device = {", "kind = \"fixed\"\ndevice = {", "array.member[0].kind: expected a table"),
         ] {
             let error = DeviceFile::parse(&array.replace(from, to)).unwrap_err().to_string();
@@ -777,10 +788,26 @@ mod tests {
             (r#"value = "2q""#, r#"value = "mru""#, "[cache]: expected unknown variant `mru`"),
             (r#"value = "through""#, r#"value = "away""#, "[cache]: expected unknown variant `away`"),
             ("value = 64, unit = \"KiB\"", "value = 2, unit = \"GB\"", "cache.block_bytes: expected 512 to"),
-            ("value = 64, unit = \"KiB\"", "value = 1000, unit = \"B\"", "cache.block_bytes: expected a multiple of 512"),
-            (r#"size = { value = 1, unit = "GB""#, r#"size = { value = 1, unit = "kB""#, "cache.size_bytes: expected 65536 to"),
-            (r#"latency = { value = 2, unit = "us", source = "s" }"#, "", "cache.latency_ns: expected a value, or a device"),
-            ("[cache]", "[cache]\ndevice.kind = \"tape\"", "cache.device.tape: expected a table, found nothing"),
+            (
+                "value = 64, unit = \"KiB\"",
+                "value = 1000, unit = \"B\"",
+                "cache.block_bytes: expected a multiple of 512",
+            ),
+            (
+                r#"size = { value = 1, unit = "GB""#,
+                r#"size = { value = 1, unit = "kB""#,
+                "cache.size_bytes: expected 65536 to",
+            ),
+            (
+                r#"latency = { value = 2, unit = "us", source = "s" }"#,
+                "",
+                "cache.latency_ns: expected a value, or a device",
+            ),
+            (
+                "[cache]",
+                "[cache]\ndevice.kind = \"tape\"",
+                "cache.device.tape: expected a table, found nothing",
+            ),
             ("[cache]", "[cache]\nghost = 1", "cache.ghost: expected a table"),
             (
                 "[cache]",

@@ -15,6 +15,7 @@ mod lru;
 mod numbers;
 mod reuse;
 mod s3_fifo;
+pub mod shards;
 mod sieve;
 mod two_q;
 
@@ -129,11 +130,7 @@ trait Replacement {
     fn grow(&mut self, blocks: u32);
 }
 
-fn drive(
-    mut cache: impl Replacement,
-    uses: impl Iterator<Item = Block>,
-    mut missed: impl FnMut(usize),
-) {
+fn drive(mut cache: impl Replacement, uses: impl Iterator<Item = Block>, mut missed: impl FnMut(usize)) {
     for (at, block) in uses.enumerate() {
         if !cache.touch(block, &mut |_| {}) {
             missed(at);

@@ -119,7 +119,6 @@ proptest! {
     }
 }
 
-
 proptest! {
     #[test]
     fn a_cache_says_what_it_evicts(

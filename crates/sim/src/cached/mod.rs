@@ -434,7 +434,13 @@ impl<D: Device> Cached<D> {
         }
         self.perform((id, Op::Flush));
         let request = Request { op: Op::Flush, pos: 0, length: 0 };
-        self.pieces.add(New { target: Target::Behind, request, units: Some(&[]), from: None, owner: Some(id) });
+        self.pieces.add(New {
+            target: Target::Behind,
+            request,
+            units: Some(&[]),
+            from: None,
+            owner: Some(id),
+        });
     }
 
     fn trim(&mut self, id: Id, request: Request) {
@@ -476,11 +482,7 @@ impl<D: Device> Cached<D> {
         let mut pieces = Vec::new();
         for run in spans.chunk_by(follows) {
             let units: Vec<u64> = run.iter().map(|span| u64::from(span.slot)).collect();
-            let pos = if self.in_memory {
-                0
-            } else {
-                u64::from(run[0].slot) * block_bytes + run[0].offset
-            };
+            let pos = if self.in_memory { 0 } else { u64::from(run[0].slot) * block_bytes + run[0].offset };
             let length = run.iter().map(|span| span.length).sum();
             let request = Request { op, pos, length };
             let new = New { target: Target::Medium, request, units: Some(&units), from, owner };

@@ -172,8 +172,7 @@ impl<D: Device> Pieces<D> {
             open.left += 1;
         }
         let waits = before.len() as u32;
-        self.pieces[piece] =
-            Some(Pending { target, request, units, owner, waits, followers: Vec::new() });
+        self.pieces[piece] = Some(Pending { target, request, units, owner, waits, followers: Vec::new() });
         #[cfg(test)]
         self.log_made(piece, target, request, owner, from);
         if waits == 0 {

@@ -28,10 +28,27 @@ impl<D: Device> Pieces<D> {
         self.log.iter().rposition(|logged| logged.piece == piece)
     }
 
-    pub(super) fn log_made(&mut self, piece: Piece, target: Target, request: Request, owner: Option<Id>, from: Option<Piece>) {
+    pub(super) fn log_made(
+        &mut self,
+        piece: Piece,
+        target: Target,
+        request: Request,
+        owner: Option<Id>,
+        from: Option<Piece>,
+    ) {
         let from = from.and_then(|from| self.last_of(from));
         let (spans, submitted, done) = (Vec::new(), Nanos::MAX, Nanos::MAX);
-        self.log.push(Logged { piece, target, request, owner, from, spans, has_own_data: false, submitted, done });
+        self.log.push(Logged {
+            piece,
+            target,
+            request,
+            owner,
+            from,
+            spans,
+            has_own_data: false,
+            submitted,
+            done,
+        });
     }
 
     pub(super) fn log_spans(&mut self, spans: &[Span], has_own_data: bool) {
@@ -74,7 +91,8 @@ impl Device for Jitter {
 
     fn submit(&mut self, now: Nanos, id: Id, request: Request) {
         assert!(request.pos + request.length <= self.capacity, "{request:?} lies beyond the device");
-        self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.state =
+            self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let done = now + (self.state >> 33) % 150;
         if self.reports_at_once {
             self.certain.push(Completion { id, issued: now, done, cached: false });
@@ -400,7 +418,12 @@ fn times_are_those_of_the_parts() {
 
 #[test]
 fn a_trim_drops_dirty_blocks() {
-    let requests = [(0, Op::Write, 0, 1024), (10_000, Op::Trim, 0, 1 << 20), (20_000, Op::Flush, 0, 0), (30_000, Op::Read, 0, 512)];
+    let requests = [
+        (0, Op::Write, 0, 1024),
+        (10_000, Op::Trim, 0, 1 << 20),
+        (20_000, Op::Flush, 0, 0),
+        (30_000, Op::Read, 0, 512),
+    ];
     assert_eq!(times(Write::Back, &requests), [(1034, true), (100, false), (500, false), (1000, false)]);
 }
 

@@ -360,7 +360,7 @@ fn invalid_parameters_are_named() {
         (|p| p.power = Some(Power { idle_w: f64::NAN, seek_w: 0.0, transfer_w: 0.0 }), "power.idle_w"),
         (
             |p| p.write_cache = Some(WriteCache { size_bytes: 1, destage_above: 0.5, idle_ns: 0 }),
-            "write_cache.bytes",
+            "write_cache.size_bytes",
         ),
     ];
     for (change, field) in cases {
