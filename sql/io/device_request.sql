@@ -11,6 +11,7 @@
 -- @column pos BIGINT bytes: offset on the device; 0 of a flush; null unknown
 -- @column length BIGINT bytes: bytes asked for; 0 of a flush; null unknown
 -- @column flags BIGINT: as of disk_op; null unknown
+-- @column node VARCHAR: machine, of an imported trace the trace
 WITH seen AS (
     SELECT CASE
         WHEN COUNT(*) FILTER (WHERE d.kind = 'kernel') > 0 THEN 'kernel'
@@ -35,7 +36,8 @@ SELECT
     CASE c.kind WHEN 'read' THEN 0 WHEN 'write' THEN 1 ELSE 2 END AS op,
     CASE WHEN c.kind = 'flush' THEN 0 ELSE o.pos END AS pos,
     CASE WHEN c.kind = 'flush' THEN 0 ELSE o.length END AS length,
-    CAST(NULL AS BIGINT) AS flags
+    CAST(NULL AS BIGINT) AS flags,
+    o.node
 FROM file_op AS o
 INNER JOIN call AS c ON c.call = o.call
 INNER JOIN block_device AS d ON d.node = o.node AND d.file = o.file
@@ -48,7 +50,8 @@ SELECT
     CASE o.op WHEN 'read' THEN 0 WHEN 'write' THEN 1 WHEN 'flush' THEN 2 ELSE 3 END,
     CASE WHEN o.op = 'flush' THEN 0 ELSE o.pos END,
     CASE WHEN o.op = 'flush' THEN 0 ELSE o.length END,
-    o.flags
+    o.flags,
+    o.node
 FROM disk_op AS o
 INNER JOIN seen AS s ON s.kind = o.kind
 INNER JOIN disk AS k ON k.node = o.node AND k.dev = o.dev

@@ -31,7 +31,10 @@ def simulate(trail: Trail, query: str, arguments: Sequence[str]) -> dict[str, An
     relation = trail.query(query)
     with tempfile.TemporaryFile() as errors, tempfile.TemporaryFile() as answer:
         child = subprocess.Popen(
-            [str(native.binary()), "simulate", *arguments], stdin=subprocess.PIPE, stdout=answer, stderr=errors
+            [str(native.binary()), "simulate", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=answer,
+            stderr=errors,
         )
         assert child.stdin is not None
         try:

@@ -42,6 +42,9 @@ pub struct Args {
     /// Sizes of caches for these; without, eight from all different blocks down, each half of the next
     #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = size)]
     size: Vec<u64>,
+    /// Without sizes: so many for each half
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
+    per_half: u32,
     /// Estimate from a sample of this share of all blocks
     #[arg(long, value_name = "RATE", value_parser = rate)]
     shards: Option<f64>,
@@ -163,8 +166,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let [first_reads, first_writes] =
         [&curve.read, &curve.write].map(|misses| misses.last().copied().unwrap_or(0));
     let sizes: Vec<u32> = if args.size.is_empty() {
-        let halves = (0..8).map(|step| blocks >> step).filter(|size| *size > 0);
-        halves.collect::<Vec<_>>().into_iter().rev().collect()
+        halves(blocks, args.per_half)
     } else {
         args.size.iter().map(|bytes| u32::try_from(bytes / args.block).unwrap_or(u32::MAX)).collect()
     };
@@ -183,6 +185,14 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         curve,
         policies,
     })
+}
+
+/// Sizes from a 128th of all blocks to all of them, each half of the next, or so many for each half.
+fn halves(blocks: u32, per_half: u32) -> Vec<u32> {
+    let size = |step: u32| (f64::from(blocks) / (f64::from(step) / f64::from(per_half)).exp2()) as u32;
+    let mut sizes: Vec<u32> = (0..=7 * per_half).rev().map(size).filter(|size| *size > 0).collect();
+    sizes.dedup();
+    sizes
 }
 
 /// The uses of blocks of all requests, or of a sample of the blocks.
