@@ -11,6 +11,7 @@
 -- @column pos BIGINT bytes: offset on the device; 0 of a flush; null unknown
 -- @column length BIGINT bytes: bytes asked for; 0 of a flush; null unknown
 -- @column flags BIGINT: as of disk_op; null unknown
+-- @column trace_row BIGINT: row of an imported trace; null of disk_op
 -- @column node VARCHAR: machine, of an imported trace the trace
 WITH seen AS (
     SELECT CASE
@@ -37,6 +38,7 @@ SELECT
     CASE WHEN c.kind = 'flush' THEN 0 ELSE o.pos END AS pos,
     CASE WHEN c.kind = 'flush' THEN 0 ELSE o.length END AS length,
     CAST(NULL AS BIGINT) AS flags,
+    o.trace_row,
     o.node
 FROM file_op AS o
 INNER JOIN call AS c ON c.call = o.call
@@ -51,6 +53,7 @@ SELECT
     CASE WHEN o.op = 'flush' THEN 0 ELSE o.pos END,
     CASE WHEN o.op = 'flush' THEN 0 ELSE o.length END,
     o.flags,
+    NULL,
     o.node
 FROM disk_op AS o
 INNER JOIN seen AS s ON s.kind = o.kind

@@ -26,7 +26,7 @@ def requests(trail: Trail, node: str | None = None) -> tuple[str, int]:
     Raises:
         TrailError: there are none, or none with a known time and place.
     """
-    chosen = "" if node is None else f"r.node = '{node.replace("'", "''")}'"
+    chosen = "" if node is None else "r.node = '" + node.replace("'", "''") + "'"
     where = f"WHERE {chosen}" if chosen else ""
     [[count, placed, instants]] = trail.query(
         f"SELECT COUNT(*), COUNT(*) FILTER (WHERE {_PLACED}), COUNT(DISTINCT r.ts) FROM device_request AS r {where}"
@@ -42,8 +42,8 @@ def requests(trail: Trail, node: str | None = None) -> tuple[str, int]:
             "a trace without times says nothing of how requests follow each other",
         )
     query = (
-        "SELECT r.ts, r.dur, r.device, r.op, r.pos, r.length, COALESCE(r.flags, 0) AS flags "
-        f"FROM device_request AS r WHERE {_PLACED}{f' AND {chosen}' if chosen else ''} ORDER BY r.ts, r.device, r.pos"
+        "SELECT r.ts, r.dur, r.device, CAST(r.op AS BIGINT) AS op, r.pos, r.length, COALESCE(r.flags, 0) AS flags "
+        f"FROM device_request AS r WHERE {_PLACED}{f' AND {chosen}' if chosen else ''} ORDER BY r.ts, r.trace_row, r.device, r.pos"
     )
     return query, count - placed
 
