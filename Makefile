@@ -41,7 +41,7 @@ TEST_PACKAGES := chromium=chromium dot=graphviz fio=fio mpicc=libopenmpi-dev mpi
 BENCH_PACKAGES := strace=strace bpftrace=bpftrace fio=fio mpicc=libopenmpi-dev mpirun=openmpi-bin sqlite3=sqlite3 gcc=gcc make=make tar=tar perf=linux-perf redis-server=redis-server nginx=nginx rsync=rsync git=git java=default-jdk-headless fusermount3=fuse3 /usr/include/fuse3/fuse.h=libfuse3-dev $(POSTGRES) \
     lttng=lttng-tools /usr/include/*/lttng/tracepoint.h=liblttng-ust-dev chromium=chromium $(CEPH_PACKAGES)
 
-.PHONY: all build native web help demo demo-store demo-ceph test test-rust test-python test-web bench lint format sanitize fuzz pins notices clean
+.PHONY: all build native web help demo demo-store demo-device demo-ceph test test-rust test-python test-web bench lint format sanitize fuzz pins notices clean
 
 ## all: build everything; then .venv/bin/iotrail runs (the default)
 all: build
@@ -77,6 +77,11 @@ demo-store: build
 	@scripts/packages sqlite3=sqlite3 gcc=gcc tar=tar
 	@$(BIN)/python examples/store/demo.py
 
+## demo-device: SQLite on an emulated 7,200 rpm disk and an emulated SSD, recorded, and predicted from a recording elsewhere
+demo-device: build
+	@scripts/packages sqlite3=sqlite3 losetup=mount mkfs.ext4=e2fsprogs
+	@$(BIN)/python examples/devices/demo.py
+
 ## demo-ceph: a real Ceph cluster under load on this machine, and the page that shows it live; Ctrl-C ends it
 demo-ceph: build
 	@scripts/packages --required $(CEPH_PACKAGES)
@@ -90,7 +95,7 @@ test-rust:
 	$(CARGO_TEST) $(NAME)
 
 # Tests that record what a machine does: one after the other, by themselves. pytest's status 5: NAME selects none there.
-ALONE := capture ceph kernel replay sdk store
+ALONE := capture ceph emudisk kernel replay sdk store
 SELECTED = $(if $(NAME),-k '$(NAME)' || test $$? = 5)
 
 test-python: build

@@ -25,6 +25,7 @@ NAMES = {
     "replay": "replay",
     "diff": "diff",
     "diagnosis": "diagnosis",
+    "disk": "disk",
     "import": "importers",
     "requests": "requests_store",
     "requests_query": "requests_query",

@@ -38,7 +38,14 @@ def main(out: Path, command: list[str]) -> int:
     script = script.replace("SELF", str(os.getpid())).replace("READY", str(ready))
     # --unsafe: to be told when all is attached. Tracepoints are found through tracefs, which a machine that was
     # just started has not mounted: this one's own mounts have it (/sys/kernel/tracing: tracefs(5)).
-    mounted = ["unshare", "--mount", "sh", "-c", 'mount -t tracefs tracefs /sys/kernel/tracing; exec "$@"', "sh"]
+    mounted = [
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        'mount -t tracefs tracefs /sys/kernel/tracing; exec "$@"',
+        "sh",
+    ]
     words = [*mounted, "bpftrace", "--unsafe", "-B", "full", "-o", out, "-e", script]
     errors = out.with_suffix(".errors")
     tracer = subprocess.Popen(words, stderr=errors.open("wb"))

@@ -9,6 +9,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 
@@ -138,10 +139,22 @@ def empty_trail(folder: Path) -> Trail:
     """A trail without a file: enough to ask for columns, and needs no binary."""
     known = trail_schema.load()
     tables = {
-        table.name: {"meaning": table.meaning, "order": table.order, "columns": [], "files": []}
+        table.name: {
+            "meaning": table.meaning,
+            "order": table.order,
+            "columns": [asdict(column) for column in table.columns],
+            "files": [],
+        }
         for table in known.tables.values()
     }
-    snapshot = {"iotrail_trail": known.trail_version, "snapshot": 1, "node": [], "tables": tables}
+    snapshot = {
+        "iotrail_trail": known.trail_version,
+        "snapshot": 1,
+        "created": "2026-01-01T00:00:00Z",
+        "writer": "lint_sql",
+        "node": [],
+        "tables": tables,
+    }
     (folder / "snapshots").mkdir()
     (folder / "snapshots" / "00000001.json").write_text(json.dumps(snapshot))
     return Trail(folder)

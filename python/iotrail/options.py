@@ -1,6 +1,7 @@
 """Options and arguments that several verbs of the command line take alike."""
 
 import enum
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -76,3 +77,18 @@ def one_each(a: Sequence[Path], b: Sequence[Path], option: str) -> tuple[Path, P
     if len(a) != 1 or len(b) != 1:
         raise UsageError(f"{option} compares two trails, found {len(a) + len(b)}")
     return a[0], b[0]
+
+
+_SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+def size_of(option: str, text: str) -> int:
+    """Bytes of a size as people write it: 4096, 64M, 8GiB.
+
+    Raises:
+        UsageError: it is none.
+    """
+    match = re.fullmatch(r"(\d{1,15})([kmgt]?)(?:i?b)?", text.strip().lower(), re.ASCII)
+    if match is None or int(match[1]) == 0:
+        raise UsageError(f"{option}: expected a size like 64M, found {text!r}")
+    return int(match[1]) * _SIZES[match[2]]

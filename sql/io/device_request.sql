@@ -1,10 +1,11 @@
 -- Requests to disks and devices, flushes and discards included: what `iotrail whatif device` runs on other devices.
 -- Of a block trace its requests; of `record --kernel` what was queued on disks, before the kernel merges or cuts it; of an
--- emulated disk what it answered; without those what programs posted of their disks.
+-- emulated disk what it answered; without those what programs posted of their disks. Disks of which a sample was collected
+-- are left out, as in block_device.
 --
 -- @requires block_device, file_op, call, disk_op
 -- @order ts, device, pos
--- @column device BIGINT: number of the device; negative if its requests are of disk_op
+-- @column device BIGINT: number of the device; of block_device; negative of disks that an emulation or a program tells of
 -- @column ts BIGINT ns: when it was issued, or queued
 -- @column dur BIGINT ns: response time; null unknown, or it never completed
 -- @column op BIGINT: 0 read, 1 write, 2 flush, 3 discard
@@ -34,7 +35,7 @@ SELECT
     CAST(d.device AS BIGINT) AS device,
     o.ts,
     o.dur,
-    CASE c.kind WHEN 'read' THEN 0 WHEN 'write' THEN 1 ELSE 2 END AS op,
+    CAST(CASE c.kind WHEN 'read' THEN 0 WHEN 'write' THEN 1 ELSE 2 END AS BIGINT) AS op,
     CASE WHEN c.kind = 'flush' THEN 0 ELSE o.pos END AS pos,
     CASE WHEN c.kind = 'flush' THEN 0 ELSE o.length END AS length,
     CAST(NULL AS BIGINT) AS flags,
@@ -46,10 +47,24 @@ INNER JOIN block_device AS d ON d.node = o.node AND d.file = o.file
 WHERE c.kind IN ('read', 'write', 'flush')
 UNION ALL
 SELECT
+    CAST(d.device AS BIGINT),
+    o.ts,
+    o.dur,
+    CAST(CASE o.op WHEN 'read' THEN 0 WHEN 'write' THEN 1 WHEN 'flush' THEN 2 ELSE 3 END AS BIGINT),
+    CASE WHEN o.op = 'flush' THEN 0 ELSE o.pos END,
+    CASE WHEN o.op = 'flush' THEN 0 ELSE o.length END,
+    o.flags,
+    NULL,
+    o.node
+FROM disk_op AS o
+INNER JOIN block_device AS d ON d.file IS NULL AND d.node = o.node AND d.dev = o.dev
+WHERE o.kind = 'kernel' AND o.op IN ('read', 'write', 'flush', 'discard')
+UNION ALL
+SELECT
     CAST(k.device AS BIGINT),
     o.ts,
     o.dur,
-    CASE o.op WHEN 'read' THEN 0 WHEN 'write' THEN 1 WHEN 'flush' THEN 2 ELSE 3 END,
+    CAST(CASE o.op WHEN 'read' THEN 0 WHEN 'write' THEN 1 WHEN 'flush' THEN 2 ELSE 3 END AS BIGINT),
     CASE WHEN o.op = 'flush' THEN 0 ELSE o.pos END,
     CASE WHEN o.op = 'flush' THEN 0 ELSE o.length END,
     o.flags,
@@ -58,4 +73,4 @@ SELECT
 FROM disk_op AS o
 INNER JOIN seen AS s ON s.kind = o.kind
 INNER JOIN disk AS k ON k.node = o.node AND k.dev = o.dev
-WHERE o.op IN ('read', 'write', 'flush', 'discard')
+WHERE o.kind <> 'kernel' AND o.op IN ('read', 'write', 'flush', 'discard')

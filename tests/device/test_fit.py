@@ -1,7 +1,6 @@
 """Fitting a disk: a simulated one is found again from its service times, and useless requests are refused."""
 
 import json
-import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from iotrail import native
 from iotrail.device.compare import compare
 from iotrail.device.demerit import demerit
 from iotrail.device.fit import fit
@@ -43,7 +43,7 @@ TRUTH: dict[str, Any] = {
     },
     "write_cache": None,
     "bus": {
-        "bytes_per_s": 40_000_000,
+        "rate_bytes_per_s": 40_000_000,
         "read_overlap": True,
         "read_ns": 300_000,
         "write_ns": 500_000,
@@ -60,9 +60,7 @@ MS = 1_000_000
 
 @pytest.fixture(scope="module")
 def program() -> list[str]:
-    built = ["cargo", "build", "-q", "--release", "--locked", "-p", "iotrail-sim", "--example", "disk_trace"]
-    subprocess.run(built, cwd=ROOT, check=True)
-    return [str(ROOT / "target/release/examples/disk_trace")]
+    return [str(native.binary()), "simulate", "disk"]
 
 
 def requests(count: int, seed: int = 1) -> Observed:
@@ -106,7 +104,7 @@ def test_a_disk_is_found_again(program: list[str], served: Observed) -> None:
     fitted = fit(first, program, capacity_bytes=TRUTH["capacity_bytes"])
     found = fitted.parameters
     assert found["revolution_ns"] == pytest.approx(TRUTH["revolution_ns"], rel=0.002)
-    assert found["bus"]["bytes_per_s"] == pytest.approx(40e6, rel=0.02)
+    assert found["bus"]["rate_bytes_per_s"] == pytest.approx(40e6, rel=0.02)
     assert found["bus"]["read_overlap"]
     assert fitted.estimates["revolution_ns"].source.startswith("fitted: phases of")
     curve, true = found["seek"]["curve"], TRUTH["seek"]["curve"]
@@ -145,7 +143,7 @@ def constant(column: str, value: int) -> Callable[[Observed], Observed]:
         (lambda all_: all_[:1], "1 requests: expected at least 50"),
         (constant("pos", 4096), "all requests are at byte 4096"),
         (constant("arrival", 5), "all requests arrive at one instant"),
-        (constant("service", 0), "no request has a service time"),
+        (constant("service", 0), "half of the requests or more have no service time"),
         (constant("service", 5_000_000_000), "half of the requests took 5000000000 ns or more"),
         (lambda all_: replace(all_, pos=all_.pos - 10**12), "expected a position from 0"),
         (lambda all_: replace(all_, arrival=all_.arrival[::-1]), "request 2 arrives before request 1"),

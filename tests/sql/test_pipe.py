@@ -26,6 +26,9 @@ PRINTS = [
     "arrivals {store}",
     "arrivals {store} --json",
     "demand {store}",
+    "device list",
+    "device show hdd-7200",
+    "device show sata-ssd --json",
     "diff {run} {run}",
     "diff {run} {run} --json",
     "diff {store} {store} --requests",
@@ -54,10 +57,12 @@ PRINTS = [
     "summary {run}",
     "summary {run} --json",
     "trail info {run}",
+    "whatif cache {run}",
+    "whatif cache {run} --json",
 ]
 
 # These print nothing, a line that nobody has to read, or of a program that runs: their help has to do.
-HELPS = ["agent --help", "collect --help", "ingest --help", "types --help"]
+HELPS = ["agent --help", "collect --help", "emudisk --help", "ingest --help", "types --help"]
 
 
 @pytest.fixture

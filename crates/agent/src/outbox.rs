@@ -454,6 +454,7 @@ impl Outbox {
             null,
             null,
             self.weight.into(),
+            null,
         ]);
     }
 

@@ -78,6 +78,12 @@ impl Emulation {
         let Options { directory, size, device, rotational, attach, trail } = options;
         attach::clean_up_dead();
         let backing = Arc::new(Backing::open(&directory, size)?);
+        // As the system names it: loop devices and mounts are found by it.
+        let directory = directory.canonicalize().map_err(|source| Error::Io {
+            what: "find",
+            path: directory.clone(),
+            source,
+        })?;
         let log = trail.map(|trail| Log::start(trail, &directory)).transpose()?;
         let pacer = Pacer::start(device, log.as_ref().map(Log::sender), size);
         let mut config = Config::default();

@@ -144,6 +144,7 @@ pub const TYPES: &[Type] = &[
             Wire::Null,
             Wire::Null,
             Wire::Null,
+            Wire::Null,
         ],
     },
 ];

@@ -60,7 +60,7 @@ impl Parameters {
             (Layout::Stripe, Some(chunk)) => {
                 let smallest = members.iter().copied().min().unwrap_or(0);
                 let most = CHUNKS.1.min(smallest);
-                if chunk % CHUNKS.0 != 0 || !(CHUNKS.0..=most).contains(&chunk) {
+                if !chunk.is_multiple_of(CHUNKS.0) || !(CHUNKS.0..=most).contains(&chunk) {
                     let expected = format!("a multiple of {} up to {most}", CHUNKS.0);
                     return wrong("chunk_bytes", expected, chunk.to_string());
                 }

@@ -300,7 +300,7 @@ impl Kind {
                 {
                     return Err(FileError::new(join(place, "written.share"), "0 to 1", share.to_string()));
                 }
-                parameters.validate().or_else(|error| wrong(&error.field, error.expected, error.found))
+                parameters.validate().or_else(|error| wrong(error.field, error.expected, error.found))
             }
             Self::Array(parameters, members) => parameters
                 .validate(&capacities(members))
@@ -343,8 +343,10 @@ impl Reader {
         }
         let kind = text_of(place, table, "kind")?;
         for key in table.keys().map(String::as_str) {
-            let known = beside.contains(&key) || ["kind", "notes", "cache", kind].contains(&key);
-            if !known && !(kind == "ssd" && key == "written") {
+            let known = beside.contains(&key)
+                || ["kind", "notes", "cache", kind].contains(&key)
+                || (kind == "ssd" && key == "written");
+            if !known {
                 let beside: Vec<_> = beside.iter().copied().chain(["kind", "notes", "[cache]"]).collect();
                 return Err(FileError::new(
                     join(place, key),

@@ -73,9 +73,9 @@ def fit_memory(draft: Draft, requests: Observed) -> tuple[Line | None, Mask]:
     if line and line.ns_per_byte > 0:
         source = f"fitted: {line.count:,} requests that memory served"
         rate, error = 1e9 / line.ns_per_byte, 1e9 / line.ns_per_byte**2 * line.ns_per_byte_error
-        draft.set("bus.bytes_per_s", rate, source, error)
+        draft.set("bus.rate_bytes_per_s", rate, source, error)
     else:
-        draft.set("bus.bytes_per_s", _BUS_BYTES_PER_S, "default: nothing served by memory shows it")
+        draft.set("bus.rate_bytes_per_s", _BUS_BYTES_PER_S, "default: nothing served by memory shows it")
     return reads, medium
 
 
@@ -90,7 +90,7 @@ def fit_rotation(
     else:
         found = None
         # Where writes end on the medium; else where reads end on it, whose bus transfer may or may not come after.
-        for write, rate in ((True, 0.0), (False, 0.0), (False, 1e9 / draft["bus.bytes_per_s"])):
+        for write, rate in ((True, 0.0), (False, 0.0), (False, 1e9 / draft["bus.rate_bytes_per_s"])):
             chosen = medium & (requests.write == write)
             part = requests[chosen]
             found = found or rotation.by_phase(part, part.arrival + part.service - rate * part.length)
@@ -125,7 +125,7 @@ def fit_mechanics(
     if write_base is not None and near.sum() >= 30:
         # Their waits are spread over a revolution from the overhead on; what a twentieth undercuts is far enough in.
         # Their data comes over the bus before, which a seek would hide.
-        per_byte = moves.write_ns_per_byte + 1e9 / draft["bus.bytes_per_s"]
+        per_byte = moves.write_ns_per_byte + 1e9 / draft["bus.rate_bytes_per_s"]
         waits = requests.service[near] - per_byte * requests.length[near]
         least = float(np.quantile(waits, 0.05)) - 0.05 * turns.revolution_ns
         write_ns = float(np.clip(least, 0, max(write_base - half_turn, 0)))

@@ -65,6 +65,7 @@ def fit(
     reads, medium = fit_memory(draft, requests)
     moves = mechanics.regress(requests, medium, draft.capacity)
     turns = fit_rotation(draft, requests, medium, moves, rpm)
+    moves = mechanics.regress(requests, medium, draft.capacity, turns.revolution_ns / 2)
     fit_mechanics(draft, requests, medium, moves, turns, reads)
     fit_media_rate(draft, requests, moves, reads)
     # Simulation is exact but takes its time, and more requests tell little more.

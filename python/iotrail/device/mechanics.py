@@ -52,8 +52,11 @@ def _seek(distance: Floats, b: float, d: float, e: float) -> Floats:
     return times
 
 
-def regress(requests: Observed, medium: Mask, capacity: int) -> Mechanics | None:
-    """From requests of the medium that follow others elsewhere; None if there are too few."""
+def regress(requests: Observed, medium: Mask, capacity: int, least_base_ns: float = 0.0) -> Mechanics | None:
+    """From requests of the medium that follow others elsewhere; None if there are too few.
+
+    A base is at least `least_base_ns`: half a revolution, once that is known.
+    """
     used = medium & ~requests.near(capacity)
     if used.sum() < _LEAST_SEEKS:
         return None
@@ -64,12 +67,18 @@ def regress(requests: Observed, medium: Mask, capacity: int) -> Mechanics | None
     for _ in range(3):
         shares = requests.pos / capacity, requests.previous_end / capacity
         at, before = (share if mechanics is None else mechanics.cylinder(share) for share in shares)
-        mechanics = _regress(requests, used, reads, writes, np.abs(at - before), shares[0])
+        mechanics = _regress(requests, used, reads, writes, np.abs(at - before), shares[0], least_base_ns)
     return mechanics
 
 
 def _regress(
-    requests: Observed, used: Mask, reads: Mask, writes: Mask, distance: Floats, share: Floats
+    requests: Observed,
+    used: Mask,
+    reads: Mask,
+    writes: Mask,
+    distance: Floats,
+    share: Floats,
+    least_base_ns: float,
 ) -> Mechanics:
     length = requests.length[used].astype(float)
     service = requests.service[used].astype(float)
@@ -91,7 +100,8 @@ def _regress(
     scale = max(float(np.median(service)), 1.0)
     per_byte = scale / max(float(length.max()), 1.0)
     units = np.array([scale] * 3 + [1.0, scale] + [per_byte] * 3)
-    least = np.array([0, 0, 0, 0.01, 0, 0, 0, -2.0])
+    base = min(least_base_ns / scale, 9.0)
+    least = np.array([base, base, 0, 0.01, 0, 0, 0, -2.0])
     most = np.array([10, 10, 50, 0.9, 50, 5, 5, 2.0])
     if not np.ptp(length) > 0:
         # The time of a byte can't be told from the rest.

@@ -16,11 +16,24 @@ _LEAST_HEADS, _MOST_HEADS, _MOST_CYLINDERS = 4, 64, 500_000
 _MOST_TRACKS = _MOST_HEADS * 500_000
 
 
+# Where simulation prefers no other value.
+CACHE_DEFAULTS: Mapping[str, Any] = {
+    "read_cache.segments": 4,
+    "read_cache.segment_bytes": 128 << 10,
+    "read_cache.read_ahead_share": 1.0,
+    "read_cache.read_ahead_on_hit": False,
+    "read_cache.track_buffer": False,
+    "write_cache.size_bytes": 256 << 10,
+    "write_cache.idle_ns": 0,
+    "zero_latency": False,
+}
+
+
 def build(estimates: Mapping[str, Estimate]) -> dict[str, Any]:
     """Parameters in the JSON of `Disk::new`."""
 
-    def value(name: str, default: Any = None) -> Any:
-        return estimates[name].value if name in estimates else default
+    def value(name: str) -> Any:
+        return estimates[name].value if name in estimates else CACHE_DEFAULTS[name]
 
     capacity, revolution = value("capacity_bytes"), round(value("revolution_ns"))
     # Tracks are skewed by the time that a switch takes.
@@ -39,19 +52,18 @@ def build(estimates: Mapping[str, Estimate]) -> dict[str, Any]:
     bus = {
         name: round(value(f"bus.{name}")) for name in ("read_ns", "write_ns", "read_hit_ns", "write_hit_ns")
     }
+    segment_bytes = value("read_cache.segment_bytes")
     read_cache = {
-        "segments": value("read_cache.segments", 4),
-        "segment_bytes": value("read_cache.segment_bytes", 128 << 10),
-        "read_ahead_bytes": round(
-            value("read_cache.segment_bytes", 128 << 10) * value("read_cache.read_ahead_share", 1.0)
-        ),
-        "read_ahead_on_hit": value("read_cache.read_ahead_on_hit", False),
-        "track_buffer": value("read_cache.track_buffer", False),
+        "segments": value("read_cache.segments"),
+        "segment_bytes": segment_bytes,
+        "read_ahead_bytes": round(segment_bytes * value("read_cache.read_ahead_share")),
+        "read_ahead_on_hit": value("read_cache.read_ahead_on_hit"),
+        "track_buffer": value("read_cache.track_buffer"),
     }
     write_cache = {
-        "bytes": value("write_cache.bytes", 256 << 10),
+        "size_bytes": value("write_cache.size_bytes"),
         "destage_above": 0.5,
-        "idle_ns": value("write_cache.idle_ns", 0),
+        "idle_ns": value("write_cache.idle_ns"),
     }
     return {
         "capacity_bytes": capacity,
@@ -65,11 +77,11 @@ def build(estimates: Mapping[str, Estimate]) -> dict[str, Any]:
         "cylinder_switch_ns": switch,
         "seek": {"curve": value("seek")},
         "write_settle_ns": value("write_settle_ns"),
-        "zero_latency": value("zero_latency", False),
+        "zero_latency": value("zero_latency"),
         "read_cache": read_cache if value("read_cache") else None,
         "write_cache": write_cache if value("write_cache") else None,
         "bus": {
-            "bytes_per_s": max(round(value("bus.bytes_per_s")), 1),
+            "rate_bytes_per_s": max(round(value("bus.rate_bytes_per_s")), 1),
             "read_overlap": bool(value("bus.read_overlap")),
             **bus,
         },

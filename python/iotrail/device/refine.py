@@ -8,7 +8,7 @@ import numpy as np
 from iotrail.device.demerit import demerit
 from iotrail.device.estimates import Draft
 from iotrail.device.observed import Ints, Observed
-from iotrail.device.parameters import build
+from iotrail.device.parameters import CACHE_DEFAULTS, build
 from iotrail.device.simulate import Simulator
 
 # A candidate is better from this relative improvement: less is chance.
@@ -29,6 +29,7 @@ def _choices(draft: Draft) -> Iterable[list[dict[str, Any]]]:
     # First, as too much of it looks like other parameters: a revolution is lost.
     for step_ns in (1_000_000, 250_000, 60_000):
         yield [_move_overhead(draft, sign * step_ns) for sign in (-1, 1)]
+    # Once, in the first round: what the others have adapted to stays best.
     if not draft.estimates["track_bytes"].known:
         yield values("track_bytes", [kib << 10 for kib in _TRACK_KIB])
     if draft["read_cache"]:
@@ -36,9 +37,9 @@ def _choices(draft: Draft) -> Iterable[list[dict[str, Any]]]:
         yield values("read_cache.segment_bytes", [kib << 10 for kib in _SEGMENT_KIB])
         yield values("read_cache.read_ahead_share", [0.0, 0.25, 0.5, 0.75, 1.0])
         yield values("read_cache.segments", [1, 2, 4, 8, 16, 32])
-        yield values("zero_latency", [False, True])
+    yield values("zero_latency", [False, True])
     if draft["write_cache"]:
-        yield values("write_cache.bytes", [kib << 10 for kib in (64, 128, 256, 512, 1024, 4096)])
+        yield values("write_cache.size_bytes", [kib << 10 for kib in (64, 128, 256, 512, 1024, 4096)])
         yield values("write_cache.idle_ns", [0, 1_000_000, 10_000_000, 100_000_000])
 
 
@@ -52,16 +53,23 @@ def _move_overhead(draft: Draft, by_ns: float) -> dict[str, Any]:
 
 def refine(draft: Draft, requests: Observed, simulators: list[Simulator]) -> None:
     """Choose what only simulation can tell: for each kind of read cache, one parameter after another."""
-    kinds = [False, True] if draft["read_cache"] else [False]
+    kinds: list[dict[str, Any]] = [{}]
+    if draft["read_cache"]:
+        # Where reads as fast as memory are few, there may be none.
+        kinds = [{"read_cache.track_buffer": False}, {"read_cache.track_buffer": True}, {"read_cache": False}]
     best, chosen = np.inf, draft.estimates
-    for track_buffer in kinds:
+    for kind in kinds:
         tried = Draft(draft.capacity, dict(draft.estimates))
-        if draft["read_cache"]:
-            tried.set("read_cache.track_buffer", track_buffer, _simulation(requests))
+        for name, value in kind.items():
+            tried.set(name, value, _simulation(requests))
         loss = _descend(tried, requests, simulators)
         if loss < best * (1 - _IMPROVEMENT):
             best, chosen = loss, tried.estimates
     draft.estimates = chosen
+    for name, value in CACHE_DEFAULTS.items():
+        cache = name.partition(".")[0]
+        if name not in chosen and (cache == name or draft[cache]):
+            draft.set(name, value, "default: no other value predicts the requests better")
 
 
 def _simulation(requests: Observed) -> str:

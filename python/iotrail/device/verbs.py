@@ -3,12 +3,16 @@
 import json
 import subprocess
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from iotrail import native, units
 from iotrail.errors import DeviceError
+from iotrail.options import TrailPath
+
+if TYPE_CHECKING:
+    from iotrail.device.compare import Comparison
 
 app = typer.Typer(
     help="Device files: what simulated and emulated storage is made of.",
@@ -50,7 +54,8 @@ def list_devices(as_json: AsJson = False) -> None:
 @app.command()
 def show(
     device: Annotated[
-        Path, typer.Argument(metavar="DEVICE", help="Device file, or the name of one that comes with iotrail.")
+        Path,
+        typer.Argument(metavar="DEVICE", help="Device file, or the name of one that comes with iotrail."),
     ],
     as_json: AsJson = False,
 ) -> None:
@@ -85,3 +90,96 @@ def _short(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+@app.command()
+def fit(
+    trail: TrailPath,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="D.toml", help="Device file to write.")],
+    device: Annotated[
+        str | None,
+        typer.Option(
+            "--device", metavar="NAME", help="Device to fit, if the trail has several.", show_default=False
+        ),
+    ] = None,
+    rpm: Annotated[
+        float | None,
+        typer.Option(
+            "--rpm",
+            metavar="RPM",
+            help="Rotational speed, if known.",
+            min=1000,
+            max=30000,
+            show_default=False,
+        ),
+    ] = None,
+    capacity: Annotated[
+        str | None,
+        typer.Option(
+            "--capacity",
+            metavar="SIZE",
+            help="Capacity, if known; default: where the requests end.",
+            show_default=False,
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Fit a disk to the response times in a trail: a device file whose simulated times are distributed alike.
+
+    Takes the reads and writes of one disk with platters. What they can't tell keeps a default, which the file says.
+    """
+    from iotrail.device import files
+    from iotrail.device.fit import fit as fit_disk
+    from iotrail.device.observe import observe
+    from iotrail.options import size_of
+    from iotrail.trail import Trail
+
+    if output.exists() and not force:
+        raise DeviceError(f"{output} exists", "--force replaces it")
+    name, requests = observe(Trail(trail), device)
+    bytes_ = None if capacity is None else size_of("--capacity", capacity)
+    fitted = fit_disk(requests, [str(native.binary()), "simulate", "disk"], rpm, bytes_)
+    files.write(
+        output,
+        name=f"{name}, fitted to {len(requests):,} requests",
+        kind="disk",
+        parameters=fitted.parameters,
+        # track lengths make zones
+        estimates={**fitted.estimates, "zones": fitted.estimates["track_bytes"]},
+    )
+    _ask("show", str(output))
+    _show_fit(output, fitted.comparison, as_json)
+
+
+def _show_fit(output: Path, found: "Comparison", as_json: bool) -> None:
+    """Print how the fitted disk compares with the requests it was fitted to."""
+    from dataclasses import asdict
+
+    from rich.table import Table
+
+    from iotrail.terminal import Console, Text
+
+    if as_json:
+        print(json.dumps({"device_file": str(output), **asdict(found)}))
+        return
+    console = Console(piped=120)
+    share = found.demerit / found.measured_mean
+    console.print(
+        Text(
+            f"{output}: fitted to {found.count:,} requests; distance of the distributions "
+            f"{units.duration(found.demerit)}, {share:.1%} of the mean"
+        )
+    )
+    table = Table(box=None, pad_edge=False)
+    table.add_column("requests")
+    for name in ("count", "measured mean", "simulated mean", "distance"):
+        table.add_column(name, justify="right")
+    for name, each in found.classes.items():
+        times = (each.measured_mean, each.simulated_mean, each.demerit)
+        table.add_row(*map(Text, (name, f"{each.count:,}", *map(units.duration, times))))
+    console.print(table)
+    console.print(
+        "The distance is the root mean square of the horizontal distance between the two distributions.",
+        style="dim",
+    )

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from iotrail.errors import UsageError
-from iotrail.options import TrailPath
+from iotrail.options import TrailPath, size_of
 from iotrail.units import NANOSECONDS
 
 app = typer.Typer(
@@ -17,14 +17,6 @@ app = typer.Typer(
 )
 
 _ALL = "lru,fifo,clock,lfu,2q,arc,s3-fifo,sieve"
-_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-
-
-def _bytes(option: str, text: str) -> int:
-    match = re.fullmatch(r"(\d{1,15})([kmgt]?)(?:i?b)?", text.strip().lower())
-    if match is None or int(match[1]) == 0:
-        raise UsageError(f"{option}: expected a size like 64M, found {text!r}")
-    return int(match[1]) * _UNITS[match[2]]
 
 
 def _nanoseconds(option: str, text: str) -> int:
@@ -133,7 +125,7 @@ def cache(
     if of not in (None, "files", "disks"):
         raise UsageError(f"--of: expected files or disks, found {of!r}")
     policies = list(dict.fromkeys(name.strip().lower() for name in policy.split(",") if name.strip()))
-    block_bytes = _bytes("--block", block)
+    block_bytes = size_of("--block", block)
     if on is not None:
         from iotrail.whatif import cached
 
@@ -155,7 +147,7 @@ def cache(
             ),
             policy="lru" if policy == _ALL else policies[0],
             sizes=[
-                0 if part.strip() == "0" else _bytes("--size", part)
+                0 if part.strip() == "0" else size_of("--size", part)
                 for part in (size or "").split(",")
                 if part
             ],
@@ -173,7 +165,7 @@ def cache(
     verb.run(
         Trail(trail),
         policies=policies,
-        sizes=sorted({_bytes("--size", part) for part in size.split(",")}) if size else [],
+        sizes=sorted({size_of("--size", part) for part in size.split(",")}) if size else [],
         block=block_bytes,
         of=of,
         node=node,

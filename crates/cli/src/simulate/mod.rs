@@ -4,6 +4,7 @@
 mod cache;
 mod cached;
 mod device;
+mod disk;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -27,6 +28,8 @@ enum What {
     Device(device::Args),
     /// Response times on a device with caches of some sizes before it
     Cached(cached::Args),
+    /// Times of each request on one disk
+    Disk(disk::Args),
 }
 
 /// Simulates.
@@ -35,6 +38,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         What::Cache(args) => cache::run(args),
         What::Device(args) => device::run(args),
         What::Cached(args) => cached::run(args),
+        What::Disk(args) => disk::run(args),
     }
 }
 

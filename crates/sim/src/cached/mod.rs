@@ -102,7 +102,7 @@ impl Parameters {
             Err(InvalidParameter { field, expected, found: found.to_string() })
         };
         within("block_bytes", self.block_bytes, BLOCKS.0, BLOCKS.1)?;
-        if self.block_bytes % BLOCKS.0 != 0 {
+        if !self.block_bytes.is_multiple_of(BLOCKS.0) {
             let (expected, found) = (format!("a multiple of {}", BLOCKS.0), self.block_bytes.to_string());
             return Err(InvalidParameter { field: "block_bytes", expected, found });
         }

@@ -271,7 +271,7 @@ mod tests {
             read_cache: None,
             write_cache: None,
             bus: Bus {
-                rate_bytes_per_s: 1,
+                rate_bytes_per_s: 1000,
                 read_overlap: true,
                 read_ns: 0,
                 write_ns: 0,

@@ -138,8 +138,8 @@ impl Disk {
         let rate = self.parameters.bus.rate_bytes_per_s;
         match bytes.checked_mul(1_000_000_000) {
             Some(product) => product / rate,
-            // Over 18 GB.
-            None => (u128::from(bytes) * 1_000_000_000 / u128::from(rate)) as Nanos,
+            // Over 18 GB; at most 36 years.
+            None => (u128::from(bytes) * 1_000_000_000 / u128::from(rate)).min(1 << 60) as Nanos,
         }
     }
 

@@ -7,6 +7,8 @@ use crate::device::Nanos;
 
 /// Upper bound of every time in [`Parameters`]: 1 s, so that sums over all tracks of a disk fit 64 bits.
 const MAX_TIME_NS: Nanos = 1_000_000_000;
+/// Lower bound of the bus's rate, so that transfers take less than the time that 64 bits hold.
+const MIN_BYTES_PER_S: u64 = 1000;
 /// Upper bounds that keep positions and times within 64 bits; disks of 2025 have about 500,000 cylinders, 20 heads and
 /// 1,000 sectors of 4 KiB a track.
 const MAX_CYLINDERS: u64 = 4_000_000;
@@ -106,7 +108,7 @@ pub struct WriteCache {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bus {
-    /// Bytes it transfers in a second.
+    /// Bytes it transfers in a second, from 1000.
     pub rate_bytes_per_s: u64,
     /// A read from the medium goes over the bus while it is read, as far as the bus is fast enough; else after it.
     pub read_overlap: bool,
@@ -207,7 +209,7 @@ impl Parameters {
             within("write_cache.destage_above", cache.destage_above, 0.0, 1.0)?;
             duration("write_cache.idle_ns", cache.idle_ns)?;
         }
-        within("bus.rate_bytes_per_s", self.bus.rate_bytes_per_s, 1, u64::MAX)?;
+        within("bus.rate_bytes_per_s", self.bus.rate_bytes_per_s, MIN_BYTES_PER_S, u64::MAX)?;
         duration("bus.read_ns", self.bus.read_ns)?;
         duration("bus.write_ns", self.bus.write_ns)?;
         duration("bus.read_hit_ns", self.bus.read_hit_ns)?;

@@ -370,6 +370,30 @@ fn invalid_parameters_are_named() {
     assert_eq!(message, "disk parameter heads: expected 1 to 64, found 0");
 }
 
+#[test]
+fn the_largest_and_slowest_disk_computes_without_overflow() {
+    let mut disk = disk(|parameters| {
+        parameters.heads = 64;
+        parameters.zones = vec![Zone { cylinders: 4_000_000, sectors_per_track: 100_000 }];
+        parameters.sector_bytes = 4096;
+        parameters.capacity_bytes = 64 * 4_000_000 * 100_000 * 4096;
+        parameters.revolution_ns = 1_000_000_000;
+        (parameters.track_skew_ns, parameters.cylinder_skew_ns) = (999_999_999, 999_999_999);
+        (parameters.head_switch_ns, parameters.cylinder_switch_ns) = (1_000_000_000, 1_000_000_000);
+        parameters.bus.bytes_per_s = 1000;
+        cached(parameters);
+    });
+    // In 2025, as of the Unix epoch.
+    let now = 1_750_000_000_000_000_000;
+    let capacity = disk.capacity();
+    let requests = [
+        (now, Request { op: Op::Read, pos: 0, length: capacity }),
+        (now, Request { op: Op::Write, pos: capacity - 4096, length: 4096 }),
+    ];
+    let all = completions(&mut disk, &requests);
+    assert!(all[1].done > all[0].done && all[0].done > now);
+}
+
 prop_compose! {
     fn any_parameters()(
         (heads, revolution_ns, sector_bytes) in (1_u32..6, 1_000_u64..20_000_000, prop::sample::select(vec![512, 520, 4096])),

@@ -295,6 +295,7 @@ impl Rows {
             ints(rows.iter().map(|row| slot(row).aux()).collect()),
             new_null_array(&DataType::Int64, count),
             new_null_array(&DataType::Int64, count),
+            new_null_array(&DataType::Int64, count),
         ];
         sink(&DISK_OP, together(&DISK_OP, columns)?)
     }

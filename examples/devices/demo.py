@@ -1,0 +1,176 @@
+"""`make demo-device`: SQLite on a 7,200 rpm disk and on an SSD that this machine doesn't have, beside its own storage.
+
+Each run is recorded; `iotrail whatif device` predicts the two from the recording on the machine's own storage. Prints one
+table. As root: emulated disks are FUSE files behind loop devices. Trails stay in demo/.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from iotrail.trail import Trail
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+OUTPUT = Path("demo")
+IOTRAIL = Path(sys.executable).with_name("iotrail")
+DEVICES = ("hdd-7200", "sata-ssd")
+SIZE = "2G"
+# Each is a transaction: the journal and the database are flushed.
+TRANSACTIONS = 200
+
+
+def work(folder: Path) -> list[str]:
+    """SQLite: a table of some MiB, then transactions that each change one row."""
+    script = folder / "work.sql"
+    lines = [
+        "CREATE TABLE account (id INTEGER PRIMARY KEY, balance INTEGER, note TEXT);",
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000) "
+        "INSERT INTO account SELECT i, 0, printf('%.200c', 'x') FROM n;",
+        *(
+            f"UPDATE account SET balance = balance + 1 WHERE id = {number * 7919 % 20000 + 1};"
+            for number in range(TRANSACTIONS)
+        ),
+    ]
+    script.write_text("\n".join(lines) + "\n")
+    return ["sqlite3", "-init", str(script), str(folder / "accounts.db"), ""]
+
+
+@contextmanager
+def emulated(device: str, folder: Path) -> Iterator[Path]:
+    """A file system on an emulated disk."""
+    mounted = folder / "mounted"
+    mounted.mkdir()
+    command = [IOTRAIL, "emudisk", device, folder / "emulated", "--size", SIZE, "--loop", "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        line = process.stdout.readline()
+        if not line:
+            sys.exit(f"demo: error: iotrail emudisk {device} did not start")
+        target = json.loads(line)["target"]
+        # laziness would write inode tables during the run
+        subprocess.run(
+            ["mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", target], check=True
+        )
+        subprocess.run(["mount", target, mounted], check=True)
+        try:
+            yield mounted
+        finally:
+            subprocess.run(["umount", mounted], check=False)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+
+
+def record(name: str, place: Path) -> tuple[Path, float]:
+    """Record the work in a directory: the trail, and how long the program ran."""
+    folder = place / "iotrail-demo"
+    folder.mkdir()
+    trail = OUTPUT / f"device-{name}.trail"
+    command = work(folder)
+    start = time.monotonic()
+    subprocess.run(
+        [IOTRAIL, "record", "--kernel=disk", "--force", "-o", trail, "--", *command],
+        check=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        stdin=subprocess.DEVNULL,
+    )
+    elapsed = time.monotonic() - start
+    shutil.rmtree(folder)
+    return trail, elapsed
+
+
+def ask(*words: object) -> dict:
+    """What an iotrail verb answers as JSON."""
+    done = subprocess.run([IOTRAIL, *words, "--json"], check=True, stdout=subprocess.PIPE, text=True)
+    return json.loads(done.stdout)
+
+
+def row(cells: list[str]) -> str:
+    """A line of the table."""
+    return f"{cells[0]:<46}{cells[1]:>12}{cells[2]:>22}{cells[3]:>16}{cells[4]:>18}"
+
+
+def main() -> int:
+    """Record on each storage, predict, print."""
+    if os.geteuid() != 0:
+        print("demo: error: emulated disks behind loop devices need root", file=sys.stderr)
+        return 1
+    os.chdir(ROOT)
+    OUTPUT.mkdir(exist_ok=True)
+    seconds, flushes = {}, {}
+    trails = {}
+    with tempfile.TemporaryDirectory(prefix="iotrail-demo-", dir=OUTPUT) as name:
+        print("SQLite on this machine's storage …", flush=True)
+        trails["own"], seconds["own"] = record("own", Path(name))
+    for device in DEVICES:
+        with tempfile.TemporaryDirectory(prefix="iotrail-demo-") as name:
+            print(f"SQLite on an emulated {device} …", flush=True)
+            with emulated(device, Path(name)) as mounted:
+                trails[device], seconds[device] = record(device, mounted)
+    query = "SELECT CAST(SUM(dur) AS BIGINT) AS total, COUNT(*) AS count FROM op WHERE kind = 'flush' AND dur IS NOT NULL"
+    for name, trail in trails.items():
+        [[total, count]] = Trail(trail).query(query).fetchall()
+        flushes[name] = (total or 0) / max(count, 1) / 1e6
+    wanted = [word for device in DEVICES for word in ("--on", device)]
+    predicted = ask("whatif", "device", trails["own"], *wanted)
+    recorded = predicted["recorded"]["elapsed_ns"] / 1e9
+    print()
+    print(row(["", "elapsed", "predicted", "flush", "request, mean"]))
+    own = mean(predicted["recorded"])
+    print(
+        row(
+            [
+                "this machine's storage",
+                f"{seconds['own']:.2f} s",
+                "",
+                f"{flushes['own']:.2f} ms",
+                f"{own:.2f} ms",
+            ]
+        )
+    )
+    for device, each in zip(DEVICES, predicted["simulated"], strict=True):
+        # what the program did besides waiting for the disk stays
+        ends = [
+            each[way]["elapsed_ns"] / 1e9 - recorded + seconds["own"]
+            for way in ("arrivals_recorded", WAITING)
+        ]
+        span = f"{min(ends):.2f} – {max(ends):.2f} s"
+        cells = [
+            each["device"],
+            f"{seconds[device]:.2f} s",
+            span,
+            f"{flushes[device]:.2f} ms",
+            f"{mean(each[WAITING]):.2f} ms",
+        ]
+        print(row(cells))
+    print()
+    print(
+        "predicted: by iotrail whatif device from the recording on this machine's storage: if nobody waits for requests, and"
+    )
+    print("if each request waits for the completion before it. request, mean: recorded, and predicted.")
+    print(f"More: iotrail diff {trails['own']} {trails[DEVICES[0]]}; iotrail report {trails[DEVICES[0]]}")
+    return 0
+
+
+WAITING = "arrivals_after_completions"
+
+
+def mean(outcome: dict) -> float:
+    """Mean response time of all requests, in ms."""
+    times = outcome["times"]
+    count = sum(each["count"] for each in times)
+    return sum(each["mean_ns"] * each["count"] for each in times) / max(count, 1) / 1e6
+
+
+if __name__ == "__main__":
+    sys.exit(main())
