@@ -150,6 +150,7 @@ pins: $(VENV)/.installed
 	$(BIN)/pip install -q uv
 	$(PINS) --group dev pyproject.toml -o requirements/dev.txt
 	$(PINS) --group bench -c requirements/dev.txt -o requirements/bench.txt
+	$(PINS) --group bench-caches -o requirements/bench-caches.txt
 	$(PINS) --group fuzz -c requirements/dev.txt -o requirements/fuzz.txt
 
 ## notices: write notices/, the licences of crates and npm packages in the wheel, after a change of what is locked

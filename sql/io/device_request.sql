@@ -12,6 +12,8 @@
 -- @column pos BIGINT bytes: offset on the device; 0 of a flush; null unknown
 -- @column length BIGINT bytes: bytes asked for; 0 of a flush; null unknown
 -- @column flags BIGINT: as of disk_op; null unknown
+-- @column trace_row BIGINT: row of an imported trace; null of disk_op
+-- @column node VARCHAR: machine, of an imported trace the trace
 WITH seen AS (
     SELECT CASE
         WHEN COUNT(*) FILTER (WHERE d.kind = 'kernel') > 0 THEN 'kernel'
@@ -36,7 +38,9 @@ SELECT
     CAST(CASE c.kind WHEN 'read' THEN 0 WHEN 'write' THEN 1 ELSE 2 END AS BIGINT) AS op,
     CASE WHEN c.kind = 'flush' THEN 0 ELSE o.pos END AS pos,
     CASE WHEN c.kind = 'flush' THEN 0 ELSE o.length END AS length,
-    CAST(NULL AS BIGINT) AS flags
+    CAST(NULL AS BIGINT) AS flags,
+    o.trace_row,
+    o.node
 FROM file_op AS o
 INNER JOIN call AS c ON c.call = o.call
 INNER JOIN block_device AS d ON d.node = o.node AND d.file = o.file
@@ -49,7 +53,9 @@ SELECT
     CAST(CASE o.op WHEN 'read' THEN 0 WHEN 'write' THEN 1 WHEN 'flush' THEN 2 ELSE 3 END AS BIGINT),
     CASE WHEN o.op = 'flush' THEN 0 ELSE o.pos END,
     CASE WHEN o.op = 'flush' THEN 0 ELSE o.length END,
-    o.flags
+    o.flags,
+    NULL,
+    o.node
 FROM disk_op AS o
 INNER JOIN block_device AS d ON d.file IS NULL AND d.node = o.node AND d.dev = o.dev
 WHERE o.kind = 'kernel' AND o.op IN ('read', 'write', 'flush', 'discard')
@@ -61,7 +67,9 @@ SELECT
     CAST(CASE o.op WHEN 'read' THEN 0 WHEN 'write' THEN 1 WHEN 'flush' THEN 2 ELSE 3 END AS BIGINT),
     CASE WHEN o.op = 'flush' THEN 0 ELSE o.pos END,
     CASE WHEN o.op = 'flush' THEN 0 ELSE o.length END,
-    o.flags
+    o.flags,
+    NULL,
+    o.node
 FROM disk_op AS o
 INNER JOIN seen AS s ON s.kind = o.kind
 INNER JOIN disk AS k ON k.node = o.node AND k.dev = o.dev

@@ -57,21 +57,25 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         What::List => {
             let listed = |(name, _): &(&'static str, &str)| {
                 let file = read_device(name.as_ref())?;
-                Ok(Listed { name, capacity: file.build().capacity(), device: file.name })
+                Ok(Listed { name, capacity: file.device.capacity(), device: file.name })
             };
             print(&SHIPPED.iter().map(listed).collect::<Result<Vec<_>, Failure>>()?)
         }
         What::Show { device } => {
             let file = read_device(&device)?;
-            let capacity = file.build().capacity();
-            let DeviceFile { name, kind, entries } = file;
+            let DeviceFile { name, device, entries } = file;
             let values = entries.into_iter().map(|entry| Value {
                 key: entry.key,
                 value: entry.value,
                 unit: entry.unit,
                 source: entry.source,
             });
-            print(&Shown { device: name, kind: kind.name(), capacity, values: values.collect() })
+            print(&Shown {
+                device: name,
+                kind: device.kind.name(),
+                capacity: device.capacity(),
+                values: values.collect(),
+            })
         }
     }
 }

@@ -11,11 +11,25 @@
 //!
 //! The table named like the kind has the fields of that kind's `Parameters`, without the unit at the end of their names: the
 //! file's unit takes its place. `source` says where a value is from: a data sheet, a measurement, a fit, a guess.
+//!
+//! The table `cache` puts a cache before the device, in memory or in another device; an array has tables `member`. A device in
+//! another is the name of one that comes with the program, or a table with `kind` and what belongs to it:
+//!
+//! ```toml
+//! [cache]
+//! policy = { value = "lru", source = "chosen" }
+//! size = { value = 8, unit = "GB", source = "chosen" }
+//! block = { value = 64, unit = "KiB", source = "chosen" }
+//! write = { value = "back", source = "chosen" }
+//! device = { device = { value = "sata-ssd", source = "comes with iotrail" } }
+//! ```
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
+use crate::array::{self, Array};
+use crate::cached::{self, Cached};
 use crate::device::Device;
 use crate::disk::{self, Disk};
 use crate::fixed::{self, Fixed};
@@ -64,7 +78,7 @@ pub struct Entry {
     pub source: String,
 }
 
-/// What a file describes.
+/// What a device is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
     /// Requests take a fixed time.
@@ -73,6 +87,8 @@ pub enum Kind {
     Disk(Box<disk::Parameters>),
     /// A flash drive, and what was written to it before.
     Ssd(Box<ssd::Parameters>, Option<Written>),
+    /// Several devices as one.
+    Array(array::Parameters, Vec<Described>),
 }
 
 /// What was written to a flash drive before time 0: the table `written`.
@@ -85,13 +101,31 @@ pub struct Written {
     pub order: Fill,
 }
 
+/// A cache before a device: the table `cache`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Before {
+    /// What it is like.
+    pub parameters: cached::Parameters,
+    /// The device that is its medium; none of memory.
+    pub medium: Option<Box<Described>>,
+}
+
+/// A device, and what stands before it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Described {
+    /// What it is.
+    pub kind: Kind,
+    /// The cache before it.
+    pub cache: Option<Before>,
+}
+
 /// A device file that was read and makes sense.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceFile {
     /// The device's name for people.
     pub name: String,
     /// What it is.
-    pub kind: Kind,
+    pub device: Described,
     /// All values.
     pub entries: Vec<Entry>,
 }
@@ -165,49 +199,30 @@ impl DeviceFile {
         if format.and_then(Value::as_integer) != Some(FORMAT) {
             return Err(FileError::new("format", FORMAT.to_string(), show(format)));
         }
-        let text_of = |key: &str| {
-            let value = table.get(key);
-            let text = value.and_then(Value::as_str).filter(|text| !text.is_empty());
-            text.ok_or_else(|| FileError::new(key, "a text", show(value)))
-        };
-        let (name, kind) = (text_of("name")?.to_owned(), text_of("kind")?);
-        for key in table.keys() {
-            let common = ["format", "name", "kind", "notes", kind].contains(&key.as_str());
-            let known = common || (kind == "ssd" && key == "written");
-            if !known {
-                return Err(FileError::new(
-                    key,
-                    format!("no keys but format, name, kind, notes and [{kind}]"),
-                    show(table.get(key)),
-                ));
-            }
-        }
-        let mut entries = Vec::new();
-        let described = table.get(kind).and_then(Value::as_table);
-        let described = described.ok_or_else(|| FileError::new(kind, "a table", show(table.get(kind))))?;
-        let fields = plain_table(kind, described, &mut entries)?;
-        let kind = match kind {
-            "fixed" => Kind::Fixed(typed(kind, fields)?),
-            "disk" => Kind::Disk(Box::new(typed(kind, fields)?)),
-            "ssd" => {
-                let written = table.get("written").map(|value| {
-                    let inner = value.as_table();
-                    let inner =
-                        inner.ok_or_else(|| FileError::new("written", "a table", show(Some(value))))?;
-                    typed("written", plain_table("written", inner, &mut entries)?)
-                });
-                Kind::Ssd(Box::new(typed(kind, fields)?), written.transpose()?)
-            }
-            _ => return Err(FileError::new("kind", "fixed, disk or ssd", format!("{kind:?}"))),
-        };
-        kind.validate()?;
-        Ok(Self { name, kind, entries })
+        let name = text_of("", &table, "name")?.to_owned();
+        let mut reader = Reader { entries: Vec::new(), devices: 0 };
+        let device = reader.device("", &table, &["format", "name"])?;
+        Ok(Self { name, device, entries: reader.entries })
     }
 
     /// The device, at rest.
     #[must_use]
     pub fn build(&self) -> Box<dyn Device> {
-        match &self.kind {
+        self.device.build()
+    }
+
+    /// Whether it has platters, so that the distance between requests matters.
+    #[must_use]
+    pub fn is_rotational(&self) -> bool {
+        self.device.is_rotational()
+    }
+}
+
+impl Described {
+    /// The device, at rest.
+    #[must_use]
+    pub fn build(&self) -> Box<dyn Device> {
+        let device: Box<dyn Device> = match &self.kind {
             Kind::Fixed(parameters) => Box::new(Fixed::new(parameters.clone())),
             Kind::Disk(parameters) => {
                 Box::new(Disk::new((**parameters).clone()).expect("parameters were checked"))
@@ -219,14 +234,40 @@ impl DeviceFile {
                 }
                 Box::new(ssd)
             }
+            Kind::Array(parameters, members) => {
+                let members = members.iter().map(Self::build).collect();
+                Box::new(Array::new(parameters, members).expect("parameters were checked"))
+            }
+        };
+        let Some(Before { parameters, medium }) = &self.cache else { return device };
+        let medium = medium.as_ref().map(|medium| medium.build());
+        Box::new(Cached::new(parameters.clone(), medium, device).expect("parameters were checked"))
+    }
+
+    /// Bytes it stores.
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
+        match &self.kind {
+            Kind::Fixed(parameters) => parameters.capacity_bytes,
+            Kind::Disk(parameters) => parameters.capacity_bytes,
+            Kind::Ssd(parameters, _) => parameters.capacity(),
+            Kind::Array(parameters, members) => parameters.capacity(&capacities(members)),
         }
     }
 
-    /// Whether it has platters, so that the distance between requests matters.
+    /// Whether it has platters. A cache before it doesn't count.
     #[must_use]
     pub fn is_rotational(&self) -> bool {
-        matches!(self.kind, Kind::Disk(_))
+        match &self.kind {
+            Kind::Disk(_) => true,
+            Kind::Array(_, members) => members.iter().any(Self::is_rotational),
+            Kind::Fixed(_) | Kind::Ssd(..) => false,
+        }
     }
+}
+
+fn capacities(devices: &[Described]) -> Vec<u64> {
+    devices.iter().map(Described::capacity).collect()
 }
 
 impl Kind {
@@ -237,28 +278,177 @@ impl Kind {
             Self::Fixed(_) => "fixed",
             Self::Disk(_) => "disk",
             Self::Ssd(..) => "ssd",
+            Self::Array(..) => "array",
         }
     }
 
-    fn validate(&self) -> Result<(), FileError> {
+    fn validate(&self, place: &str) -> Result<(), FileError> {
+        let name = self.name();
+        let wrong = |field: &str, expected, found| {
+            Err(FileError::new(join(place, &format!("{name}.{field}")), expected, found))
+        };
         match self {
-            Self::Fixed(parameters) => parameters.validate().map_err(|error| {
-                FileError::new(format!("fixed.{}", error.field), error.expected, error.found)
-            }),
-            Self::Disk(parameters) => parameters.validate().map_err(|error| {
-                FileError::new(format!("disk.{}", error.field), error.expected, error.found)
-            }),
+            Self::Fixed(parameters) => {
+                parameters.validate().or_else(|error| wrong(error.field, error.expected, error.found))
+            }
+            Self::Disk(parameters) => {
+                parameters.validate().or_else(|error| wrong(&error.field, error.expected, error.found))
+            }
             Self::Ssd(parameters, written) => {
                 if let Some(share) = written.as_ref().map(|written| written.share)
                     && !(0.0..=1.0).contains(&share)
                 {
-                    return Err(FileError::new("written.share", "0 to 1", share.to_string()));
+                    return Err(FileError::new(join(place, "written.share"), "0 to 1", share.to_string()));
                 }
-                parameters.validate().map_err(|error| {
-                    FileError::new(format!("ssd.{}", error.field), error.expected, error.found)
-                })
+                parameters.validate().or_else(|error| wrong(error.field, error.expected, error.found))
+            }
+            Self::Array(parameters, members) => parameters
+                .validate(&capacities(members))
+                .or_else(|error| wrong(error.field, error.expected, error.found)),
+        }
+    }
+}
+
+/// A key in a table at a place.
+fn join(place: &str, key: &str) -> String {
+    if place.is_empty() { key.to_owned() } else { format!("{place}.{key}") }
+}
+
+fn text_of<'a>(place: &str, table: &'a Table, key: &str) -> Result<&'a str, FileError> {
+    let value = table.get(key);
+    let text = value.and_then(Value::as_str).filter(|text| !text.is_empty());
+    text.ok_or_else(|| FileError::new(join(place, key), "a text", show(value)))
+}
+
+fn table_of<'a>(place: &str, value: Option<&'a Value>) -> Result<&'a Table, FileError> {
+    value.and_then(Value::as_table).ok_or_else(|| FileError::new(place, "a table", show(value)))
+}
+
+/// Devices in a device at most, one in the other and altogether.
+const MOST_NESTED: usize = 4;
+const MOST_DEVICES: usize = 256;
+
+/// Reads tables of devices.
+struct Reader {
+    entries: Vec<Entry>,
+    devices: usize,
+}
+
+impl Reader {
+    /// A device: `kind`, the table of that name, and what may stand beside it.
+    fn device(&mut self, place: &str, table: &Table, beside: &[&str]) -> Result<Described, FileError> {
+        self.devices += 1;
+        if place.matches("device").count() + place.matches("member").count() > MOST_NESTED {
+            return Err(FileError::new(place, format!("devices in devices to {MOST_NESTED} levels"), "more"));
+        }
+        let kind = text_of(place, table, "kind")?;
+        for key in table.keys().map(String::as_str) {
+            let known = beside.contains(&key)
+                || ["kind", "notes", "cache", kind].contains(&key)
+                || (kind == "ssd" && key == "written");
+            if !known {
+                let beside: Vec<_> = beside.iter().copied().chain(["kind", "notes", "[cache]"]).collect();
+                return Err(FileError::new(
+                    join(place, key),
+                    format!("no keys but {} and [{kind}]", beside.join(", ")),
+                    show(table.get(key)),
+                ));
             }
         }
+        let described = join(place, kind);
+        let fields = table_of(&described, table.get(kind))?;
+        let kind = match kind {
+            "fixed" => Kind::Fixed(self.typed(&described, fields)?),
+            "disk" => Kind::Disk(Box::new(self.typed(&described, fields)?)),
+            "ssd" => {
+                let parameters = Box::new(self.typed(&described, fields)?);
+                let written = table.get("written").map(|value| {
+                    let written = join(place, "written");
+                    self.typed(&written, table_of(&written, Some(value))?)
+                });
+                Kind::Ssd(parameters, written.transpose()?)
+            }
+            "array" => self.array(&described, fields)?,
+            _ => {
+                let expected = "fixed, disk, ssd or array";
+                return Err(FileError::new(join(place, "kind"), expected, format!("{kind:?}")));
+            }
+        };
+        kind.validate(place)?;
+        let cache = table.get("cache").map(|value| self.cache(&join(place, "cache"), value)).transpose()?;
+        Ok(Described { kind, cache })
+    }
+
+    fn typed<P: DeserializeOwned>(&mut self, place: &str, table: &Table) -> Result<P, FileError> {
+        typed(place, plain_table(place, table, &mut self.entries)?)
+    }
+
+    fn cache(&mut self, place: &str, value: &Value) -> Result<Before, FileError> {
+        let mut fields = table_of(place, Some(value))?.clone();
+        let device = join(place, "device");
+        let medium = fields.remove("device").map(|value| self.inner(&device, &value)).transpose()?;
+        let parameters: cached::Parameters = self.typed(place, &fields)?;
+        let medium_bytes = medium.as_ref().map(Described::capacity);
+        parameters
+            .validate(medium_bytes)
+            .map_err(|error| FileError::new(join(place, error.field), error.expected, error.found))?;
+        Ok(Before { parameters, medium: medium.map(Box::new) })
+    }
+
+    fn array(&mut self, place: &str, table: &Table) -> Result<Kind, FileError> {
+        let mut fields = table.clone();
+        let (member_place, listed) = (join(place, "member"), fields.remove("member"));
+        let list = listed.as_ref().and_then(Value::as_array);
+        let list = list.ok_or_else(|| {
+            FileError::new(&member_place, format!("tables [[{member_place}]]"), show(listed.as_ref()))
+        })?;
+        let mut members = Vec::new();
+        for (at, value) in list.iter().enumerate() {
+            let place = format!("{member_place}[{at}]");
+            let mut inner = table_of(&place, Some(value))?.clone();
+            let mut count = 1;
+            if let Some(value) = inner.remove("count") {
+                let only: Table = std::iter::once(("count".to_owned(), value)).collect();
+                count = plain_table(&place, &only, &mut self.entries)?
+                    .get("count")
+                    .and_then(Value::as_integer)
+                    .and_then(|count| usize::try_from(count).ok())
+                    .filter(|count| (1..=MOST_DEVICES).contains(count))
+                    .ok_or_else(|| {
+                        let expected = format!("1 to {MOST_DEVICES}, with the unit count");
+                        FileError::new(format!("{place}.count"), expected, show(only.get("count")))
+                    })?;
+            }
+            let before = self.devices;
+            let member = self.inner(&place, &Value::Table(inner))?;
+            self.devices += (self.devices - before) * (count - 1);
+            if self.devices > MOST_DEVICES {
+                let expected = format!("at most {MOST_DEVICES} devices altogether");
+                return Err(FileError::new(place, expected, self.devices.to_string()));
+            }
+            members.extend(std::iter::repeat_n(member, count));
+        }
+        Ok(Kind::Array(self.typed(place, &fields)?, members))
+    }
+
+    /// A device in another: the name of one that comes with the program, or a table.
+    fn inner(&mut self, place: &str, value: &Value) -> Result<Described, FileError> {
+        let table = table_of(place, Some(value))?;
+        if !table.contains_key("device") {
+            return self.device(place, table, &["name"]);
+        }
+        let fields = plain_table(place, table, &mut self.entries)?;
+        let device = join(place, "device");
+        if let Some(key) = fields.keys().find(|key| *key != "device") {
+            return Err(FileError::new(join(place, key), "nothing beside device", "another key"));
+        }
+        let name = text_of(place, &fields, "device")?;
+        let known = || SHIPPED.map(|(name, _)| name).join(", ");
+        let (_, text) = SHIPPED.iter().find(|(shipped, _)| *shipped == name).ok_or_else(|| {
+            FileError::new(device, format!("one of {}, or a table", known()), format!("{name:?}"))
+        })?;
+        self.devices += 1;
+        Ok(DeviceFile::parse(text)?.device)
     }
 }
 
@@ -454,7 +644,7 @@ mod tests {
             trim_ns: 1_000_000_000,
             rate_bytes_per_s: 1 << 20,
         };
-        assert_eq!(file.kind, Kind::Fixed(expected));
+        assert_eq!(file.device, Described { kind: Kind::Fixed(expected), cache: None });
         assert_eq!(file.entries.len(), 7);
         let read = file.entries.iter().find(|entry| entry.key == "fixed.read").unwrap();
         assert_eq!((read.unit.as_deref(), read.source.as_str()), (Some("ms"), "s"));
@@ -475,7 +665,7 @@ mod tests {
             ("format = 1", "format = 2", "format: expected 1, found 2"),
             ("format = 1", "format = ", "line 2: expected TOML"),
             ("name = \"a\"", "", "name: expected a text, found nothing"),
-            ("kind = \"fixed\"", "kind = \"tape\"", "fixed: expected no keys but"),
+            ("kind = \"fixed\"", "kind = \"tape\"", "fixed: expected no keys but format, name, kind"),
             (capacity, "", "[fixed]: expected missing field `capacity_bytes`"),
             (
                 capacity,
@@ -517,10 +707,127 @@ mod tests {
         }
     }
 
+    const CACHE: &str = r#"
+        [cache]
+        policy = { value = "2q", source = "s" }
+        size = { value = 1, unit = "GB", source = "s" }
+        block = { value = 64, unit = "KiB", source = "s" }
+        write = { value = "through", source = "s" }
+        admission = { value = 2, unit = "count", source = "s" }
+    "#;
+    const MEMORY: &str = r#"
+        latency = { value = 2, unit = "us", source = "s" }
+        rate = { value = 8, unit = "GB/s", source = "s" }
+    "#;
+
+    #[test]
+    fn a_cache_is_memory_or_a_device() {
+        let file = DeviceFile::parse(&format!("{FIXED}{CACHE}{MEMORY}")).unwrap();
+        let Before { parameters, medium } = file.device.cache.as_ref().unwrap();
+        assert_eq!(
+            (parameters.policy, parameters.write),
+            (crate::cache::Policy::TwoQ, cached::Write::Through)
+        );
+        assert_eq!((parameters.latency_ns, parameters.admission, medium.is_some()), (Some(2000), 2, false));
+        assert_eq!(file.build().capacity(), 100_000_000_000);
+        let by_name = r#"device.device = { value = "network-volume", source = "s" }"#;
+        let file = DeviceFile::parse(&format!("{FIXED}{CACHE}{by_name}")).unwrap();
+        let medium = file.device.cache.as_ref().unwrap().medium.as_ref().unwrap();
+        assert_eq!(medium.capacity(), 1_000_000_000_000);
+        assert!(file.entries.iter().any(|entry| entry.key == "cache.device.device"));
+        let table = FIXED.replace("format = 1", "").replace("[fixed]", "[cache.device.fixed]");
+        let file = DeviceFile::parse(&format!("{FIXED}{CACHE}[cache.device]{table}")).unwrap();
+        assert_eq!(file.device.cache.unwrap().medium.unwrap().capacity(), 100_000_000_000);
+    }
+
+    #[test]
+    fn an_array_has_members() {
+        let array = r#"
+            format = 1
+            kind = "array"
+            name = "a"
+            [array]
+            layout = { value = "stripe", source = "s" }
+            chunk = { value = 64, unit = "KiB", source = "s" }
+            [[array.member]]
+            device = { value = "hdd-7200", source = "s" }
+            count = { value = 3, unit = "count", source = "s" }
+        "#;
+        let file = DeviceFile::parse(array).unwrap();
+        assert!(file.is_rotational());
+        let Kind::Array(_, members) = &file.device.kind else { panic!("an array") };
+        assert_eq!(members.len(), 3);
+        let member = members[0].capacity() / 65_536 * 65_536;
+        assert_eq!((file.device.capacity(), file.build().capacity()), (member * 3, member * 3));
+        let cached = DeviceFile::parse(&format!("{array}{CACHE}{MEMORY}")).unwrap();
+        assert_eq!(cached.build().capacity(), member * 3);
+        for (from, to, expected) in [
+            (
+                r#"value = "hdd-7200""#,
+                r#"value = "tape""#,
+                r#"array.member[0].device: expected one of hdd-10k"#,
+            ),
+            ("value = 3,", "value = 0,", "array.member[0].count: expected 1 to 256"),
+            ("value = 3,", "value = 257,", "array.member[0].count: expected 1 to 256"),
+            (r#"value = "stripe""#, r#"value = "raid5""#, "[array]: expected unknown variant `raid5`"),
+            ("value = 64,", "value = 63.7,", "array.chunk_bytes: expected a multiple of 512"),
+            (
+                "[[array.member]]",
+                "[array.member]",
+                "array.member: expected tables [[array.member]], found a table",
+            ),
+            ("device = {", "kind = \"fixed\"\ndevice = {", "array.member[0].kind: expected a table"),
+        ] {
+            let error = DeviceFile::parse(&array.replace(from, to)).unwrap_err().to_string();
+            assert!(error.contains(expected), "{to}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_cache_is_said() {
+        let whole = format!("{FIXED}{CACHE}{MEMORY}");
+        for (from, to, expected) in [
+            (r#"value = "2q""#, r#"value = "mru""#, "[cache]: expected unknown variant `mru`"),
+            (r#"value = "through""#, r#"value = "away""#, "[cache]: expected unknown variant `away`"),
+            ("value = 64, unit = \"KiB\"", "value = 2, unit = \"GB\"", "cache.block_bytes: expected 512 to"),
+            (
+                "value = 64, unit = \"KiB\"",
+                "value = 1000, unit = \"B\"",
+                "cache.block_bytes: expected a multiple of 512",
+            ),
+            (
+                r#"size = { value = 1, unit = "GB""#,
+                r#"size = { value = 1, unit = "kB""#,
+                "cache.size_bytes: expected 65536 to",
+            ),
+            (
+                r#"latency = { value = 2, unit = "us", source = "s" }"#,
+                "",
+                "cache.latency_ns: expected a value, or a device",
+            ),
+            (
+                "[cache]",
+                "[cache]\ndevice.kind = \"tape\"",
+                "cache.device.tape: expected a table, found nothing",
+            ),
+            ("[cache]", "[cache]\nghost = 1", "cache.ghost: expected a table"),
+            (
+                "[cache]",
+                "[cache]\ndevice.device = { value = \"network-volume\", source = \"s\" }",
+                "cache.latency_ns: expected nothing, as a device is the medium, found 2000",
+            ),
+        ] {
+            let error = DeviceFile::parse(&whole.replace(from, to)).unwrap_err().to_string();
+            assert!(error.contains(expected), "{to}: {error}");
+        }
+        let nested = "[cache.device]\nkind = \"fixed\"\n[cache.device.cache]\ndevice.device.device.device.device.kind = \"fixed\"";
+        assert!(DeviceFile::parse(&format!("{FIXED}{nested}")).is_err());
+    }
+
     #[test]
     fn keys_of_tables_have_units_of_their_own() {
         let (_, text) = SHIPPED[1];
-        let Kind::Disk(disk) = DeviceFile::parse(text).unwrap().kind else { panic!("a disk") };
+        let Kind::Disk(disk) = DeviceFile::parse(text).unwrap().device.kind else { panic!("a disk") };
         assert_eq!(disk.zones.len(), 16);
         assert_eq!((disk.zones[0].sectors_per_track, disk.revolution_ns), (1440, 8_333_333));
     }

@@ -71,7 +71,7 @@ impl Parameters {
 /// The device. A request goes to the server that is free first, so that its completion is certain when it arrives.
 pub struct Fixed {
     parameters: Parameters,
-    /// When each server that has worked will be free.
+    /// When each server that works will be free.
     free: BinaryHeap<Reverse<Nanos>>,
     /// Not yet reported, and since when.
     certain: Vec<Completion>,
@@ -104,6 +104,10 @@ impl Device for Fixed {
 
     fn submit(&mut self, now: Nanos, id: Id, request: Request) {
         let mut issued = now;
+        // Those that are free now are as good as those that never worked.
+        while self.free.peek().is_some_and(|Reverse(free)| *free <= now) {
+            self.free.pop();
+        }
         if self.free.len() >= self.parameters.servers as usize
             && let Some(Reverse(free)) = self.free.pop()
         {

@@ -2,9 +2,12 @@
 //!
 //! No clock, no threads, no I/O; equal input gives equal output. [`device`] is the interface of all devices, [`disk`] a hard
 //! disk, [`ssd`] a flash drive, [`fixed`] a device whose requests take a fixed time; [`file`] reads what describes them.
-//! [`requests`] runs recorded requests through devices, [`cache`] has the replacement policies.
+//! [`cached`] is a device with a cache before it, [`array`] several devices as one. [`requests`] runs recorded requests
+//! through devices, [`cache`] has the replacement policies.
 
+pub mod array;
 pub mod cache;
+pub mod cached;
 pub mod device;
 pub mod disk;
 pub mod file;

@@ -1,23 +1,28 @@
 """`iotrail whatif cache`: what caches of some sizes and policies would have missed.
 
-`iotrail-native simulate cache` has the policies (crates/sim). Misses are exact: a
-cache that holds as many blocks and is empty at first is simulated use by use, in the order in which calls began.
+`iotrail-native simulate cache` has the policies (crates/sim). Misses are exact: a cache that holds as many blocks and is
+empty at first is simulated use by use, in the order in which calls began. With a rate they are estimated from a sample of
+the blocks (SHARDS), each with its confidence interval.
 """
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import rich.box
 from rich.table import Table
 
-from iotrail import units
+from iotrail import page, units
 from iotrail.errors import TrailError, UsageError
 from iotrail.terminal import Console, Text
 from iotrail.trail import Trail
 from iotrail.whatif.simulator import simulate
 
+VERB = "whatif cache"
+# Sizes for each half on a page.
+_PER_HALF = 3
 POLICIES = ("lru", "fifo", "clock", "lfu", "2q", "arc", "s3-fifo", "sieve")
 
 
@@ -36,6 +41,8 @@ class Accesses:
 def accesses(trail: Trail, of: str | None, node: str | None) -> Accesses:
     """Reads and writes of files, or of disks where a trail has no others; of all machines, or of one.
 
+    An imported block trace has requests of disks.
+
     Raises:
         TrailError: there are none with a known place.
     """
@@ -43,7 +50,8 @@ def accesses(trail: Trail, of: str | None, node: str | None) -> Accesses:
     kinds = {
         "files": (
             "reads and writes of files",
-            "file_op AS o INNER JOIN call AS c ON c.call = o.call",
+            "file_op AS o INNER JOIN call AS c ON c.call = o.call "
+            "ANTI JOIN block_device AS d ON d.node = o.node AND d.file = o.file",
             f"c.kind IN ('read', 'write') AND COALESCE(o.result, 1) > 0{chosen}",
             "o.file IS NOT NULL AND o.pos IS NOT NULL AND o.result IS NOT NULL",
             "CAST(hash(o.node, o.file) >> 1 AS BIGINT) AS device, o.pos, o.result AS length, c.kind = 'write' AS write",
@@ -51,11 +59,11 @@ def accesses(trail: Trail, of: str | None, node: str | None) -> Accesses:
         ),
         "disks": (
             "requests of disks",
-            "disk_op AS o",
-            f"o.op IN ('read', 'write') AND o.length > 0{chosen}",
-            "o.dev IS NOT NULL AND o.pos IS NOT NULL",
-            "CAST(hash(o.node, o.dev) >> 1 AS BIGINT) AS device, o.pos, o.length, o.op = 'write' AS write",
-            "o.ts, o.thread, o.pos",
+            "device_request AS o",
+            f"o.op IN (0, 1) AND COALESCE(o.length, 1) > 0{chosen}",
+            "o.pos IS NOT NULL AND o.length IS NOT NULL",
+            "o.device, o.pos, o.length, o.op = 1 AS write",
+            "o.ts, o.trace_row, o.device, o.pos",
         ),
     }
     for kind in ("files", "disks") if of is None else (of,):
@@ -86,49 +94,101 @@ def run(
     block: int,
     of: str | None,
     node: str | None,
+    rate: float | None,
     as_json: bool,
+    html: Path | None,
+    force: bool,
 ) -> None:
-    """Print what such caches miss.
+    """Print what such caches miss, and write a page of it.
 
     Raises:
-        UsageError: a policy that isn't known, or a size smaller than a block.
+        UsageError: a policy that isn't known, a size smaller than a block, a machine that doesn't exist.
+        TrailError: there are no reads and writes with a known place.
     """
-    for policy in policies:
-        if policy not in POLICIES:
-            raise UsageError(f"--policy: expected some of {', '.join(POLICIES)}, found {policy}")
+    check_policies(policies)
     for size in sizes:
         if size < block:
             raise UsageError(
                 f"--size: expected {units.size(block)} (a block) or more, found {units.size(size)}",
                 "--block makes blocks smaller",
             )
-    if node is not None and node not in (
-        known := [row["node"] for row in trail.rows_of("FROM process SELECT DISTINCT node")]
-    ):
-        raise UsageError(f"--node: there is no machine {node}", f"there are {', '.join(sorted(known))}")
+    if rate is not None and not 0 < rate < 1:
+        raise UsageError(f"--shards: expected a share above 0 and below 1, found {rate:g}")
+    check_node(trail, node)
+    if html is not None:
+        page.check(html, VERB, force=force)
     chosen = accesses(trail, of, node)
     arguments = ["cache", "--block", str(block)]
     if policies:
         arguments += ["--policy", ",".join(policies)]
     if sizes:
         arguments += ["--size", ",".join(map(str, sizes))]
+    if rate is not None:
+        arguments += ["--shards", repr(rate)]
+    if html is not None:
+        arguments += ["--per-half", str(_PER_HALF)]
     found = simulate(trail, chosen.query, arguments)
+    if html is not None:
+        from iotrail.whatif.cache_page import draw
+
+        page.write(html, draw(str(trail.path), chosen, found))
     if as_json:
         print(json.dumps({"of": chosen.name, "left_out": chosen.left_out, **found}))
         return
-    _show(found, chosen)
+    _show(found, chosen, 1 if sizes or html is None else _PER_HALF)
 
 
-def _show(found: dict[str, Any], chosen: Accesses) -> None:
-    console = Console(piped=120)
+def check_policies(policies: Sequence[str]) -> None:
+    """Refuse policies that aren't known.
+
+    Raises:
+        UsageError: one isn't.
+    """
+    for policy in policies:
+        if policy not in POLICIES:
+            raise UsageError(f"--policy: expected some of {', '.join(POLICIES)}, found {policy}")
+
+
+def check_node(trail: Trail, node: str | None) -> None:
+    """Refuse a machine that a trail doesn't have.
+
+    Raises:
+        UsageError: it doesn't.
+    """
+    if node is None:
+        return
+    known = [row["node"] for row in trail.rows_of("FROM process SELECT DISTINCT node")]
+    if node not in known:
+        raise UsageError(f"--node: there is no machine {node}", f"there are {', '.join(sorted(known))}")
+
+
+def describe(found: dict[str, Any], chosen: Accesses) -> str:
+    """What was simulated, in a sentence."""
     uses = {"read": found["reads"], "write": found["writes"]}
-    block = units.size(found["block_bytes"])
-    parts = [f"{count:,} {'reads' if kind == 'read' else 'writes'}" for kind, count in uses.items() if count]
+    parts = [f"{count:,} {kind}s" for kind, count in uses.items() if count]
     everything = units.size(found["blocks"] * found["block_bytes"])
-    console.print(
-        f"{' and '.join(parts)} of blocks of {block}, of {chosen.name}; {found['blocks']:,} different blocks, {everything}"
+    about = "about " if found["sample"] else ""
+    return (
+        f"{' and '.join(parts)} of blocks of {units.size(found['block_bytes'])}, of {chosen.name}; "
+        f"{about}{found['blocks']:,} different blocks, {about}{everything}"
     )
-    for kind, count in uses.items():
+
+
+def describe_sample(found: dict[str, Any]) -> str:
+    """What estimates are from; empty where counts are exact."""
+    sample = found["sample"]
+    if sample is None:
+        return ""
+    return (
+        f"Estimated from {sample['uses']:,} uses of {sample['blocks']:,} blocks, a sample of "
+        f"{units.human(sample['rate'], 'share')} of all blocks. ± is a confidence interval of 95 % for the choice of the sample."
+    )
+
+
+def _show(found: dict[str, Any], chosen: Accesses, every: int) -> None:
+    console = Console(piped=120)
+    console.print(describe(found, chosen))
+    for kind, count in (("read", found["reads"]), ("write", found["writes"])):
         if not count:
             continue
         first = found[f"first_{kind}s"]
@@ -140,11 +200,24 @@ def _show(found: dict[str, Any], chosen: Accesses) -> None:
         table.add_column("cache", justify="right")
         for policy in found["policies"]:
             table.add_column(policy["policy"], justify="right")
-        rows = zip(found["policies"][0]["size"], *(policy[kind] for policy in found["policies"]), strict=True)
-        for size, *misses in rows:
+        sizes = found["policies"][0]["size"]
+        for at, size in enumerate(sizes):
+            if (len(sizes) - 1 - at) % every:
+                continue
+            misses = [policy[kind][at] for policy in found["policies"]]
             best = min(misses)
-            cells = [Text(units.human(n / count, "share"), "bold" if n == best else "") for n in misses]
+            bounds = [policy["bounds"][kind][at] if found["sample"] else None for policy in found["policies"]]
+            cells = [
+                Text(
+                    units.human(n / count, "share")
+                    + ("" if bound is None else f" ±{100 * bound / count:.1f}"),
+                    "bold" if n == best else "",
+                )
+                for n, bound in zip(misses, bounds, strict=True)
+            ]
             table.add_row(units.size(size * found["block_bytes"]), *cells)
         console.print(table)
+    if found["sample"]:
+        console.print(describe_sample(found), style="dim")
     if chosen.left_out:
         console.print(f"left out: {chosen.left_out:,} without a known place")

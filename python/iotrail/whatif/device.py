@@ -20,15 +20,16 @@ from iotrail.whatif.simulator import simulate
 _PLACED = "r.pos IS NOT NULL AND r.length IS NOT NULL"
 
 
-def run(trail: Trail, *, on: Sequence[str], fold: bool, as_json: bool) -> None:
-    """Print response times on other devices beside the recorded ones.
+def requests(trail: Trail, node: str | None = None) -> tuple[str, int]:
+    """A query for the requests of disks, of all machines or of one, and how many of them have no known place.
 
     Raises:
-        TrailError: there are no requests of disks, or none with a known time and place.
-        SimulationError: a device file is wrong, or requests lie beyond the device.
+        TrailError: there are none, or none with a known time and place.
     """
+    chosen = "" if node is None else "r.node = '" + node.replace("'", "''") + "'"
+    where = f"WHERE {chosen}" if chosen else ""
     [[count, placed, instants]] = trail.query(
-        f"SELECT COUNT(*), COUNT(*) FILTER (WHERE {_PLACED}), COUNT(DISTINCT r.ts) FROM device_request AS r"
+        f"SELECT COUNT(*), COUNT(*) FILTER (WHERE {_PLACED}), COUNT(DISTINCT r.ts) FROM device_request AS r {where}"
     ).fetchall()
     if not placed:
         raise TrailError(
@@ -41,12 +42,23 @@ def run(trail: Trail, *, on: Sequence[str], fold: bool, as_json: bool) -> None:
             "a trace without times says nothing of how requests follow each other",
         )
     query = (
-        "SELECT r.ts, r.dur, r.device, r.op, r.pos, r.length, COALESCE(r.flags, 0) AS flags "
-        f"FROM device_request AS r WHERE {_PLACED} ORDER BY r.ts, r.device, r.pos"
+        "SELECT r.ts, r.dur, r.device, CAST(r.op AS BIGINT) AS op, r.pos, r.length, COALESCE(r.flags, 0) AS flags "
+        f"FROM device_request AS r WHERE {_PLACED}{f' AND {chosen}' if chosen else ''} ORDER BY r.ts, r.trace_row, r.device, r.pos"
     )
+    return query, count - placed
+
+
+def run(trail: Trail, *, on: Sequence[str], fold: bool, as_json: bool) -> None:
+    """Print response times on other devices beside the recorded ones.
+
+    Raises:
+        TrailError: there are no requests of disks, or none with a known time and place.
+        SimulationError: a device file is wrong, or requests lie beyond the device.
+    """
+    query, left_out = requests(trail)
     arguments = ["device", *(word for name in on for word in ("--on", name)), *(["--fold"] if fold else [])]
     found = simulate(trail, query, arguments)
-    found["left_out"] = count - placed
+    found["left_out"] = left_out
     if as_json:
         print(json.dumps(found))
         return

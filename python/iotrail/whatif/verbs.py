@@ -1,17 +1,29 @@
 """The command line of `iotrail whatif`."""
 
+import re
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from iotrail.errors import UsageError
 from iotrail.options import TrailPath, size_of
+from iotrail.units import NANOSECONDS
 
 app = typer.Typer(
     help="What a change would bring: asked of a trail, with the devices and caches simulated.",
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
+
+_ALL = "lru,fifo,clock,lfu,2q,arc,s3-fifo,sieve"
+
+
+def _nanoseconds(option: str, text: str) -> int:
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)\s*(ns|us|µs|ms|s)", text.strip())
+    if match is None:
+        raise UsageError(f"{option}: expected a time like 20us, found {text!r}")
+    return round(float(match[1]) * NANOSECONDS[match[2]])
 
 
 @app.callback()
@@ -25,13 +37,14 @@ def cache(
     policy: Annotated[
         str,
         typer.Option("--policy", metavar="NAME,…", help="Of lru, fifo, clock, lfu, 2q, arc, s3-fifo, sieve."),
-    ] = "lru,fifo,clock,lfu,2q,arc,s3-fifo,sieve",
+    ] = _ALL,
     size: Annotated[
         str | None,
         typer.Option(
             "--size",
             metavar="64M,…",
-            help="Sizes of the cache; without, eight up to all different blocks, each half of the next.",
+            help="Sizes of the cache (default: eight up to all different blocks, each half of the next; "
+            "with --on 0, 8, 16, 24 and 32 GB).",
             show_default=False,
         ),
     ] = None,
@@ -51,27 +64,115 @@ def cache(
             "--node", metavar="NAME", help="Of this machine; without, one cache for all.", show_default=False
         ),
     ] = None,
+    shards: Annotated[
+        float | None,
+        typer.Option(
+            "--shards",
+            metavar="RATE",
+            help="Estimate from a sample of this share of all blocks (0.01), with confidence intervals.",
+            show_default=False,
+        ),
+    ] = None,
+    on: Annotated[
+        str | None,
+        typer.Option(
+            "--on",
+            metavar="DEVICE",
+            help="Response times on this device with the cache before it: a device file, or a name of iotrail device list.",
+            show_default=False,
+        ),
+    ] = None,
+    cache_device: Annotated[
+        str | None,
+        typer.Option(
+            "--cache-device",
+            metavar="DEVICE",
+            help="With --on: the device that the cache is in.",
+            show_default=False,
+        ),
+    ] = None,
+    cache_latency: Annotated[
+        str | None,
+        typer.Option(
+            "--cache-latency",
+            metavar="20us",
+            help="With --on: the cache is in memory with this latency.",
+            show_default=False,
+        ),
+    ] = None,
+    write: Annotated[
+        str, typer.Option("--write", metavar="back|through|around", help="With --on: where writes go.")
+    ] = "back",
+    fold: Annotated[
+        bool, typer.Option("--fold", help="With --on: wrap offsets that lie beyond the end of the device.")
+    ] = False,
     json: Annotated[
         bool, typer.Option("--json", help="Print counts as JSON, with the curve of LRU caches of all sizes.")
     ] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Write a page with the curves too.", show_default=False),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
 ) -> None:
-    """What a cache would have missed, by its size and policy.
+    """What a cache would have missed, by its size and policy; with --on, what it would have brought.
 
-    Each read or write brings the blocks it touches into the cache, which is empty at first. Counts are exact.
+    Each read or write brings the blocks it touches into the cache, which is empty at first. Counts are exact unless --shards
+    estimates them. With --on, the requests of disks run in virtual time on a device with a cache of one policy before it.
     """
     from iotrail.trail import Trail
-    from iotrail.whatif import cache as verb
 
     if of not in (None, "files", "disks"):
         raise UsageError(f"--of: expected files or disks, found {of!r}")
+    policies = list(dict.fromkeys(name.strip().lower() for name in policy.split(",") if name.strip()))
+    block_bytes = size_of("--block", block)
+    if on is not None:
+        from iotrail.whatif import cached
+
+        for option, is_given in (
+            ("--shards", shards is not None),
+            ("--html", html is not None),
+            ("--of files", of == "files"),
+        ):
+            if is_given:
+                raise UsageError(f"{option} can't be combined with --on")
+        if policy != _ALL and len(policies) != 1:
+            raise UsageError(f"--policy: expected one with --on, found {policy}")
+        cached.run(
+            Trail(trail),
+            on=on,
+            medium=cached.Medium(
+                cache_device,
+                None if cache_latency is None else _nanoseconds("--cache-latency", cache_latency),
+            ),
+            policy="lru" if policy == _ALL else policies[0],
+            sizes=[
+                0 if part.strip() == "0" else size_of("--size", part)
+                for part in (size or "").split(",")
+                if part
+            ],
+            block=block_bytes,
+            write=write,
+            node=node,
+            fold=fold,
+            as_json=json,
+        )
+        return
+    if cache_device is not None or cache_latency is not None or fold:
+        raise UsageError("--cache-device, --cache-latency and --fold need --on")
+    from iotrail.whatif import cache as verb
+
     verb.run(
         Trail(trail),
-        policies=list(dict.fromkeys(name.strip().lower() for name in policy.split(",") if name.strip())),
+        policies=policies,
         sizes=sorted({size_of("--size", part) for part in size.split(",")}) if size else [],
-        block=size_of("--block", block),
+        block=block_bytes,
         of=of,
         node=node,
+        rate=shards,
         as_json=json,
+        html=html,
+        force=force,
     )
 
 

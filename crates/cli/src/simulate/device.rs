@@ -49,7 +49,7 @@ struct Times {
 
 /// What happened to all requests.
 #[derive(Serialize)]
-struct Outcome {
+pub(super) struct Outcome {
     /// From the first arrival to the last completion.
     elapsed_ns: Nanos,
     times: Vec<Times>,
@@ -79,7 +79,7 @@ struct Answer {
 }
 
 /// Which simulated requests a recorded one became: a flush can go before it or after it.
-struct Row {
+pub(super) struct Row {
     op: Op,
     first: usize,
     last: usize,
@@ -92,7 +92,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let (rows, requests, devices) = read()?;
     let mut simulated = Vec::new();
     for file in &files {
-        let capacity = file.build().capacity();
+        let capacity = file.device.capacity();
         let requests = fit(&requests, capacity, args.fold, &file.name)?;
         let outcome = |arrivals| {
             let mut built: Vec<Box<dyn Device>> = (0..devices).map(|_| file.build()).collect();
@@ -115,7 +115,12 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
 }
 
 /// Requests within a device's capacity.
-fn fit(requests: &[Recorded], capacity: u64, fold: bool, name: &str) -> Result<Vec<Recorded>, Failure> {
+pub(super) fn fit(
+    requests: &[Recorded],
+    capacity: u64,
+    fold: bool,
+    name: &str,
+) -> Result<Vec<Recorded>, Failure> {
     let place = |recorded: &Recorded| {
         let Request { pos, length, .. } = recorded.request;
         if pos.checked_add(length).is_some_and(|end| end <= capacity) {
@@ -136,7 +141,7 @@ fn fit(requests: &[Recorded], capacity: u64, fold: bool, name: &str) -> Result<V
 }
 
 /// The rows of standard input, the requests that they become, and how many devices they are for.
-fn read() -> Result<(Vec<Row>, Vec<Recorded>, usize), Failure> {
+pub(super) fn read() -> Result<(Vec<Row>, Vec<Recorded>, usize), Failure> {
     let broken = |e| Failure::new(format!("stdin: not a whole Arrow IPC stream: {e}"));
     let (mut rows, mut requests, mut devices) = (Vec::new(), Vec::new(), HashMap::new());
     for batch in StreamReader::try_new(std::io::stdin().lock(), None).map_err(broken)? {
@@ -196,7 +201,7 @@ fn recorded_outcome(rows: &[Row], requests: &[Recorded]) -> Outcome {
     }
 }
 
-fn simulated_outcome(rows: &[Row], served: &[Served], devices: &[Box<dyn Device>]) -> Outcome {
+pub(super) fn simulated_outcome(rows: &[Row], served: &[Served], devices: &[Box<dyn Device>]) -> Outcome {
     let elapsed_ns = served.iter().map(|served| served.completion.done).max().unwrap_or(0);
     let durs = rows.iter().map(|row| (row.op, served[row.last].completion.done - served[row.first].arrival));
     let energies = devices.iter().map(|device| device.energy(elapsed_ns));

@@ -2,6 +2,7 @@
 //! for people. The answer is JSON on standard output.
 
 mod cache;
+mod cached;
 mod device;
 mod disk;
 
@@ -25,6 +26,8 @@ enum What {
     Cache(cache::Args),
     /// Response times on other devices
     Device(device::Args),
+    /// Response times on a device with caches of some sizes before it
+    Cached(cached::Args),
     /// Times of each request on one disk
     Disk(disk::Args),
 }
@@ -34,6 +37,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     match args.what {
         What::Cache(args) => cache::run(args),
         What::Device(args) => device::run(args),
+        What::Cached(args) => cached::run(args),
         What::Disk(args) => disk::run(args),
     }
 }

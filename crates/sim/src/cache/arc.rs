@@ -1,7 +1,7 @@
 //! ARC. T1 and T2 hold blocks used once and oftener, B1 and B2 remember what left them; `target` is the share of T1.
 
 use super::list::{Links, List};
-use super::{Block, Cache};
+use super::{Block, Replacement};
 
 /// Which list a block is in.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Arc {
     }
 
     /// REPLACE of the paper: the oldest of T1 or T2 goes, and is remembered.
-    fn replace(&mut self, was_in_b2: bool) {
+    fn replace(&mut self, was_in_b2: bool, evicted: &mut impl FnMut(Block)) {
         let t1 = f64::from(self.t1.len());
         let from_t1 = self.t1.len() > 0 && (t1 > self.target || (t1 == self.target && was_in_b2));
         let (from, to, place) = if from_t1 || self.t2.len() == 0 {
@@ -50,20 +50,22 @@ impl Arc {
         if let Some(block) = from.pop(&mut self.links) {
             to.push(&mut self.links, block);
             self.place[block as usize] = place;
+            evicted(block);
         }
     }
 
-    fn forget(list: &mut List, links: &mut Links, place: &mut [Place]) {
-        if let Some(block) = list.pop(links) {
-            place[block as usize] = Place::None;
-        }
+    fn forget(list: &mut List, links: &mut Links, place: &mut [Place]) -> Option<Block> {
+        let block = list.pop(links)?;
+        place[block as usize] = Place::None;
+        Some(block)
     }
 
     /// Case IV of the paper: a block that no list has comes in.
-    fn make_room(&mut self) {
+    fn make_room(&mut self, evicted: &mut impl FnMut(Block)) {
         if self.t1.len() + self.b1.len() >= self.capacity {
             if self.b1.len() == 0 {
-                Self::forget(&mut self.t1, &mut self.links, &mut self.place);
+                let oldest = Self::forget(&mut self.t1, &mut self.links, &mut self.place);
+                oldest.into_iter().for_each(evicted);
                 return;
             }
             Self::forget(&mut self.b1, &mut self.links, &mut self.place);
@@ -72,12 +74,12 @@ impl Arc {
         {
             Self::forget(&mut self.b2, &mut self.links, &mut self.place);
         }
-        self.replace(false);
+        self.replace(false, evicted);
     }
 }
 
-impl Cache for Arc {
-    fn touch(&mut self, block: Block) -> bool {
+impl Replacement for Arc {
+    fn touch(&mut self, block: Block, evicted: &mut impl FnMut(Block)) -> bool {
         let at = block as usize;
         let is_full = self.t1.len() + self.t2.len() >= self.capacity;
         let ratio = |of: u32, to: u32| (f64::from(of) / f64::from(to)).max(1.0);
@@ -97,7 +99,7 @@ impl Cache for Arc {
                 self.target = (self.target + by).min(f64::from(self.capacity));
                 self.b1.remove(&mut self.links, block);
                 if is_full {
-                    self.replace(false);
+                    self.replace(false, evicted);
                 }
                 self.t2.push(&mut self.links, block);
                 self.place[at] = Place::T2;
@@ -107,14 +109,14 @@ impl Cache for Arc {
                 self.target = (self.target - by).max(0.0);
                 self.b2.remove(&mut self.links, block);
                 if is_full {
-                    self.replace(true);
+                    self.replace(true, evicted);
                 }
                 self.t2.push(&mut self.links, block);
                 self.place[at] = Place::T2;
             }
             Place::None if self.capacity > 0 => {
                 if is_full {
-                    self.make_room();
+                    self.make_room(evicted);
                 }
                 self.t1.push(&mut self.links, block);
                 self.place[at] = Place::T1;
@@ -122,5 +124,23 @@ impl Cache for Arc {
             Place::None => {}
         }
         false
+    }
+
+    fn holds(&self, block: Block) -> bool {
+        matches!(self.place[block as usize], Place::T1 | Place::T2)
+    }
+
+    fn remove(&mut self, block: Block) {
+        match self.place[block as usize] {
+            Place::T1 => self.t1.remove(&mut self.links, block),
+            Place::T2 => self.t2.remove(&mut self.links, block),
+            Place::None | Place::B1 | Place::B2 => return,
+        }
+        self.place[block as usize] = Place::None;
+    }
+
+    fn grow(&mut self, blocks: u32) {
+        self.links.grow(blocks);
+        self.place.resize(self.place.len().max(blocks as usize), Place::None);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::list::{Links, List};
-use super::{Block, Cache};
+use super::{Block, Replacement};
 
 pub struct Lfu {
     capacity: u32,
@@ -31,11 +31,21 @@ impl Lfu {
         self.by_uses.entry(uses).or_insert_with(List::new).push(&mut self.links, block);
     }
 
-    fn evict(&mut self) {
+    fn take(&mut self, uses: u32, block: Block) {
+        if let Some(list) = self.by_uses.get_mut(&uses) {
+            list.remove(&mut self.links, block);
+            if list.len() == 0 {
+                self.by_uses.remove(&uses);
+            }
+        }
+    }
+
+    fn evict(&mut self, evicted: &mut impl FnMut(Block)) {
         let Some(mut least) = self.by_uses.first_entry() else { return };
         if let Some(block) = least.get_mut().pop(&mut self.links) {
             self.uses[block as usize] = 0;
             self.held -= 1;
+            evicted(block);
         }
         if least.get().len() == 0 {
             least.remove();
@@ -43,26 +53,38 @@ impl Lfu {
     }
 }
 
-impl Cache for Lfu {
-    fn touch(&mut self, block: Block) -> bool {
+impl Replacement for Lfu {
+    fn touch(&mut self, block: Block, evicted: &mut impl FnMut(Block)) -> bool {
         let uses = self.uses[block as usize];
         if uses > 0 {
-            if let Some(list) = self.by_uses.get_mut(&uses) {
-                list.remove(&mut self.links, block);
-                if list.len() == 0 {
-                    self.by_uses.remove(&uses);
-                }
-            }
+            self.take(uses, block);
             self.put(uses.saturating_add(1), block);
             return true;
         }
         if self.held >= self.capacity {
-            self.evict();
+            self.evict(evicted);
         }
         if self.capacity > 0 {
             self.put(1, block);
             self.held += 1;
         }
         false
+    }
+
+    fn holds(&self, block: Block) -> bool {
+        self.uses[block as usize] > 0
+    }
+
+    fn remove(&mut self, block: Block) {
+        let uses = std::mem::take(&mut self.uses[block as usize]);
+        if uses > 0 {
+            self.take(uses, block);
+            self.held -= 1;
+        }
+    }
+
+    fn grow(&mut self, blocks: u32) {
+        self.links.grow(blocks);
+        self.uses.resize(self.uses.len().max(blocks as usize), 0);
     }
 }

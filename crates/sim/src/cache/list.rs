@@ -17,6 +17,11 @@ impl Links {
         Self(vec![Link { newer: NONE, older: NONE }; blocks as usize])
     }
 
+    /// Makes room for blocks below this number.
+    pub fn grow(&mut self, blocks: u32) {
+        self.0.resize(self.0.len().max(blocks as usize), Link { newer: NONE, older: NONE });
+    }
+
     /// The block that is before this one in its list: newer.
     pub fn newer(&self, block: Block) -> Option<Block> {
         Some(self.0[block as usize].newer).filter(|block| *block != NONE)

@@ -1,7 +1,7 @@
 //! LRU and FIFO: the oldest goes, by its last use or by when it came.
 
 use super::list::{Links, List};
-use super::{Block, Cache};
+use super::{Block, Replacement};
 
 pub struct Lru {
     capacity: u32,
@@ -24,8 +24,8 @@ impl Lru {
     }
 }
 
-impl Cache for Lru {
-    fn touch(&mut self, block: Block) -> bool {
+impl Replacement for Lru {
+    fn touch(&mut self, block: Block, evicted: &mut impl FnMut(Block)) -> bool {
         if self.held[block as usize] {
             if self.renews {
                 self.list.renew(&mut self.links, block);
@@ -36,11 +36,27 @@ impl Cache for Lru {
             && let Some(oldest) = self.list.pop(&mut self.links)
         {
             self.held[oldest as usize] = false;
+            evicted(oldest);
         }
         if self.capacity > 0 {
             self.held[block as usize] = true;
             self.list.push(&mut self.links, block);
         }
         false
+    }
+
+    fn holds(&self, block: Block) -> bool {
+        self.held[block as usize]
+    }
+
+    fn remove(&mut self, block: Block) {
+        if std::mem::take(&mut self.held[block as usize]) {
+            self.list.remove(&mut self.links, block);
+        }
+    }
+
+    fn grow(&mut self, blocks: u32) {
+        self.links.grow(blocks);
+        self.held.resize(self.held.len().max(blocks as usize), false);
     }
 }

@@ -15,11 +15,16 @@ mod lru;
 mod numbers;
 mod reuse;
 mod s3_fifo;
+pub mod shards;
 mod sieve;
 mod two_q;
 
+pub(crate) use self::list::{Links, List};
+pub(crate) use self::numbers::Mixed;
 pub use self::numbers::Numbers;
 pub use self::reuse::Reuse;
+
+use serde::{Deserialize, Serialize};
 
 use self::arc::Arc;
 use self::clock::Clock;
@@ -35,7 +40,8 @@ pub type Block = u32;
 const NONE: Block = Block::MAX;
 
 /// A replacement policy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Policy {
     /// The block used longest ago goes.
     Lru,
@@ -47,10 +53,12 @@ pub enum Policy {
     Lfu,
     /// 2Q, full version: a FIFO of a quarter of the cache for new blocks, a memory of half as many blocks as the cache
     /// holds, and LRU for those that come back (Johnson and Shasha, VLDB 1994).
+    #[serde(rename = "2q")]
     TwoQ,
     /// ARC: LRU lists of blocks used once and oftener, whose shares adapt (Megiddo and Modha, FAST 2003, Figure 4).
     Arc,
     /// S3-FIFO: a FIFO of a tenth for new blocks, a memory of 0.9 and a FIFO with three extra turns (Yang et al., SOSP 2023).
+    #[serde(rename = "s3-fifo")]
     S3Fifo,
     /// SIEVE: a FIFO whose hand removes what was not used since it passed, without moving blocks (Zhang et al., NSDI 2024).
     Sieve,
@@ -95,29 +103,132 @@ impl Policy {
         missed: impl FnMut(usize),
     ) {
         match self {
-            Self::Lru => drive(&mut Lru::new(capacity, blocks, true), uses, missed),
-            Self::Fifo => drive(&mut Lru::new(capacity, blocks, false), uses, missed),
-            Self::Clock => drive(&mut Clock::new(capacity, blocks), uses, missed),
-            Self::Lfu => drive(&mut Lfu::new(capacity, blocks), uses, missed),
-            Self::TwoQ => drive(&mut TwoQ::new(capacity, blocks), uses, missed),
-            Self::Arc => drive(&mut Arc::new(capacity, blocks), uses, missed),
-            Self::S3Fifo => drive(&mut S3Fifo::new(capacity, blocks), uses, missed),
-            Self::Sieve => drive(&mut Sieve::new(capacity, blocks), uses, missed),
+            Self::Lru => drive(Lru::new(capacity, blocks, true), uses, missed),
+            Self::Fifo => drive(Lru::new(capacity, blocks, false), uses, missed),
+            Self::Clock => drive(Clock::new(capacity, blocks), uses, missed),
+            Self::Lfu => drive(Lfu::new(capacity, blocks), uses, missed),
+            Self::TwoQ => drive(TwoQ::new(capacity, blocks), uses, missed),
+            Self::Arc => drive(Arc::new(capacity, blocks), uses, missed),
+            Self::S3Fifo => drive(S3Fifo::new(capacity, blocks), uses, missed),
+            Self::Sieve => drive(Sieve::new(capacity, blocks), uses, missed),
         }
     }
 }
 
-/// A cache.
-trait Cache {
-    /// Uses a block, and brings it in. Whether it was there.
-    fn touch(&mut self, block: Block) -> bool;
+/// What a policy knows of blocks, and what it does with them. Blocks are below the number that it has room for.
+trait Replacement {
+    /// Uses a block, and brings it in. Whether it was there. `evicted` gets each block that goes for it.
+    fn touch(&mut self, block: Block, evicted: &mut impl FnMut(Block)) -> bool;
+
+    /// Whether a block is there.
+    fn holds(&self, block: Block) -> bool;
+
+    /// Takes a block out if it is there.
+    fn remove(&mut self, block: Block);
+
+    /// Makes room for blocks below this number.
+    fn grow(&mut self, blocks: u32);
 }
 
-fn drive(cache: &mut impl Cache, uses: impl Iterator<Item = Block>, mut missed: impl FnMut(usize)) {
+fn drive(mut cache: impl Replacement, uses: impl Iterator<Item = Block>, mut missed: impl FnMut(usize)) {
     for (at, block) in uses.enumerate() {
-        if !cache.touch(block) {
+        if !cache.touch(block, &mut |_| {}) {
             missed(at);
         }
+    }
+}
+
+/// A cache that is used step by step, without knowing how many different blocks there will be.
+pub struct Cache {
+    any: Any,
+    /// Blocks that there is room for.
+    room: u32,
+    held: u32,
+}
+
+enum Any {
+    Lru(Lru),
+    Clock(Clock),
+    Lfu(Lfu),
+    TwoQ(TwoQ),
+    Arc(Arc),
+    S3Fifo(S3Fifo),
+    Sieve(Sieve),
+}
+
+/// The same of each policy.
+macro_rules! each {
+    ($any:expr, $policy:ident => $does:expr) => {
+        match $any {
+            Any::Lru($policy) => $does,
+            Any::Clock($policy) => $does,
+            Any::Lfu($policy) => $does,
+            Any::TwoQ($policy) => $does,
+            Any::Arc($policy) => $does,
+            Any::S3Fifo($policy) => $does,
+            Any::Sieve($policy) => $does,
+        }
+    };
+}
+
+impl Cache {
+    /// An empty one of so many blocks.
+    #[must_use]
+    pub fn new(policy: Policy, capacity: u32) -> Self {
+        let any = match policy {
+            Policy::Lru => Any::Lru(Lru::new(capacity, 0, true)),
+            Policy::Fifo => Any::Lru(Lru::new(capacity, 0, false)),
+            Policy::Clock => Any::Clock(Clock::new(capacity, 0)),
+            Policy::Lfu => Any::Lfu(Lfu::new(capacity, 0)),
+            Policy::TwoQ => Any::TwoQ(TwoQ::new(capacity, 0)),
+            Policy::Arc => Any::Arc(Arc::new(capacity, 0)),
+            Policy::S3Fifo => Any::S3Fifo(S3Fifo::new(capacity, 0)),
+            Policy::Sieve => Any::Sieve(Sieve::new(capacity, 0)),
+        };
+        Self { any, room: 0, held: 0 }
+    }
+
+    /// Uses a block, and brings it in. Whether it was there. Blocks that go for it are appended to `evicted`.
+    pub fn touch(&mut self, block: Block, evicted: &mut Vec<Block>) -> bool {
+        if block >= self.room {
+            self.room = (block + 1).max(self.room.saturating_mul(2)).max(1024);
+            each!(&mut self.any, policy => policy.grow(self.room));
+        }
+        let before = evicted.len();
+        let was_there = each!(&mut self.any, policy => policy.touch(block, &mut |block| evicted.push(block)));
+        self.held -= (evicted.len() - before) as u32;
+        if !was_there && self.holds(block) {
+            self.held += 1;
+        }
+        was_there
+    }
+
+    /// Whether a block is there.
+    #[must_use]
+    pub fn holds(&self, block: Block) -> bool {
+        block < self.room && each!(&self.any, policy => policy.holds(block))
+    }
+
+    /// Takes a block out. Whether it was there.
+    pub fn remove(&mut self, block: Block) -> bool {
+        let was_there = self.holds(block);
+        if was_there {
+            each!(&mut self.any, policy => policy.remove(block));
+            self.held -= 1;
+        }
+        was_there
+    }
+
+    /// Blocks that are there.
+    #[must_use]
+    pub fn len(&self) -> u32 {
+        self.held
+    }
+
+    /// Whether none is there.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.held == 0
     }
 }
 

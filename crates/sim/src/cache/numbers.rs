@@ -20,6 +20,12 @@ impl Numbers {
         next
     }
 
+    /// The number of a block that has one.
+    #[must_use]
+    pub fn get(&self, device: u32, block: u64) -> Option<Block> {
+        self.0.get(&(device, block)).copied()
+    }
+
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> u32 {

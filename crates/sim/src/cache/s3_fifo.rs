@@ -1,7 +1,7 @@
 //! S3-FIFO: most new blocks are never used again, and leave through a small queue.
 
 use super::list::{Links, List};
-use super::{Block, Cache};
+use super::{Block, Replacement};
 
 /// Uses in the small queue that move a block to the main one.
 const THRESHOLD: u8 = 2;
@@ -46,15 +46,15 @@ impl S3Fifo {
         }
     }
 
-    fn evict(&mut self) {
+    fn evict(&mut self, evicted: &mut impl FnMut(Block)) {
         if self.main.len() > self.most_main || self.small.len() == 0 {
-            self.evict_main();
+            self.evict_main(evicted);
         } else {
-            self.evict_small();
+            self.evict_small(evicted);
         }
     }
 
-    fn evict_small(&mut self) {
+    fn evict_small(&mut self, evicted: &mut impl FnMut(Block)) {
         while let Some(block) = self.small.pop(&mut self.links) {
             let at = block as usize;
             if std::mem::take(&mut self.uses[at]) >= THRESHOLD {
@@ -72,15 +72,17 @@ impl S3Fifo {
                 self.ghost.push(&mut self.links, block);
                 self.place[at] = Place::Ghost;
             }
+            evicted(block);
             return;
         }
     }
 
-    fn evict_main(&mut self) {
+    fn evict_main(&mut self, evicted: &mut impl FnMut(Block)) {
         while let Some(block) = self.main.pop(&mut self.links) {
             let uses = &mut self.uses[block as usize];
             if *uses == 0 {
                 self.place[block as usize] = Place::None;
+                evicted(block);
                 return;
             }
             *uses = (*uses).min(TURNS) - 1;
@@ -89,8 +91,8 @@ impl S3Fifo {
     }
 }
 
-impl Cache for S3Fifo {
-    fn touch(&mut self, block: Block) -> bool {
+impl Replacement for S3Fifo {
+    fn touch(&mut self, block: Block, evicted: &mut impl FnMut(Block)) -> bool {
         let at = block as usize;
         let place = self.place[at];
         if matches!(place, Place::Small | Place::Main) {
@@ -105,7 +107,7 @@ impl Cache for S3Fifo {
             self.place[at] = Place::None;
         }
         while self.small.len() + self.main.len() >= self.capacity {
-            self.evict();
+            self.evict(evicted);
         }
         self.uses[at] = 0;
         if place == Place::Ghost {
@@ -116,5 +118,24 @@ impl Cache for S3Fifo {
             self.place[at] = Place::Small;
         }
         false
+    }
+
+    fn holds(&self, block: Block) -> bool {
+        matches!(self.place[block as usize], Place::Small | Place::Main)
+    }
+
+    fn remove(&mut self, block: Block) {
+        match self.place[block as usize] {
+            Place::Small => self.small.remove(&mut self.links, block),
+            Place::Main => self.main.remove(&mut self.links, block),
+            Place::None | Place::Ghost => return,
+        }
+        self.place[block as usize] = Place::None;
+    }
+
+    fn grow(&mut self, blocks: u32) {
+        self.links.grow(blocks);
+        self.place.resize(self.place.len().max(blocks as usize), Place::None);
+        self.uses.resize(self.uses.len().max(blocks as usize), 0);
     }
 }

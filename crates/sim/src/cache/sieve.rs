@@ -1,7 +1,7 @@
 //! SIEVE: as CLOCK, but blocks keep their place and the hand moves, so that new blocks are looked at soon.
 
 use super::list::{Links, List};
-use super::{Block, Cache};
+use super::{Block, Replacement};
 
 /// What a block is to the cache.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -31,13 +31,14 @@ impl Sieve {
         }
     }
 
-    fn evict(&mut self) {
+    fn evict(&mut self, evicted: &mut impl FnMut(Block)) {
         while let Some(block) = self.hand.or(self.queue.oldest()) {
             self.hand = self.links.newer(block);
             let state = &mut self.state[block as usize];
             if *state == State::Unused {
                 *state = State::Absent;
                 self.queue.remove(&mut self.links, block);
+                evicted(block);
                 return;
             }
             *state = State::Unused;
@@ -45,19 +46,38 @@ impl Sieve {
     }
 }
 
-impl Cache for Sieve {
-    fn touch(&mut self, block: Block) -> bool {
+impl Replacement for Sieve {
+    fn touch(&mut self, block: Block, evicted: &mut impl FnMut(Block)) -> bool {
         if self.state[block as usize] != State::Absent {
             self.state[block as usize] = State::Used;
             return true;
         }
         if self.queue.len() >= self.capacity {
-            self.evict();
+            self.evict(evicted);
         }
         if self.capacity > 0 {
             self.state[block as usize] = State::Unused;
             self.queue.push(&mut self.links, block);
         }
         false
+    }
+
+    fn holds(&self, block: Block) -> bool {
+        self.state[block as usize] != State::Absent
+    }
+
+    fn remove(&mut self, block: Block) {
+        if self.holds(block) {
+            self.state[block as usize] = State::Absent;
+            if self.hand == Some(block) {
+                self.hand = self.links.newer(block);
+            }
+            self.queue.remove(&mut self.links, block);
+        }
+    }
+
+    fn grow(&mut self, blocks: u32) {
+        self.links.grow(blocks);
+        self.state.resize(self.state.len().max(blocks as usize), State::Absent);
     }
 }

@@ -118,3 +118,50 @@ proptest! {
         }
     }
 }
+
+proptest! {
+    #[test]
+    fn a_cache_says_what_it_evicts(
+        steps in proptest::collection::vec((0_u32..40, proptest::bool::weighted(0.15)), 0..400),
+        capacity in 0_u32..50,
+    ) {
+        for policy in Policy::ALL {
+            let (mut cache, mut held) = (Cache::new(policy, capacity), std::collections::BTreeSet::new());
+            let mut evicted = Vec::new();
+            for (block, removed) in &steps {
+                prop_assert_eq!(cache.holds(*block), held.contains(block));
+                if *removed {
+                    prop_assert_eq!(cache.remove(*block), held.remove(block));
+                } else {
+                    let was_there = cache.touch(*block, &mut evicted);
+                    prop_assert_eq!(was_there, held.contains(block), "{}", policy.name());
+                    for block in evicted.drain(..) {
+                        prop_assert!(held.remove(&block), "{} evicts {block} twice", policy.name());
+                    }
+                    if capacity > 0 {
+                        held.insert(*block);
+                    }
+                }
+                prop_assert!(held.len() <= capacity as usize, "{}", policy.name());
+                prop_assert_eq!(cache.len() as usize, held.len());
+                prop_assert!((0..45).all(|block| cache.holds(block) == held.contains(&block)));
+            }
+        }
+    }
+
+    #[test]
+    fn step_by_step_misses_the_same(
+        uses in proptest::collection::vec(0_u32..40, 0..400),
+        capacity in 0_u32..50,
+    ) {
+        for policy in Policy::ALL {
+            let mut missed = Vec::new();
+            policy.run(capacity, 40, uses.iter().copied(), |at| missed.push(at));
+            let mut cache = Cache::new(policy, capacity);
+            let mut evicted = Vec::new();
+            let stepped: Vec<usize> =
+                (0..uses.len()).filter(|at| !cache.touch(uses[*at], &mut evicted)).collect();
+            prop_assert_eq!(missed, stepped);
+        }
+    }
+}

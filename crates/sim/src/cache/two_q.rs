@@ -1,7 +1,7 @@
 //! 2Q: a block is new until it left the queue of new ones and came back while that is remembered.
 
 use super::list::{Links, List};
-use super::{Block, Cache};
+use super::{Block, Replacement};
 
 /// Which list a block is in.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,10 +45,10 @@ impl TwoQ {
         Some(block)
     }
 
-    fn evict(&mut self) {
+    fn evict(&mut self, evicted: &mut impl FnMut(Block)) {
         let Self { links, place, .. } = self;
         if self.new.len() <= self.most_new && self.main.len() > 0 {
-            Self::drop_oldest(&mut self.main, links, place);
+            Self::drop_oldest(&mut self.main, links, place).into_iter().for_each(evicted);
             return;
         }
         let Some(block) = Self::drop_oldest(&mut self.new, links, place) else { return };
@@ -57,11 +57,12 @@ impl TwoQ {
         }
         self.gone.push(links, block);
         place[block as usize] = Place::Gone;
+        evicted(block);
     }
 }
 
-impl Cache for TwoQ {
-    fn touch(&mut self, block: Block) -> bool {
+impl Replacement for TwoQ {
+    fn touch(&mut self, block: Block, evicted: &mut impl FnMut(Block)) -> bool {
         let at = block as usize;
         match self.place[at] {
             Place::New => return true,
@@ -80,16 +81,35 @@ impl Cache for TwoQ {
             return false;
         }
         while self.new.len() + self.main.len() >= self.capacity {
-            self.evict();
+            self.evict(evicted);
         }
         if self.place[at] == Place::Main {
             if self.main.len() >= (self.capacity - self.most_new).max(1) {
-                Self::drop_oldest(&mut self.main, &mut self.links, &mut self.place);
+                let oldest = Self::drop_oldest(&mut self.main, &mut self.links, &mut self.place);
+                oldest.into_iter().for_each(&mut *evicted);
             }
             self.main.push(&mut self.links, block);
         } else {
             self.new.push(&mut self.links, block);
         }
         false
+    }
+
+    fn holds(&self, block: Block) -> bool {
+        matches!(self.place[block as usize], Place::New | Place::Main)
+    }
+
+    fn remove(&mut self, block: Block) {
+        match self.place[block as usize] {
+            Place::New => self.new.remove(&mut self.links, block),
+            Place::Main => self.main.remove(&mut self.links, block),
+            Place::None | Place::Gone => return,
+        }
+        self.place[block as usize] = Place::None;
+    }
+
+    fn grow(&mut self, blocks: u32) {
+        self.links.grow(blocks);
+        self.place.resize(self.place.len().max(blocks as usize), Place::None);
     }
 }

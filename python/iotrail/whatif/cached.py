@@ -1,0 +1,115 @@
+"""`iotrail whatif cache --on`: response times of the recorded requests on a device with a cache before it, by its size.
+
+`iotrail-native simulate cached` puts the cache before the device (crates/sim/src/cached) and runs all requests in virtual
+time, as Delimitrou et al. do with 0 to 4 SSDs of 8 GB (IISWC 2011, §5.1, Figure 4).
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import rich.box
+from rich.table import Table
+
+from iotrail import units
+from iotrail.errors import UsageError
+from iotrail.terminal import Console, Text
+from iotrail.trail import Trail
+from iotrail.whatif.cache import check_node, check_policies
+from iotrail.whatif.device import requests
+from iotrail.whatif.simulator import simulate
+
+# Of Figure 4: none to four SSDs of 8 GB.
+SIZES = tuple(count * 8 * 10**9 for count in range(5))
+
+
+@dataclass(frozen=True)
+class Medium:
+    """What the cache is in: another device, or memory with a latency."""
+
+    device: str | None
+    latency_ns: int | None
+
+
+def run(
+    trail: Trail,
+    *,
+    on: str,
+    medium: Medium,
+    policy: str,
+    sizes: Sequence[int],
+    block: int,
+    write: str,
+    node: str | None,
+    fold: bool,
+    as_json: bool,
+) -> None:
+    """Print mean response times by the size of the cache.
+
+    Raises:
+        UsageError: a policy that isn't known, a machine that doesn't exist.
+        TrailError: there are no requests of disks, or none with a known time and place.
+        SimulationError: a device file is wrong, or the cache doesn't fit its device.
+    """
+    check_policies([policy])
+    if write not in ("back", "through", "around"):
+        raise UsageError(f"--write: expected back, through or around, found {write!r}")
+    if (medium.device is None) == (medium.latency_ns is None):
+        raise UsageError("--on takes one of --cache-device and --cache-latency")
+    check_node(trail, node)
+    query, left_out = requests(trail, node)
+    arguments = ["cached", "--on", on, "--policy", policy, "--block", str(block), "--write", write]
+    arguments += ["--size", ",".join(map(str, sorted({0, *(sizes or SIZES)})))]
+    if medium.device is not None:
+        arguments += ["--medium", medium.device]
+    else:
+        arguments += ["--latency", str(medium.latency_ns)]
+    if fold:
+        arguments.append("--fold")
+    found = simulate(trail, query, arguments)
+    found["left_out"] = left_out
+    if as_json:
+        print(json.dumps(found))
+        return
+    _show(found, medium, policy, write)
+
+
+def mean_ns(outcome: dict[str, Any]) -> float:
+    """Mean response time of reads and writes."""
+    times = [each for each in outcome["times"] if each["op"] in ("read", "write")]
+    count = sum(each["count"] for each in times)
+    return sum(each["mean_ns"] * each["count"] for each in times) / count if count else 0.0
+
+
+def _show(found: dict[str, Any], medium: Medium, policy: str, write: str) -> None:
+    console = Console(piped=120)
+    within = found["medium"] or f"memory ({units.duration(medium.latency_ns or 0)})"
+    count = found["devices"]
+    each = "" if count == 1 else f", each of {count} devices with a cache of its own"
+    console.print(f"{found['requests']:,} requests on {found['device']}{each}")
+    console.print(f"cache: {policy}, write-{write}, in {within}")
+    table = Table(box=rich.box.SIMPLE_HEAD)
+    for name in ("cache", "served by it", "mean response", "speed-up", "if each waits", "speed-up"):
+        table.add_column(name, justify="right")
+    kinds = ("arrivals_recorded", "arrivals_after_completions")
+    base = {kind: mean_ns(found["sizes"][0][kind]) for kind in kinds}
+    for row in found["sizes"]:
+        size = row["size_bytes"]
+        cached = row["arrivals_recorded"]["cached"]
+        cells = [
+            units.size(size) if size else "none",
+            units.human(cached, "share") if size and cached is not None else "–",
+        ]
+        for kind in kinds:
+            mean = mean_ns(row[kind])
+            cells += [units.duration(mean), f"{base[kind] / mean:.2f}" if mean else "–"]
+        table.add_row(*map(Text, cells))
+    console.print(table)
+    console.print(
+        "Mean response of reads and writes at their recorded times, and if each waits for the last completion before it as in "
+        "the record. Speed-up: without a cache by with it.",
+        style="dim",
+    )
+    if found["left_out"]:
+        console.print(f"left out: {found['left_out']:,} requests without a known place")
