@@ -90,7 +90,7 @@ test-rust:
 	$(CARGO_TEST) $(NAME)
 
 # Tests that record what a machine does: one after the other, by themselves. pytest's status 5: NAME selects none there.
-ALONE := capture ceph kernel replay sdk store
+ALONE := capture ceph device/test_measure.py kernel replay sdk store
 SELECTED = $(if $(NAME),-k '$(NAME)' || test $$? = 5)
 
 test-python: build

@@ -87,7 +87,7 @@ def test_ext4_on_a_loop_device_survives_a_kill(emulate: Emulate, tmp_path: Path)
     directory, mounted = tmp_path / "d", tmp_path / "mounted"
     mounted.mkdir()
     device = device_file(
-        tmp_path, **{op: "{ value = 50, unit = 'us', source = 'test' }" for op in ("read", "write", "flush")}
+        tmp_path, **dict.fromkeys(("read", "write", "flush"), "{ value = 50, unit = 'us', source = 'test' }")
     )
     disk = emulate(device, directory, "--size", "128M", "--loop")
     run("mkfs.ext4", "-q", disk.target)
@@ -118,7 +118,7 @@ def test_ext4_on_a_loop_device_survives_a_kill(emulate: Emulate, tmp_path: Path)
 def test_a_mounted_disk_is_served_until_it_is_unmounted(emulate: Emulate, tmp_path: Path) -> None:
     directory, mounted = tmp_path / "d", tmp_path / "mounted"
     mounted.mkdir()
-    fast = {op: "{ value = 50, unit = 'us', source = 'test' }" for op in ("read", "write", "flush")}
+    fast = dict.fromkeys(("read", "write", "flush"), "{ value = 50, unit = 'us', source = 'test' }")
     disk = emulate(device_file(tmp_path, **fast), directory, "--size", "64M", "--loop")
     run("mkfs.ext4", "-q", disk.target)
     run("mount", disk.target, mounted)
@@ -132,7 +132,7 @@ def test_a_mounted_disk_is_served_until_it_is_unmounted(emulate: Emulate, tmp_pa
 
 
 def test_fio_verifies_what_it_wrote(emulate: Emulate, tmp_path: Path) -> None:
-    fast = {op: "{ value = 100, unit = 'us', source = 'test' }" for op in ("read", "write", "flush", "trim")}
+    fast = dict.fromkeys(("read", "write", "flush", "trim"), "{ value = 100, unit = 'us', source = 'test' }")
     device = device_file(tmp_path, **fast, servers="{ value = 8, unit = 'count', source = 'test' }")
     disk = emulate(device, tmp_path / "d", "--size", "64M", "--loop")
     run(

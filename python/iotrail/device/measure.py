@@ -68,9 +68,11 @@ def measure(
     with Prober(path, write=write, overwrite=overwrite, seconds=seconds, progress=progress) as prober:
         target = prober.target
         rotation = find_rotation(prober, np.random.default_rng(seed)) if kind != "volume" else None
-        says = {True: "the kernel says that it rotates", False: "the kernel says that it does not rotate", None: ""}[
-            target.rotational
-        ]
+        says = {
+            True: "the kernel says that it rotates",
+            False: "the kernel says that it does not rotate",
+            None: "",
+        }[target.rotational]
         if kind == "disk" and rotation is None:
             raise DeviceError(
                 f"{path}: expected the period of a disk, found none in the ends of reads",
@@ -96,7 +98,13 @@ def measure(
         notes = f"Measured by iotrail device measure{' --write' if write else ''}: {reason}."
         text = _toml("disk" if is_disk else "fixed", f"{name}, measured", notes, values, probes.points.tables)
         return Measured(
-            "disk" if is_disk else "fixed", reason, target, probes.draft.estimates, text, prober.requests, prober.used
+            "disk" if is_disk else "fixed",
+            reason,
+            target,
+            probes.draft.estimates,
+            text,
+            prober.requests,
+            prober.used,
         )
 
 
@@ -210,7 +218,7 @@ def _disk(probes: DiskProbes) -> dict[str, Any]:
             "destage_above": _assumed(0.5, "ratio", "it shows in no response time"),
             "idle": _assumed(5, "ms", "it shows in no response time"),
         }
-    assert 0 < period
+    assert period > 0
     return found
 
 
@@ -223,7 +231,11 @@ def _rounded(value: float, digits: int = 6) -> float:
 
 
 def _toml(
-    kind: str, name: str, notes: str, values: Mapping[str, Any], points: Mapping[str, Mapping[str, list[float]]]
+    kind: str,
+    name: str,
+    notes: str,
+    values: Mapping[str, Any],
+    points: Mapping[str, Mapping[str, list[float]]],
 ) -> str:
     head = ["format = 1", f"kind = {_plain(kind)}", f"name = {_plain(name)}", f"notes = {_plain(notes)}"]
     lines = [*head, *_table(kind, values)]

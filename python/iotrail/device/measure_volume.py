@@ -165,5 +165,7 @@ class VolumeProbes:
                     times = self.prober.run([WRITE, TRIM], [place[0], place[0]], size)
                 took.append(float(times.took[1]))
             values = np.array(took)
-            source = f"measured: median of {len(took)} {word}{'es' if op == FLUSH else 's'}, each after a write"
+            source = (
+                f"measured: median of {len(took)} {word}{'es' if op == FLUSH else 's'}, each after a write"
+            )
             self.draft.set(word, float(np.median(values)), source, _error_of_median(values))

@@ -1,5 +1,6 @@
 """The page of `iotrail device show --html`: seek curve, transfer rate by position, time by size, values, residuals."""
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -25,7 +26,10 @@ def render(device: Mapping[str, Any], short: Callable[[Any], str]) -> bytes:
     values = {each["key"]: each for each in device["values"]}
     measured: Mapping[str, Mapping[str, list[float]]] = device["measured"]
     title = f"{device['device']}: {device['kind']}, {units.size(device['capacity'])}"
-    drawings = [*_seek(values, measured.get("seek")), *_rate(values, device["capacity"], measured.get("rate"))]
+    drawings = [
+        *_seek(values, measured.get("seek")),
+        *_rate(values, device["capacity"], measured.get("rate")),
+    ]
     for operation in ("read", "write"):
         if sizes := measured.get(f"{operation}_size"):
             drawings += _sizes(operation, values, sizes)
@@ -94,14 +98,18 @@ def _seek(values: Mapping[str, Any], points: Mapping[str, list[float]] | None) -
     else:
         return []
     seen = [] if points is None else [(x, y / 1e6) for x, y in _pairs(points, "distance", "time_ns")]
-    plot = Plot(_shares(), linear(*_around([*times.tolist(), *(y for _, y in seen)]), _milliseconds), width=_NARROW)
+    plot = Plot(
+        _shares(), linear(*_around([*times.tolist(), *(y for _, y in seen)]), _milliseconds), width=_NARROW
+    )
     plot.line(at.tolist(), times.tolist(), FIRST)
     if seen:
         plot.dots(seen, SECOND, 0.9, width=5)
         note += f"; dots: {len(seen)} measured"
     drawings = [plot.drawing(caption, note)]
     if points is not None and "residual_ns" in points:
-        drawings.append(_residuals(_shares(), _pairs(points, "distance", "residual_ns"), "measured seeks less the curve"))
+        drawings.append(
+            _residuals(_shares(), _pairs(points, "distance", "residual_ns"), "measured seeks less the curve")
+        )
     return drawings
 
 
@@ -137,7 +145,7 @@ def _rate(
     y = linear(*_around([*rates, *(rate for _, rate in seen)]), lambda rate: f"{rate / 1e6:g} MB/s")
     plot = Plot(linear(0, capacity / 1e9, lambda gb: f"{gb:g} GB"), y, width=_NARROW, left=70)
     edges = [min(end, capacity) / 1e9 for end in ends]
-    xs = [x for pair in zip(edges, edges[1:], strict=False) for x in pair]
+    xs = [x for pair in itertools.pairwise(edges) for x in pair]
     plot.line(xs, [rate for rate in rates for _ in range(2)], FIRST)
     note = f"of the medium: {len(rates)} zone{'s' if len(rates) != 1 else ''}"
     if seen:
@@ -178,4 +186,6 @@ def _depth(values: Mapping[str, Any], points: Mapping[str, list[float]]) -> Draw
     plot = Plot(x, y, width=_NARROW, left=70)
     plot.line(at.tolist(), rates, FIRST)
     plot.dots(places, SECOND, 0.9, width=5)
-    return plot.drawing("Reads per second by queue depth", "4 KiB at random; dots: measured; line: as the values say")
+    return plot.drawing(
+        "Reads per second by queue depth", "4 KiB at random; dots: measured; line: as the values say"
+    )

@@ -50,12 +50,15 @@ def list_devices(as_json: AsJson = False) -> None:
 @app.command()
 def show(
     device: Annotated[
-        Path, typer.Argument(metavar="DEVICE", help="Device file, or the name of one that comes with iotrail.")
+        Path,
+        typer.Argument(metavar="DEVICE", help="Device file, or the name of one that comes with iotrail."),
     ],
     as_json: AsJson = False,
     html: Annotated[
         Path | None,
-        typer.Option("--html", metavar="FILE", help="Write a page: seek curve, transfer rate, values, residuals."),
+        typer.Option(
+            "--html", metavar="FILE", help="Write a page: seek curve, transfer rate, values, residuals."
+        ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
 ) -> None:
@@ -98,7 +101,9 @@ def show(
 
 @app.command()
 def measure(
-    target: Annotated[Path, typer.Argument(metavar="TARGET", help="Block device, or a file on it without holes.")],
+    target: Annotated[
+        Path, typer.Argument(metavar="TARGET", help="Block device, or a file on it without holes.")
+    ],
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="FILE", help="Device file to write.", show_default=False)
     ],
@@ -148,7 +153,11 @@ def measure(
     # A file that can't be read again is a bug here: it must not be found later.
     shown = _ask("show", str(output))
     if as_json:
-        print(json.dumps({**shown, "reason": found.reason, "requests": found.requests, "seconds": found.seconds}))
+        print(
+            json.dumps(
+                {**shown, "reason": found.reason, "requests": found.requests, "seconds": found.seconds}
+            )
+        )
         return
     measured = sum(each["source"].startswith("measured") for each in shown["values"])
     console = Console(piped=160)
