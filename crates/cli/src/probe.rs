@@ -133,8 +133,12 @@ fn open(args: &Args) -> Result<(File, Target), Failure> {
     let mut file = opened.map_err(|error| {
         let failure = Failure::new(format!("cannot open {shown} with direct I/O: {error}"));
         match error.raw_os_error() {
-            Some(libc::EINVAL) => failure.hint("its file system has no direct I/O (tmpfs?): name another target"),
-            Some(libc::EACCES | libc::EPERM) => failure.hint("run it as root, or as a user who may read the target"),
+            Some(libc::EINVAL) => {
+                failure.hint("its file system has no direct I/O (tmpfs?): name another target")
+            }
+            Some(libc::EACCES | libc::EPERM) => {
+                failure.hint("run it as root, or as a user who may read the target")
+            }
             _ => failure,
         }
     })?;

@@ -367,10 +367,7 @@ fn refuse_read_only(path: &Path, file: &File, is_device: bool, writer: &str) -> 
 fn refuse_content(path: &Path, file: &File, is_device: bool, size: u64, writer: &str) -> Result<(), Error> {
     if is_device && let Some(kind) = signature(path) {
         return Err(Error::place(
-            format!(
-                "{} holds data ({kind}), which the writes of {writer} would replace",
-                path.display()
-            ),
+            format!("{} holds data ({kind}), which the writes of {writer} would replace", path.display()),
             "--overwrite says that it may be lost",
         ));
     }

@@ -186,7 +186,7 @@ impl DeviceFile {
         let (name, kind) = (text_of("name")?.to_owned(), text_of("kind")?);
         for key in table.keys() {
             let known = ["format", "name", "kind", "notes", "measured", kind].contains(&key.as_str());
-            if !known && !(kind == "ssd" && key == "written") {
+            if !(known || kind == "ssd" && key == "written") {
                 return Err(FileError::new(
                     key,
                     format!("no keys but format, name, kind, notes, [measured] and [{kind}]"),

@@ -27,8 +27,9 @@ KIB, MIB = 1 << 10, 1 << 20
 _SHORTEST_NS, _LONGEST_NS, _SPREAD_NS = 2.5e6, 25e6, 45e6
 # Mean length of the phases' vector (1 is perfect) from which there is a period. By chance it is 0.15 of 48 reads.
 _COHERENT = 0.8
-# How wide the step of `find_shortest` is made by jitter, and how often a request is late for other reasons.
-_JITTER_NS, _LATE = 8_000.0, 0.06
+# How wide the step of `find_shortest` is made by jitter; how often a request is late for other reasons, and how often one
+# seems to be served earlier than it can be.
+_JITTER_NS, _LATE, _WRONG = 8_000.0, 0.25, 0.01
 _PLACES = 16
 _PLACE_READS, _PLACE_STRIDE, _LONG = 16, 16 * KIB, 32 * KIB
 # What a hit may take more than other hits: a processor that was idle wakes late. Few misses wait so little for the platter.
@@ -181,12 +182,19 @@ def find_shortest(
         for waited, time in zip(delays, took, strict=True):
             turns = np.rint((waited + time - angle) / period)
             exact = angle + turns * period - waited
-            below = 1 / (1 + np.exp(np.clip((grid - exact) / _JITTER_NS, -50, 50)))
-            above = 1 / (1 + np.exp(np.clip((exact - period - grid) / _JITTER_NS, -50, 50)))
-            belief *= (1 - _LATE) * below * above + _LATE
+            below = _step(exact - grid)
+            above = _step(grid - exact + period)
+            # Being served in time proves much, a revolution more little: the request may have been late.
+            belief *= ((1 - _WRONG) * below + _WRONG) * ((1 - _LATE) * above + _LATE)
             belief /= belief.sum()
     mean = float(grid @ belief)
     return Shortest(mean, float(np.sqrt(belief @ (grid - mean) ** 2)), probes)
+
+
+def _step(margin: Floats) -> Floats:
+    """0 far below zero, 1 far above."""
+    values: Floats = 1 / (1 + np.exp(np.clip(-margin / _JITTER_NS, -50, 50)))
+    return values
 
 
 def _angle(delays: list[float], took: list[float], period: float) -> float:
@@ -352,7 +360,7 @@ class DiskProbes:
                     self.rng,
                     op=op,
                     step=2,
-                    probes=18,
+                    probes=22,
                 )
             )
         least = min(one.time for one in found)

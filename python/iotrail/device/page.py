@@ -41,8 +41,12 @@ def render(device: Mapping[str, Any], short: Callable[[Any], str]) -> bytes:
 
 def _values(device: Mapping[str, Any], short: Callable[[Any], str]) -> Html:
     def cells(each: Mapping[str, Any]) -> tuple[str, ...]:
-        error = "" if each["error"] is None else f"± {short(each['error'])}"
-        return each["key"], short(each["value"]), each["unit"] or "", error, each["source"]
+        value, error, unit = each["value"], each["error"], each["unit"] or ""
+        # the drawings show lists; one would make the table too wide
+        shown = f"{len(value)} rows" if isinstance(value, list) else short(value)
+        if error is not None:
+            error = f"up to ± {max(error, default=0)}" if isinstance(error, list) else f"± {short(error)}"
+        return each["key"], shown, "" if isinstance(value, list) else unit, error or "", each["source"]
 
     names = ("value", "", "unit", "standard error", "source")
     return tag("h2", "Values") + table(names, map(cells, device["values"]), left=(2, 4), wrap=4)
@@ -89,7 +93,7 @@ def _seek(values: Mapping[str, Any], points: Mapping[str, list[float]] | None) -
         a, b, c, d = (part or 0.0 for part in curve)
         e = float(values["disk.seek.curve.e"]["value"])
         times = np.where(at <= e, a + b * np.sqrt(at), c + d * at)
-        note = f"a + b·√x up to {e:g} of all cylinders, c + d·x beyond"
+        note = f"a + b·√x up to {e:.3g} of all cylinders, c + d·x beyond"
     elif tabled:
         units_ = dict(part.split(" ") for part in tabled["unit"].split(", "))
         at = np.array([point["distance"] for point in tabled["value"]], dtype=float)
