@@ -98,7 +98,8 @@ def emulate(tmp_path: Path) -> Iterator[Emulate]:
                 except subprocess.TimeoutExpired:
                     continue
             each.kill()
-    for mount in served():
+    # other mounts are those of somebody else's emulations
+    for mount in filter(lambda mount: Path(mount).is_relative_to(tmp_path), served()):
         subprocess.run(["umount", "--lazy", mount], check=False)
 
 

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use iotrail_sim::file::{DeviceFile, SHIPPED};
+use iotrail_sim::file::{DeviceFile, Measured, SHIPPED};
 use serde::Serialize;
 
 use crate::emudisk::read_device;
 use crate::failure::Failure;
+use crate::probe;
 use crate::simulate::print;
 
 /// Arguments of `device`.
@@ -26,6 +27,8 @@ enum What {
         /// Device file, or the name of one that comes with iotrail
         device: PathBuf,
     },
+    /// Do requests on a file or block device and time each, as stdin says
+    Probe(probe::Args),
 }
 
 #[derive(Serialize)]
@@ -41,6 +44,8 @@ struct Shown {
     kind: &'static str,
     capacity: u64,
     values: Vec<Value>,
+    /// Points behind the values: table, column, numbers.
+    measured: Measured,
 }
 
 #[derive(Serialize)]
@@ -49,11 +54,14 @@ struct Value {
     value: toml::Value,
     unit: Option<String>,
     source: String,
+    /// Standard error, in the unit of the value; null if it isn't known.
+    error: Option<toml::Value>,
 }
 
 /// Answers.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     match args.what {
+        What::Probe(args) => probe::run(args),
         What::List => {
             let listed = |(name, _): &(&'static str, &str)| {
                 let file = read_device(name.as_ref())?;
@@ -63,18 +71,20 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         }
         What::Show { device } => {
             let file = read_device(&device)?;
-            let DeviceFile { name, device, entries } = file;
+            let DeviceFile { name, device, entries, measured } = file;
             let values = entries.into_iter().map(|entry| Value {
                 key: entry.key,
                 value: entry.value,
                 unit: entry.unit,
                 source: entry.source,
+                error: entry.error,
             });
             print(&Shown {
                 device: name,
                 kind: device.kind.name(),
                 capacity: device.capacity(),
                 values: values.collect(),
+                measured,
             })
         }
     }

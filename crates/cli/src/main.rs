@@ -13,6 +13,7 @@ mod failure;
 mod ingest;
 mod kernel;
 mod memory;
+mod probe;
 mod program;
 mod prune;
 mod record;

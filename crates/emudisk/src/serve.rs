@@ -27,6 +27,11 @@ const MAX_REQUEST: u32 = 1 << 20;
 /// Attributes never change.
 const FOREVER: Duration = Duration::from_secs(3600);
 
+thread_local! {
+    /// A reader's real-time priority, raised at its first request.
+    static PUNCTUAL: () = crate::raise_priority();
+}
+
 /// The served directory.
 pub struct Disk {
     backing: Arc<Backing>,
@@ -71,6 +76,8 @@ impl Disk {
 
     /// Hands a request over, then moves its data.
     fn serve(&self, request: iotrail_sim::Request, reply: Reply, moving: impl FnOnce() -> Moved) {
+        // fuser has started this thread. On a busy machine its requests would arrive late.
+        PUNCTUAL.with(|_| ());
         let at: Nanos = clock_ns(libc::CLOCK_MONOTONIC);
         let moved = Arc::new(OnceLock::new());
         let arrival = Arrival { at, request, reply, moved: Arc::clone(&moved) };

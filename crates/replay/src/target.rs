@@ -295,9 +295,44 @@ fn mounts() -> Result<Vec<(String, PathBuf)>, Error> {
 /// Whether a target may be used for a device; its size.
 fn check_target(path: &Path, plan: &Plan, device: &Device, allowed: Allowed) -> Result<u64, Error> {
     let shown = path.display();
-    let found = fs::metadata(path).map_err(Error::io("look at", path))?;
+    let is_device = check_unused(path)?;
     let ops = || plan.threads.iter().flat_map(|thread| &thread.ops).filter(|op| op.path == device.path);
     let writes = ops().any(|op| op.call.kind() == CallKind::Write);
+    let file = File::open(path).map_err(Error::io("open", path))?;
+    if writes {
+        refuse_read_only(path, &file, is_device, "the trail")?;
+    }
+    let size = (&file).seek(SeekFrom::End(0)).map_err(Error::io("find the size of", path))?;
+    let reach = ops().map(|op| op.pos.max(0).saturating_add(op.length.max(0))).max().unwrap_or(0) as u64;
+    if size == 0 || !allowed.fold && reach > size {
+        return Err(Error::place(
+            format!("{shown} has {size} bytes, the trail reaches up to byte {reach}"),
+            "--fold wraps offsets at its end; truncate -s makes a larger file",
+        ));
+    }
+    if writes && !allowed.overwrite {
+        refuse_content(path, &file, is_device, size, "the trail")?;
+    }
+    Ok(size)
+}
+
+/// Whether `writer`, such as "the measurement", may write to a file or block device: it is not mounted, not in use, not
+/// read-only, and holds zeros only unless `overwrite` says that data may be lost. Nothing is written.
+///
+/// # Errors
+/// [`Error::Place`] if it may not.
+pub fn check_writable(path: &Path, writer: &str, overwrite: bool) -> Result<(), Error> {
+    let is_device = check_unused(path)?;
+    let file = File::open(path).map_err(Error::io("open", path))?;
+    refuse_read_only(path, &file, is_device, writer)?;
+    let size = (&file).seek(SeekFrom::End(0)).map_err(Error::io("find the size of", path))?;
+    if overwrite { Ok(()) } else { refuse_content(path, &file, is_device, size, writer) }
+}
+
+/// Whether a path is a block device, not a file. Neither must be mounted or in use.
+fn check_unused(path: &Path) -> Result<bool, Error> {
+    let shown = path.display();
+    let found = fs::metadata(path).map_err(Error::io("look at", path))?;
     let is_device = found.file_type().is_block_device();
     if is_device {
         if let Some(point) = mounted(found.rdev())? {
@@ -315,39 +350,32 @@ fn check_target(path: &Path, plan: &Plan, device: &Device, allowed: Allowed) -> 
             hint: Some("name a file that nothing else uses".into()),
         });
     }
-    let file = File::open(path).map_err(Error::io("open", path))?;
-    if writes && is_read_only(path, &file, is_device) {
+    Ok(is_device)
+}
+
+fn refuse_read_only(path: &Path, file: &File, is_device: bool, writer: &str) -> Result<(), Error> {
+    if !is_read_only(path, file, is_device) {
+        return Ok(());
+    }
+    Err(Error::place(
+        format!("{} is read-only, and {writer} writes", path.display()),
+        if is_device { "blockdev --setrw makes a device writable" } else { "chmod, or name another file" },
+    ))
+}
+
+/// Refuses a file or device whose content would be lost.
+fn refuse_content(path: &Path, file: &File, is_device: bool, size: u64, writer: &str) -> Result<(), Error> {
+    if is_device && let Some(kind) = signature(path) {
         return Err(Error::place(
-            format!("{shown} is read-only, and the trail writes"),
-            if is_device {
-                "blockdev --setrw makes a device writable"
-            } else {
-                "chmod, or name another file"
-            },
+            format!("{} holds data ({kind}), which the writes of {writer} would replace", path.display()),
+            "--overwrite says that it may be lost",
         ));
     }
-    let size = (&file).seek(SeekFrom::End(0)).map_err(Error::io("find the size of", path))?;
-    let reach = ops().map(|op| op.pos.max(0).saturating_add(op.length.max(0))).max().unwrap_or(0) as u64;
-    if size == 0 || !allowed.fold && reach > size {
-        return Err(Error::place(
-            format!("{shown} has {size} bytes, the trail reaches up to byte {reach}"),
-            "--fold wraps offsets at its end; truncate -s makes a larger file",
-        ));
-    }
-    if writes && !allowed.overwrite {
-        if is_device && let Some(kind) = signature(path) {
-            return Err(Error::place(
-                format!("{shown} holds data ({kind}), which the writes of the trail would replace"),
-                "--overwrite says that it may be lost",
-            ));
-        }
-        refuse_data(path, &file, size)?;
-    }
-    Ok(size)
+    refuse_data(path, file, size, writer)
 }
 
 /// Refuses a file or device with a byte that is not zero. What lies in holes is not read.
-fn refuse_data(path: &Path, file: &File, size: u64) -> Result<(), Error> {
+fn refuse_data(path: &Path, file: &File, size: u64, writer: &str) -> Result<(), Error> {
     let shown = path.display();
     let mut buffer = vec![0; 1 << 20];
     let (mut at, mut read) = (0, 0);
@@ -372,7 +400,7 @@ fn refuse_data(path: &Path, file: &File, size: u64) -> Result<(), Error> {
             if let Some(byte) = buffer[..count].iter().position(|byte| *byte != 0) {
                 return Err(Error::place(
                     format!(
-                        "{shown} holds data (at byte {}), which the writes of the trail would replace",
+                        "{shown} holds data (at byte {}), which the writes of {writer} would replace",
                         at + byte as u64
                     ),
                     "--overwrite says that it may be lost",

@@ -24,6 +24,8 @@
 //! device = { device = { value = "sata-ssd", source = "comes with iotrail" } }
 //! ```
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
@@ -76,6 +78,8 @@ pub struct Entry {
     pub unit: Option<String>,
     /// Where it is from.
     pub source: String,
+    /// Its standard error, or one for each number, in the unit of the value. None: not known.
+    pub error: Option<Value>,
 }
 
 /// What a device is.
@@ -119,6 +123,13 @@ pub struct Described {
     pub cache: Option<Before>,
 }
 
+/// Points from which values were measured or fitted: by table and column, numbers in the base unit that the column's name
+/// ends in. Columns of a table are equally long.
+pub type Measured = BTreeMap<String, BTreeMap<String, Vec<f64>>>;
+
+/// Most points of a column.
+const MOST_POINTS: usize = 10_000;
+
 /// A device file that was read and makes sense.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceFile {
@@ -128,6 +139,8 @@ pub struct DeviceFile {
     pub device: Described,
     /// All values.
     pub entries: Vec<Entry>,
+    /// The table `measured`: points behind the values; empty if there are none.
+    pub measured: Measured,
 }
 
 /// What units of a value say: one for all its numbers, or one for each key of its tables.
@@ -201,8 +214,9 @@ impl DeviceFile {
         }
         let name = text_of("", &table, "name")?.to_owned();
         let mut reader = Reader { entries: Vec::new(), devices: 0 };
-        let device = reader.device("", &table, &["format", "name"])?;
-        Ok(Self { name, device, entries: reader.entries })
+        let device = reader.device("", &table, &["format", "name", "measured"])?;
+        let measured = table.get("measured").map(points).transpose()?.unwrap_or_default();
+        Ok(Self { name, device, entries: reader.entries, measured })
     }
 
     /// The device, at rest.
@@ -491,6 +505,7 @@ fn quantity(
         .and_then(Value::as_str)
         .filter(|source| !source.is_empty())
         .ok_or_else(|| FileError::new(format!("{place}.source"), "where the value is from", show(source)))?;
+    let error = table.get("error").map(|error| standard_error(place, error)).transpose()?;
     let units = match table.get("unit") {
         None => None,
         Some(Value::String(unit)) => Some(Units::One(unit)),
@@ -527,8 +542,57 @@ fn quantity(
             }
         }),
         source: source.to_owned(),
+        error,
     });
     Ok((suffix, plain))
+}
+
+/// A standard error: a number that is not negative, or a list of them.
+fn standard_error(place: &str, error: &Value) -> Result<Value, FileError> {
+    let is_error = |error: &Value| number_of(error).is_some_and(|number| number >= 0.0);
+    let is_valid = match error {
+        Value::Array(list) => list.iter().all(is_error),
+        one => is_error(one),
+    };
+    if is_valid {
+        return Ok(error.clone());
+    }
+    Err(FileError::new(format!("{place}.error"), "0 or more, in the unit of the value", show(Some(error))))
+}
+
+/// A finite number.
+fn number_of(value: &Value) -> Option<f64> {
+    value.as_float().or_else(|| value.as_integer().map(|number| number as f64)).filter(|x| x.is_finite())
+}
+
+/// The table `measured`.
+fn points(value: &Value) -> Result<Measured, FileError> {
+    let table_of = |place: &str, value: &Value| {
+        let table = value.as_table().cloned();
+        table.ok_or_else(|| FileError::new(place, "a table of lists", show(Some(value))))
+    };
+    let mut measured = Measured::new();
+    for (name, columns) in table_of("measured", value)? {
+        let place = format!("measured.{name}");
+        let mut found = BTreeMap::new();
+        for (column, list) in table_of(&place, &columns)? {
+            let numbers: Option<Vec<f64>> =
+                list.as_array().and_then(|list| list.iter().map(number_of).collect());
+            let numbers = numbers.filter(|numbers| numbers.len() <= MOST_POINTS).ok_or_else(|| {
+                let expected = format!("a list of at most {MOST_POINTS} numbers");
+                FileError::new(format!("{place}.{column}"), expected, show(Some(&list)))
+            })?;
+            if let Some(first) = found.values().next().map(Vec::len)
+                && first != numbers.len()
+            {
+                let expected = format!("{first} numbers, as in its other columns");
+                return Err(FileError::new(format!("{place}.{column}"), expected, numbers.len().to_string()));
+            }
+            found.insert(column, numbers);
+        }
+        measured.insert(name, found);
+    }
+    Ok(measured)
 }
 
 /// Lists of tables whose keys have units of their own, in base units under the names of fields.
@@ -701,6 +765,9 @@ mod tests {
                 "expected one of ns, us",
             ),
             ("value = 2,", "value = 2.5,", "fixed.servers.value: expected a whole number"),
+            ("value = 2,", "error = -1, value = 2,", "fixed.servers.error: expected 0 or more"),
+            ("[fixed]", "[measured.a]\nb = [1]\nc = [1, 2]\n[fixed]", "measured.a.c: expected 1 numbers"),
+            ("[fixed]", "[measured]\na = 1\n[fixed]", "measured.a: expected a table of lists, found 1"),
         ] {
             let error = DeviceFile::parse(&FIXED.replace(from, to)).unwrap_err().to_string();
             assert!(error.contains(expected), "{to}: {error}");

@@ -58,13 +58,30 @@ def show(
         typer.Argument(metavar="DEVICE", help="Device file, or the name of one that comes with iotrail."),
     ],
     as_json: AsJson = False,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            "--html", metavar="FILE", help="Write a page: seek curve, transfer rate, values, residuals."
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
 ) -> None:
-    """Show the values of a device, each with its unit and source."""
+    """Show the values of a device, each with its unit, source and standard error."""
     from rich.table import Table
 
     from iotrail.terminal import Console, Text
 
+    if html:
+        from iotrail import page
+
+        page.check(html, "device show", force=force)
     found = _ask("show", str(device))
+    if html:
+        from iotrail.device.page import render
+
+        page.write(html, render(found, _short))
+        if not as_json:
+            return
     if as_json:
         print(json.dumps(found))
         return
@@ -74,10 +91,88 @@ def show(
     table.add_column("value")
     table.add_column("", justify="right")
     table.add_column("unit")
+    # a file without errors needs no column for them
+    has_errors = any(each["error"] is not None for each in found["values"])
+    if has_errors:
+        table.add_column("±", justify="right")
     table.add_column("source")
     for each in found["values"]:
-        table.add_row(*map(Text, (each["key"], _short(each["value"]), each["unit"] or "", each["source"])))
+        error = "" if each["error"] is None else _short(each["error"])
+        cells = (each["key"], _short(each["value"]), each["unit"] or "", *([error] if has_errors else []))
+        table.add_row(*map(Text, (*cells, each["source"])))
     console.print(table)
+
+
+@app.command()
+def measure(
+    target: Annotated[
+        Path, typer.Argument(metavar="TARGET", help="Block device, or a file on it without holes.")
+    ],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="Device file to write.", show_default=False)
+    ],
+    write: Annotated[
+        bool, typer.Option("--write", help="Measure writes, flushes and trims too: data on TARGET is lost.")
+    ] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Allow --write on a target that holds data.")
+    ] = False,
+    seconds: Annotated[float, typer.Option("--seconds", help="About how long it may take (s).")] = 60.0,
+    kind: Annotated[
+        str, typer.Option("--kind", help="What to measure it as: auto, disk or volume.", metavar="KIND")
+    ] = "auto",
+    seed: Annotated[int, typer.Option("--seed", help="Seed of places and delays.")] = 1,
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a block device or file and describe it by a device file. It only reads, unless --write is given."""
+    import sys
+
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from iotrail.device.measure import measure as measure_device
+    from iotrail.report import write_whole
+    from iotrail.terminal import Console, Text
+
+    if overwrite and not write:
+        raise DeviceError("--overwrite needs --write: without it nothing is written")
+    if output.exists() and not force:
+        raise DeviceError(f"{output} exists", "--force replaces it")
+    if not output.parent.is_dir():
+        raise DeviceError(f"{output}: can't be written: {output.parent} is no folder")
+    columns = (TextColumn("measuring"), BarColumn(), TimeElapsedColumn())
+    errors = Console(stderr=True)
+    with Progress(*columns, console=errors, transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task("", total=1.0)
+        found = measure_device(
+            target,
+            write=write,
+            overwrite=overwrite,
+            seconds=seconds,
+            kind=kind,
+            seed=seed,
+            progress=lambda share: bar.update(task, completed=share),
+        )
+    write_whole(output, found.text.encode())
+    # A file that can't be read again is a bug here: it must not be found later.
+    shown = _ask("show", str(output))
+    if as_json:
+        print(
+            json.dumps(
+                {**shown, "reason": found.reason, "requests": found.requests, "seconds": found.seconds}
+            )
+        )
+        return
+    measured = sum(each["source"].startswith("measured") for each in shown["values"])
+    console = Console(piped=160)
+    console.print(Text(f"{output}: {found.kind}: {found.reason}"))
+    console.print(
+        Text(
+            f"{measured} of {len(shown['values'])} values measured by {found.requests:,} requests in "
+            f"{found.seconds:.0f} s{'' if found.target.realtime else ', without real-time priority'}; "
+            f"iotrail device show {output} prints them"
+        )
+    )
 
 
 def _short(value: Any) -> str:
