@@ -81,7 +81,7 @@ def _table(kind: str, count: int, found: dict[str, Any]) -> Html:
         cells = []
         for policy in found["policies"]:
             share = units.human(policy[kind][at] / count, "share")
-            bound = f" ±{100 * policy['bounds'][kind][at] / count:.1f}" if found["sample"] else ""
+            bound = f" ±{min(100.0, 100 * policy['bounds'][kind][at] / count):.1f}" if found["sample"] else ""
             cells.append(share + bound)
         rows.append([units.size(size * found["block_bytes"]), *cells])
     return table(["cache", *(policy["policy"] for policy in found["policies"])], rows)
