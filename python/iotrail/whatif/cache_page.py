@@ -64,12 +64,13 @@ def _curves(kind: str, count: int, found: dict[str, Any]) -> Drawing:
     )
     for at, policy in enumerate(found["policies"]):
         # the curve has LRU at more sizes
-        line = found["curve"] if policy["policy"] == found["curve"]["policy"] else policy
-        points = [
+        lines = [policy, found["curve"]] if policy["policy"] == found["curve"]["policy"] else [policy]
+        points = sorted(
             (math.log2(size * block), misses / count)
+            for line in lines
             for size, misses in zip(line["size"], line[kind], strict=True)
             if least <= size <= largest
-        ]
+        )
         colour, dashed = _style(at)
         plot.line((x for x, _ in points), (y for _, y in points), colour, dashed=dashed)
     return plot.drawing(f"{kind}s missed, by the size of the cache", f"of {count:,}")
