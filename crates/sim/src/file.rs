@@ -729,7 +729,7 @@ mod tests {
             ("format = 1", "format = 2", "format: expected 1, found 2"),
             ("format = 1", "format = ", "line 2: expected TOML"),
             ("name = \"a\"", "", "name: expected a text, found nothing"),
-            ("kind = \"fixed\"", "kind = \"tape\"", "fixed: expected no keys but format, name, kind"),
+            ("kind = \"fixed\"", "kind = \"tape\"", "fixed: expected no keys but format, name, measured"),
             (capacity, "", "[fixed]: expected missing field `capacity_bytes`"),
             (
                 capacity,

@@ -21,6 +21,8 @@ from iotrail.trail import Trail
 from iotrail.whatif.simulator import simulate
 
 VERB = "whatif cache"
+# Blocks of a sample below which its intervals say little.
+_SMALL = 1000
 # Sizes for each half on a page.
 _PER_HALF = 3
 POLICIES = ("lru", "fifo", "clock", "lfu", "2q", "arc", "s3-fifo", "sieve")
@@ -182,6 +184,7 @@ def describe_sample(found: dict[str, Any]) -> str:
     return (
         f"Estimated from {sample['uses']:,} uses of {sample['blocks']:,} blocks, a sample of "
         f"{units.human(sample['rate'], 'share')} of all blocks. ± is a confidence interval of 95 % for the choice of the sample."
+        + (" The sample is small: a larger rate narrows them." if sample["blocks"] < _SMALL else "")
     )
 
 
@@ -210,7 +213,7 @@ def _show(found: dict[str, Any], chosen: Accesses, every: int) -> None:
             cells = [
                 Text(
                     units.human(n / count, "share")
-                    + ("" if bound is None else f" ±{100 * bound / count:.1f}"),
+                    + ("" if bound is None else f" ±{min(100.0, 100 * bound / count):.1f}"),
                     "bold" if n == best else "",
                 )
                 for n, bound in zip(misses, bounds, strict=True)

@@ -64,12 +64,13 @@ def _curves(kind: str, count: int, found: dict[str, Any]) -> Drawing:
     )
     for at, policy in enumerate(found["policies"]):
         # the curve has LRU at more sizes
-        line = found["curve"] if policy["policy"] == found["curve"]["policy"] else policy
-        points = [
+        lines = [policy, found["curve"]] if policy["policy"] == found["curve"]["policy"] else [policy]
+        points = sorted(
             (math.log2(size * block), misses / count)
+            for line in lines
             for size, misses in zip(line["size"], line[kind], strict=True)
             if least <= size <= largest
-        ]
+        )
         colour, dashed = _style(at)
         plot.line((x for x, _ in points), (y for _, y in points), colour, dashed=dashed)
     return plot.drawing(f"{kind}s missed, by the size of the cache", f"of {count:,}")
@@ -81,7 +82,7 @@ def _table(kind: str, count: int, found: dict[str, Any]) -> Html:
         cells = []
         for policy in found["policies"]:
             share = units.human(policy[kind][at] / count, "share")
-            bound = f" ±{100 * policy['bounds'][kind][at] / count:.1f}" if found["sample"] else ""
+            bound = f" ±{min(100.0, 100 * policy['bounds'][kind][at] / count):.1f}" if found["sample"] else ""
             cells.append(share + bound)
         rows.append([units.size(size * found["block_bytes"]), *cells])
     return table(["cache", *(policy["policy"] for policy in found["policies"])], rows)

@@ -90,7 +90,7 @@ def _show(found: dict[str, Any], medium: Medium, policy: str, write: str) -> Non
     console.print(f"{found['requests']:,} requests on {found['device']}{each}")
     console.print(f"cache: {policy}, write-{write}, in {within}")
     table = Table(box=rich.box.SIMPLE_HEAD)
-    for name in ("cache", "served by it", "mean response", "speed-up", "if each waits", "speed-up"):
+    for name in ("cache", "from caches", "mean response", "speed-up", "if each waits", "speed-up"):
         table.add_column(name, justify="right")
     kinds = ("arrivals_recorded", "arrivals_after_completions")
     base = {kind: mean_ns(found["sizes"][0][kind]) for kind in kinds}
@@ -99,7 +99,7 @@ def _show(found: dict[str, Any], medium: Medium, policy: str, write: str) -> Non
         cached = row["arrivals_recorded"]["cached"]
         cells = [
             units.size(size) if size else "none",
-            units.human(cached, "share") if size and cached is not None else "–",
+            "–" if cached is None else units.human(cached, "share"),
         ]
         for kind in kinds:
             mean = mean_ns(row[kind])
@@ -108,7 +108,7 @@ def _show(found: dict[str, Any], medium: Medium, policy: str, write: str) -> Non
     console.print(table)
     console.print(
         "Mean response of reads and writes at their recorded times, and if each waits for the last completion before it as in "
-        "the record. Speed-up: without a cache by with it.",
+        "the record. Speed-up: without a cache by with it. From caches: served by this one, or by the device's own.",
         style="dim",
     )
     if found["left_out"]:
