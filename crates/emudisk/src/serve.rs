@@ -183,7 +183,10 @@ impl Filesystem for Disk {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let length = u64::from(size);
+        let length = u64::from(size).min(self.size.saturating_sub(offset));
+        if length == 0 {
+            return reply.data(&[]);
+        }
         let request = iotrail_sim::Request { op: Op::Read, pos: offset, length };
         self.serve(request, Reply::Read(reply), || self.backing.read(offset, length).map_err(errno));
     }
