@@ -346,15 +346,15 @@ class DiskProbes:
         source = f"measured: shortest of {near.probes} reads on one track"
         draft.set("bus.read", max(near.time - transfer, 0.0), source, near.error)
         switches = []
-        for place in (0.3, 0.5, 0.7):
+        for place in (0.2, 0.35, 0.5, 0.65, 0.8):
             pos = self._at(place)
             switch = self._shortest(pos, pos - round(self._track_at(pos) / self.sector) * self.sector)
             switches.append(switch.time - near.time)
         draft.set(
             "head_switch",
-            max(float(np.min(switches)), 0.0),
-            f"measured: shortest of {len(switches)} places, reads one track lower",
-            max(near.error, _JITTER_NS / 2),
+            max(float(np.median(switches)), 0.0),
+            f"measured: reads one track lower, median of {len(switches)} places",
+            max(near.error, _error_of_median(np.array(switches))),
         )
         shares, cylinders = self._cylinders()
         distances: list[float] = []
