@@ -12,7 +12,7 @@ Reads go to descending places, so that no read-ahead has read them before. All t
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.optimize import curve_fit
@@ -31,6 +31,8 @@ _COHERENT = 0.8
 # seems to be served earlier than it can be.
 _JITTER_NS, _LATE, _WRONG = 8_000.0, 0.25, 0.01
 _PLACES = 16
+# Relative standard error of a track that is good enough.
+_SURE_TRACK = 0.005
 _PLACE_READS, _PLACE_STRIDE, _LONG = 16, 16 * KIB, 32 * KIB
 # What a hit may take more than other hits: a processor that was idle wakes late. Few misses wait so little for the platter.
 _HIT_TOLERANCE_NS = 180_000
@@ -45,6 +47,27 @@ class Rotation:
     # 0 to 1
     coherence: float
     reads: int
+    # by read: revolutions and ns since the first one ended
+    turns: Floats
+    since: Floats
+
+    def refine(self, sector_time: float) -> "Rotation":
+        """With the time in which a sector passes, by which each read ends earlier in the turn.
+
+        Answers after longer delays are later, as processors sleep deeper. Over all reads together that doesn't add up.
+        """
+        ends = self.since + np.arange(self.reads) * sector_time
+        kept = np.ones(self.reads, dtype=bool)
+        period, error = self.period, self.error
+        for _ in range(3):
+            found, covariance = np.polyfit(self.turns[kept], ends[kept], 1, cov=True)
+            period, error = float(found[0]), float(np.sqrt(covariance[0, 0]))
+            rest = ends - np.polyval(found, self.turns)
+            kept = np.abs(rest) <= 3 * max(float(np.std(rest[kept])), 1000.0)
+        # A turn that was miscounted would show.
+        if error > self.error or abs(period / self.period - 1) > 0.005:
+            return self
+        return replace(self, period=period, error=error)
 
 
 @dataclass(frozen=True)
@@ -71,9 +94,10 @@ class Points:
 def find_rotation(prober: Prober, rng: np.random.Generator, reads: int = 48) -> Rotation | None:
     """A disk's period, or None if the ends of reads have none."""
     sector, size = prober.target.sector, prober.target.size
-    pos = size // 3 // sector * sector - np.arange(reads) * sector
+    pos = int(size * rng.uniform(0.3, 0.4)) // sector * sector - np.arange(reads) * sector
     delay = rng.uniform(0, _SPREAD_NS, reads)
-    apart = np.diff(prober.read(pos, sector, delay).end).astype(float)
+    ends = prober.read(pos, sector, delay).end
+    apart = np.diff(ends).astype(float)
     periods = np.geomspace(_SHORTEST_NS, _LONGEST_NS, 6000)
     coherence = np.abs(np.exp(2j * np.pi * apart / periods[:, None]).mean(axis=1))
     inner = coherence[1:-1]
@@ -92,7 +116,9 @@ def find_rotation(prober: Prober, rng: np.random.Generator, reads: int = 48) -> 
             return None
         slope, covariance = np.polyfit(turns[good], apart[good], 1, cov=True)
         period, error = float(slope[0]), float(np.sqrt(covariance[0, 0]))
-    return Rotation(period, error, float(coherence[best]), reads)
+    total = np.concatenate(([0.0], np.cumsum(turns)))
+    since = (ends - ends[0]).astype(float)
+    return Rotation(period, error, float(coherence[best]), reads, total, since)
 
 
 def measure_track(prober: Prober, pos: int, period: float) -> Track:
@@ -221,15 +247,9 @@ class DiskProbes:
 
     def measure(self) -> None:
         """All of it."""
-        draft, rotation = self.draft, self.rotation
+        draft = self.draft
         draft.set("capacity", self.size, "measured: size of the target")
         draft.set("sector", self.sector, "measured: smallest direct read")
-        draft.set(
-            "revolution",
-            rotation.period,
-            f"measured: phases of {rotation.reads} reads on one track",
-            rotation.error,
-        )
         self._measure_hits()
         self._measure_tracks()
         self._measure_seeks()
@@ -284,9 +304,25 @@ class DiskProbes:
 
     def _measure_tracks(self) -> None:
         """Zones, and the skew of tracks."""
+        at = self._at(0.29)
+        for _ in range(2):
+            share = self.sector / measure_track(self.prober, at, self.rotation.period).track
+            self.rotation = self.rotation.refine(share * self.rotation.period)
+            at -= MIB
         period = self.rotation.period
+        self.draft.set(
+            "revolution",
+            period,
+            f"measured: phases of {self.rotation.reads} reads on one track",
+            self.rotation.error,
+        )
         for place in range(_PLACES):
-            self.tracks.append(measure_track(self.prober, self._at((place + 0.5) / _PLACES), period))
+            tried: list[Track] = []
+            # Where reads were late, again beside it.
+            while len(tried) < 4 and not (tried and tried[-1].error < _SURE_TRACK * tried[-1].track):
+                at = self._at((place + 0.5 + 0.02 * len(tried)) / _PLACES)
+                tried.append(measure_track(self.prober, at, period))
+            self.tracks.append(min(tried, key=lambda track: track.error))
         skews = np.array([track.skew for track in self.tracks if track.skew is not None])
         if len(skews) >= 3:
             source = f"measured: median of {len(skews)} crossings of a track's end"
@@ -310,15 +346,15 @@ class DiskProbes:
         source = f"measured: shortest of {near.probes} reads on one track"
         draft.set("bus.read", max(near.time - transfer, 0.0), source, near.error)
         switches = []
-        for place in (0.3, 0.5, 0.7):
+        for place in (0.2, 0.35, 0.5, 0.65, 0.8):
             pos = self._at(place)
             switch = self._shortest(pos, pos - round(self._track_at(pos) / self.sector) * self.sector)
             switches.append(switch.time - near.time)
         draft.set(
             "head_switch",
-            max(float(np.min(switches)), 0.0),
-            f"measured: shortest of {len(switches)} places, reads one track lower",
-            max(near.error, _JITTER_NS / 2),
+            max(float(np.median(switches)), 0.0),
+            f"measured: reads one track lower, median of {len(switches)} places",
+            max(near.error, _error_of_median(np.array(switches))),
         )
         shares, cylinders = self._cylinders()
         distances: list[float] = []
