@@ -352,7 +352,11 @@ impl Keeper {
             kept.unwrap_or_else(|| Err(Error::ending(&self.folder)))?;
         }
         if let Some(file) = writer.first_added() {
-            let intent = Intent { through, snapshot: writer.snapshot().snapshot.saturating_add(1), file: file.to_owned() };
+            let intent = Intent {
+                through,
+                snapshot: writer.snapshot().snapshot.saturating_add(1),
+                file: file.to_owned(),
+            };
             self.state.intent = Some(intent);
             self.state.write(&self.folder)?;
             writer.publish()?;
