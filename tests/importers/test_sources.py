@@ -1,6 +1,7 @@
 """Where traces come from: standard input, pipes, archives; lines without end; lines made to be slow."""
 
 import bz2
+import contextlib
 import gzip
 import io
 import lzma
@@ -20,7 +21,7 @@ import zstandard
 
 from iotrail import importers
 from iotrail.errors import TraceError
-from iotrail.importers import FORMATS
+from iotrail.importers import FORMATS, source
 from iotrail.importers.base import Options
 from iotrail.importers.source import LONGEST_LINE, Source
 
@@ -86,6 +87,63 @@ def header(name: str, kind: bytes, size: int) -> bytes:
     block[148:156] = b" " * 8
     block[148:156] = b"%06o\0 " % sum(block)
     return bytes(block)
+
+
+def feed(pipe: Path, data: bytes) -> None:
+    """Writes into a pipe until its reader has enough."""
+    with contextlib.suppress(BrokenPipeError):
+        pipe.write_bytes(data)
+
+
+def unpacking(monkeypatch, tmp_path) -> Path:
+    """Where archives are unpacked, by at most 1 MiB or 200 times their bytes."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(source, "_LEAST_UNPACKED", 1 << 20)
+    return temporary
+
+
+@pytest.mark.parametrize("kind", ["one", "many", "sparse"])
+@pytest.mark.parametrize("piped", [False, True])
+def test_an_archive_that_unpacks_to_much_is_refused(bring, tmp_path, monkeypatch, kind, piped):
+    """A large file, many small ones (each takes a block on disk), or one that tar itself makes long."""
+    temporary = unpacking(monkeypatch, tmp_path)
+    if kind == "one":
+        archive = tar(a=b"t_s,offset,size,op\n" + b"1,0,512,r\n" * 800_000)
+    elif kind == "many":
+        archive = tar(**{f"f{number}": b"x" for number in range(2000)})
+    else:
+        # sparse(5) of GNU tar: a byte at the start, and a size of 4 TiB
+        info = tarfile.TarInfo("a")
+        info.type, info.size = tarfile.GNUTYPE_SPARSE, 512
+        block = bytearray(info.tobuf(tarfile.GNU_FORMAT))
+        block[386:398], block[398:410] = b"00000000000\0", b"00000001000\0"
+        block[483:495] = tarfile.itn(1 << 42, 12, tarfile.GNU_FORMAT)
+        block[148:156] = b"        "
+        block[148:156] = f"{sum(block):06o}\0 ".encode()
+        archive = bytes(block) + b"x" * 512 + bytes(1024)
+    path = tmp_path / "x.tgz"
+    path.write_bytes(gzip.compress(archive))
+    if piped:
+        pipe, packed = tmp_path / "x.fifo", path.read_bytes()
+        os.mkfifo(pipe)
+        threading.Thread(target=feed, args=(pipe, packed), daemon=True).start()
+        path = pipe
+    with pytest.raises(TraceError, match=r"to unpack to at most [\d,]+ bytes, found more") as raised:
+        bring("csv", path)
+    assert "tar -tvf" in (raised.value.hint or "")
+    assert [at for at in temporary.iterdir() if not at.name.startswith("iotrail-duckdb-")] == []
+
+
+def test_an_archive_that_is_packed_well_is_unpacked(bring, tmp_path, monkeypatch):
+    """More than is always allowed, and less than 200 times its bytes."""
+    unpacking(monkeypatch, tmp_path)
+    lines = b"".join(b"%d,%d,512,r\n" % (number, number * 7919 % 10_007) for number in range(200_000))
+    packed = gzip.compress(tar(a=b"t_s,offset,size,op\n" + lines))
+    assert (1 << 20) < len(lines) < 200 * len(packed)
+    assert bring("csv", packed, name="x.tgz").one("SELECT count(*) FROM file_op") == 200_000
 
 
 @pytest.mark.parametrize("kind", [tarfile.GNUTYPE_SPARSE, b"Z", tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])

@@ -4,6 +4,7 @@ import json
 import random
 import shutil
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -270,6 +271,22 @@ def test_without_graphviz(store: Path, tmp_path: Path, monkeypatch: pytest.Monke
         ask(store, "--svg", tmp_path / "g.svg")
     assert "--dot FILE" in (raised.value.hint or "")
     ask(store, "--dot", tmp_path / "g.dot")
+
+
+def test_graphviz_is_given_a_time(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A picture that takes forever is given up, and a page says so in its place."""
+    program = tmp_path / "dot"
+    program.write_text("#!/bin/sh\nexec /bin/sleep 600\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("iotrail.requests.dot._MOST_SECONDS", 0.3)
+    began = time.monotonic()
+    with pytest.raises(IotrailError, match=r"dot has not drawn the graph within 0\.3 s") as raised:
+        ask(store, "--svg", tmp_path / "g.svg")
+    assert "--dot FILE" in (raised.value.hint or "") and not (tmp_path / "g.svg").exists()
+    ask(store, "--html", tmp_path / "g.html")
+    assert "No picture: " in (tmp_path / "g.html").read_text()
+    assert time.monotonic() - began < 60
 
 
 def test_path_as_picture(store: Path, tmp_path: Path) -> None:

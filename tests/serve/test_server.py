@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import html
 import itertools
 import json
+import re
 import resource
 import shutil
 import socket
@@ -212,6 +214,42 @@ def test_a_question_of_a_gibibyte(cluster: Cluster, serve: Serve) -> None:
     peak = next(int(line.split()[1]) for line in text.splitlines() if line.startswith("VmHWM:"))
     assert peak < 512 << 10
     assert ask(served.address, "api/info")[0] == 200
+
+
+def test_the_browser_gets_the_token_in_a_private_file(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All users of a machine see the arguments of programs."""
+    secret, browser, opened = tmp_path / "token", tmp_path / "browser", tmp_path / "opened"
+    secret.write_text("0123456789abcdef&123\n")
+    secret.chmod(0o600)
+    browser.write_text(f'#!/bin/sh\necho "$@" > {opened}.new\nmv {opened}.new {opened}\n')
+    browser.chmod(0o755)
+    monkeypatch.setenv("BROWSER", f"{browser} %s")
+
+    def arguments() -> str:
+        until = time.monotonic() + 20
+        while not opened.exists() and time.monotonic() < until:
+            time.sleep(0.05)
+        text = opened.read_text().strip()
+        opened.unlink()
+        return text
+
+    with serving(cluster(3), "--open") as served:
+        assert arguments() == served.address
+    with serving(cluster(3), "--token-file", secret, "--open") as served:
+        url = arguments()
+        assert url.startswith("file:///") and "0123456789abcdef" not in url
+        page = Path(urllib.parse.unquote(urllib.parse.urlsplit(url).path))
+        assert page.stat().st_mode & 0o777 == 0o600 and page.parent.stat().st_mode & 0o777 == 0o700
+        found = re.search(r'url=([^"]+)"', page.read_text())
+        assert found
+        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        with opener.open(html.unescape(found[1])) as answer:
+            assert answer.url == served.address
+        with opener.open(f"{served.address}api/info") as info:
+            assert json.load(info)["trail"]
+    assert not page.parent.exists()
 
 
 def test_token(cluster: Cluster, tmp_path: Path) -> None:

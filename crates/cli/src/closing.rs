@@ -86,7 +86,11 @@ pub fn report(path: &Path, sealed: Result<Sealed, Unsealed>, took: Duration, ask
             "refused_segment" => count(*amount, "file that no program of the recording can have made"),
             "unread_segment" => {
                 let what = count(*amount, "process");
-                format!("all that {what} recorded, which could not be opened (ulimit -n, ulimit -v)")
+                // Beyond the files that are refused nothing is looked at.
+                format!(
+                    "all that {what} recorded, which could not be opened (ulimit -n, ulimit -v) or came after too many \
+                     files of no program"
+                )
             }
             "bad_type" => format!("{} of undeclared types", count(*amount, "record")),
             "redeclared_type" => {

@@ -44,7 +44,7 @@ pub struct Args {
     /// Largest message, MiB
     #[arg(long, value_name = "MIB", default_value_t = 16)]
     max_message: usize,
-    /// Memory for rows that are not in the trail yet, and for messages being received, MiB each
+    /// Memory for rows that are not in the trail yet, for messages being received, and for decoded spans, MiB each
     #[arg(long, value_name = "MIB", default_value_t = 256)]
     memory: usize,
 }

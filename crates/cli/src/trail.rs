@@ -254,12 +254,22 @@ fn print_info(out: &mut impl Write, info: &Info) -> io::Result<()> {
         )?;
     }
     print_rows(out, "recorded", &info.recording, |row| (text(row, "name"), text(row, "value")))?;
+    print_left_out(out, info, "recording")?;
     print_rows(out, "not seen", &info.unseen, |row| {
         (format!("{} {}", text(row, "amount"), text(row, "kind")), text(row, "detail"))
     })?;
+    print_left_out(out, info, "unseen")?;
     print_rows(out, "pruned", &info.pruned, |row| {
         let what = format!("{} {}", text(row, "n"), text(row, "record"));
         (what, format!("{}, every {}, kept {}", span(row), width(row), text(row, "kept")))
+    })?;
+    print_left_out(out, info, "pruned")
+}
+
+/// Says how many rows of a table are not shown.
+fn print_left_out(out: &mut impl Write, info: &Info, table: &str) -> io::Result<()> {
+    info.left_out.get(table).map_or(Ok(()), |rows| {
+        writeln!(out, "    {} more rows: iotrail sql {} 'FROM {table}'", count(*rows), info.path)
     })
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
-use iotrail_format::schema::{ColumnType, FILE_OP, TABLES, Table};
+use iotrail_format::schema::{ColumnType, FILE_OP, RECORDING, TABLES, Table, UNSEEN};
 use iotrail_trail::{Info, Order, TrailReader, check};
 use serde_json::Value;
 
@@ -194,6 +194,46 @@ fn ingest_info_compact_check_and_merge() {
     );
     fails(&["trail", "merge", path(&trail), "-o", path(&merged)], &["exists already", "--force"]);
     works(&["trail", "merge", "--force", path(&trail), "-o", path(&merged)]);
+}
+
+/// Of tables that are shown whole, a trail may have any number of rows, and texts of any length.
+#[test]
+fn info_is_bounded() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let trail = folder.path().join("a.trail");
+    let mut arguments = vec!["ingest".to_owned(), "-o".to_owned(), trail.display().to_string()];
+    let long = "x".repeat(100_000);
+    // Too many rows of one, too long texts of the other.
+    for (table, rows, value) in [(&RECORDING, 25_000, "v"), (&UNSEEN, 100, long.as_str())] {
+        let columns = table.columns.iter().map(|column| {
+            let array: ArrayRef = match column.ty {
+                ColumnType::Text => Arc::new(StringArray::from_iter_values(
+                    (0..rows).map(|row| if row % 10 == 0 { format!("{row}") } else { value.to_owned() }),
+                )),
+                _ => Arc::new(Int64Array::from_iter_values(0..rows)),
+            };
+            (column.name, array)
+        });
+        let file = folder.path().join(table.name);
+        fs::write(&file, stream(&RecordBatch::try_from_iter(columns).expect("columns of one length")))
+            .expect("a stream");
+        arguments.push(format!("{}={}", table.name, file.display()));
+    }
+    works(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    let json = works(&["trail", "info", "--json", path(&trail)]);
+    assert!(json.len() < 8 << 20, "{} bytes", json.len());
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    let shown = |table: &str| json[table].as_array().expect("rows").len() as i64;
+    let left_out = |table: &str| json["left_out"][table].as_i64().unwrap_or(0);
+    assert_eq!((shown("recording"), left_out("recording")), (10_000, 15_000));
+    assert!(shown("unseen") > 10 && left_out("unseen") == 100 - shown("unseen"));
+    assert_eq!((shown("pruned"), json["left_out"].get("pruned")), (0, None));
+    let info = works(&["trail", "info", path(&trail)]);
+    for table in ["recording", "unseen"] {
+        let more = format!("more rows: iotrail sql {} 'FROM {table}'", path(&trail));
+        assert!(info.contains(&more), "{more}");
+    }
+    assert!(!info.contains("FROM pruned"));
 }
 
 #[test]

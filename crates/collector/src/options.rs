@@ -35,7 +35,8 @@ pub struct Options {
     pub cores: usize,
     /// Bytes of a message at most.
     pub largest: usize,
-    /// Bytes of rows in memory that are not sealed, and of messages that are being received, at most each.
+    /// Bytes of rows in memory that are not sealed, of messages that are being received, and of what OpenTelemetry's decode
+    /// to, at most each.
     pub memory: usize,
 }
 

@@ -29,6 +29,8 @@ const HEAD: usize = 5;
 #[derive(Clone)]
 pub struct Receiving {
     room: Arc<Semaphore>,
+    /// As much again for what messages decode to.
+    decoded: Arc<Semaphore>,
     permits: usize,
     largest: usize,
 }
@@ -38,7 +40,8 @@ impl Receiving {
     #[must_use]
     pub fn new(bytes: usize, largest: usize) -> Self {
         let permits = (bytes.max(largest) / PERMIT).clamp(1, u32::MAX as usize >> 1);
-        Self { room: Arc::new(Semaphore::new(permits)), permits, largest }
+        let budget = || Arc::new(Semaphore::new(permits));
+        Self { room: budget(), decoded: budget(), permits, largest }
     }
 
     /// Time for a large message.
@@ -63,6 +66,17 @@ impl Receiving {
                 "too many large messages are being received; send it again later".to_owned(),
             )),
         }
+    }
+
+    /// Room for what a message decodes to. Doesn't wait for it: meanwhile messages would pile up undecoded.
+    ///
+    /// # Errors
+    /// [`Refusal::NoSpace`] if there is none now.
+    pub fn reserve_decoded(&self, bytes: u64) -> Result<OwnedSemaphorePermit, Refusal> {
+        let permits = self.permits(usize::try_from(bytes).unwrap_or(usize::MAX));
+        self.decoded.clone().try_acquire_many_owned(permits).map_err(|_| {
+            Refusal::NoSpace("too many spans are being taken at once; send them again later".to_owned())
+        })
     }
 
     /// A gRPC request's body whose large messages have room reserved.

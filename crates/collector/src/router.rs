@@ -15,12 +15,10 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Json, Response};
 use axum::routing::{get, post};
 use axum::{Router, extract::Query};
-use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::TraceServiceServer;
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
 use tokio::sync::{mpsc, oneshot};
 use tonic::Status;
-use tonic::codec::CompressionEncoding;
 
 use crate::aside::Aside;
 use crate::connections::Connection;
@@ -29,7 +27,7 @@ use crate::intake::Intake;
 use crate::keeper::{SealNow, ToKeeper};
 use crate::live::{Told, socket};
 use crate::metrics::Metrics;
-use crate::otlp::{self, Traces};
+use crate::otlp;
 use crate::receiving::Receiving;
 
 /// What handlers share.
@@ -59,13 +57,10 @@ pub struct Shared {
 pub fn router(shared: Shared) -> Router {
     let flight = Flight::new(shared.intake.clone(), shared.metrics.clone(), shared.largest);
     let flight = FlightServiceServer::new(flight).max_decoding_message_size(shared.largest);
-    let traces = TraceServiceServer::new(Traces(shared.clone()))
-        .accept_compressed(CompressionEncoding::Gzip)
-        .max_decoding_message_size(shared.largest);
     let receiving = shared.receiving.clone();
     let grpc = Router::new()
         .route_service("/arrow.flight.protocol.FlightService/{method}", flight)
-        .route_service("/opentelemetry.proto.collector.trace.v1.TraceService/{method}", traces)
+        .route(otlp::EXPORT, post(otlp::grpc))
         .layer(middleware::map_request(move |request: Request| {
             let receiving = receiving.clone();
             async move { request.map(|body| receiving.measure(body)) }

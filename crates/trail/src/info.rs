@@ -1,5 +1,6 @@
 //! What a trail holds, in short.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use arrow_array::cast::AsArray as _;
@@ -13,6 +14,13 @@ use crate::columns::time_column;
 use crate::error::Error;
 use crate::file::OpenFile;
 use crate::snapshot::Snapshot;
+
+/// Rows of a table that are shown at most; a recording has some twenty in each.
+pub const MOST_ROWS: usize = 10_000;
+/// Bytes of a table's texts that are shown at most.
+pub const MOST_TEXT_BYTES: usize = 4 << 20;
+/// Rows that are read at once: more than are shown may be in a file.
+const BATCH_ROWS: usize = 256;
 
 /// A trail in short.
 #[derive(Clone, Debug, Serialize)]
@@ -39,6 +47,9 @@ pub struct Info {
     pub end_ts: Option<i64>,
     /// Tables in declared order, also empty ones.
     pub tables: Vec<TableInfo>,
+    /// Rows of the three tables below that are left out: those beyond the first [`MOST_ROWS`], or beyond
+    /// [`MOST_TEXT_BYTES`]; none where all are there.
+    pub left_out: BTreeMap<&'static str, u64>,
     /// Rows of table `recording`: how it was made.
     pub recording: Vec<Map<String, Value>>,
     /// Rows of table `unseen`: what it doesn't hold.
@@ -82,6 +93,15 @@ impl Info {
             let bytes = files.iter().map(|file| file.bytes).sum();
             TableInfo { name: name.to_owned(), rows: snapshot.rows(name), files: files.len(), bytes }
         });
+        let mut left_out = BTreeMap::new();
+        let mut rows = |table: &'static Table| {
+            let (shown, left) = rows(trail, &snapshot, table)?;
+            if left > 0 {
+                left_out.insert(table.name, left);
+            }
+            Ok::<_, Error>(shown)
+        };
+        let (recording, unseen, pruned) = (rows(&RECORDING)?, rows(&UNSEEN)?, rows(&PRUNED)?);
         Ok(Self {
             path: trail.display().to_string(),
             version: snapshot.iotrail_trail,
@@ -94,23 +114,37 @@ impl Info {
             start_ts: files.iter().filter_map(|file| file.min_ts).min(),
             end_ts: files.iter().filter_map(|file| file.max_ts).max(),
             tables: tables.collect(),
-            recording: rows(trail, &snapshot, &RECORDING)?,
-            unseen: rows(trail, &snapshot, &UNSEEN)?,
-            pruned: rows(trail, &snapshot, &PRUNED)?,
+            left_out,
+            recording,
+            unseen,
+            pruned,
         })
     }
 }
 
-/// All rows of a small table.
-fn rows(trail: &Path, snapshot: &Snapshot, table: &'static Table) -> Result<Vec<Map<String, Value>>, Error> {
+/// The rows of a small table, within bounds, and how many more it has.
+fn rows(
+    trail: &Path,
+    snapshot: &Snapshot,
+    table: &'static Table,
+) -> Result<(Vec<Map<String, Value>>, u64), Error> {
     let mut rows = Vec::new();
-    for entry in snapshot.files(table.name) {
-        for batch in OpenFile::open(trail, table, entry)?.read_all(1024)? {
+    let mut text_bytes = 0;
+    'files: for entry in snapshot.files(table.name) {
+        for batch in OpenFile::open(trail, table, entry)?.read_all(BATCH_ROWS)? {
             let batch = batch?;
-            rows.extend((0..batch.num_rows()).map(|row| object(table, &batch, row)));
+            for row in 0..batch.num_rows() {
+                let object = object(table, &batch, row);
+                text_bytes += object.values().filter_map(Value::as_str).map(str::len).sum::<usize>();
+                if rows.len() == MOST_ROWS || text_bytes > MOST_TEXT_BYTES {
+                    break 'files;
+                }
+                rows.push(object);
+            }
         }
     }
-    Ok(rows)
+    let left_out = snapshot.rows(table.name).saturating_sub(rows.len() as u64);
+    Ok((rows, left_out))
 }
 
 fn object(table: &Table, batch: &RecordBatch, row: usize) -> Map<String, Value> {

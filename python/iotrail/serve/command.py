@@ -3,10 +3,15 @@
 import asyncio
 import contextlib
 import errno
+import html
 import os
+import signal
 import socket
 import ssl
+import tempfile
+import urllib.parse
 import webbrowser
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -112,7 +117,7 @@ def _serve(
         try:
             print(f"serving {trail or options.collector} on {address}", flush=True)
             if options.show:
-                webbrowser.open(address + (f"?token={token}" if token else ""))
+                webbrowser.open(stack.enter_context(_to_open(address, token)))
             while not task.done():
                 await asyncio.wait({task}, timeout=1)
                 if children is not None and failure is None and (failure := children.tend()) is not None:
@@ -122,10 +127,42 @@ def _serve(
             server.should_exit = True
             await task
 
-    with contextlib.suppress(KeyboardInterrupt):
+    def end(*_: object) -> None:
+        server.should_exit = True
+
+    # once uvicorn has ended it raises the signal that ended it again: by SIGTERM the process would leave its files
+    signal.signal(signal.SIGTERM, end)
+    with contextlib.ExitStack() as stack, contextlib.suppress(KeyboardInterrupt):
         asyncio.run(serving())
     if failure is not None:
         raise failure
+
+
+@contextlib.contextmanager
+def _to_open(address: str, token: str | None) -> Iterator[str]:
+    """What the browser is to open. A token isn't in it: every user of the machine sees the arguments of all programs.
+
+    It is in a file of this user alone, which leads to the page, as Jupyter does it
+    (jupyter_server, `ServerApp.write_browser_open_file`).
+    """
+    if token is None:
+        yield address
+        return
+    # only its user may look into the folder
+    with tempfile.TemporaryDirectory(prefix="iotrail-serve-") as folder:
+        page = Path(folder) / "open.html"
+        page.touch(0o600)
+        url = html.escape(f"{address}?token={urllib.parse.quote(token, safe='')}")
+        page.write_text(
+            "<!doctype html>\n"
+            '<meta charset="utf-8">\n'
+            '<meta name="referrer" content="no-referrer">\n'
+            f'<meta http-equiv="refresh" content="0; url={url}">\n'
+            "<title>iotrail</title>\n"
+            f'<p><a href="{url}">Open the page of iotrail serve</a></p>\n',
+            encoding="utf-8",
+        )
+        yield page.as_uri()
 
 
 def _tls(cert: Path | None, key: Path | None) -> ssl.SSLContext | None:

@@ -3,13 +3,17 @@
 use std::io::Write as _;
 
 use crate::support::{Collector, Config, column, now};
+use iotrail_collector::otlp::measure::Decoded;
 use iotrail_format::schema::{PROCESS, SERVICE_OP, STITCH};
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
 use opentelemetry_proto::tonic::collector::trace::v1::{
     ExportTraceServiceRequest, ExportTraceServiceResponse,
 };
+use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use prost::Message as _;
 use serde_json::{Value, json};
+use tonic::Code;
+use tonic::codec::CompressionEncoding;
 
 fn span(id: u8, parent: u8, kind: u8, name: &str, more: Value) -> Value {
     let ns = now();
@@ -153,5 +157,145 @@ async fn what_is_no_span_is_said() {
     assert_eq!(collector.http("POST", "/v1/traces", headers, &bomb).await.0, 413);
     collector.seal().await;
     assert_eq!(column(&config.trail, &SERVICE_OP, "op"), ["good"]);
+    assert!(collector.end());
+}
+
+/// How a message is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Protobuf,
+    Json,
+    Grpc,
+}
+
+const WAYS: [(Way, bool); 6] = [
+    (Way::Protobuf, false),
+    (Way::Protobuf, true),
+    (Way::Json, false),
+    (Way::Json, true),
+    (Way::Grpc, false),
+    (Way::Grpc, true),
+];
+
+/// Bytes that a message may decode to: eight times those of the largest.
+const MOST: u64 = 128 << 20;
+
+/// A message of so many spans without a field, and of resources that each have so many scopes without one, for which there
+/// are no rows.
+#[derive(Clone)]
+struct Empty {
+    spans: usize,
+    scopes: Vec<usize>,
+}
+
+impl Empty {
+    fn protobuf(&self) -> ExportTraceServiceRequest {
+        let resource = |scope_spans| ResourceSpans { scope_spans, ..ResourceSpans::default() };
+        let spans = ScopeSpans { spans: vec![Span::default(); self.spans], ..ScopeSpans::default() };
+        let others = self.scopes.iter().map(|scopes| resource(vec![ScopeSpans::default(); *scopes]));
+        let resource_spans = [resource(vec![spans])].into_iter().chain(others).collect();
+        ExportTraceServiceRequest { resource_spans }
+    }
+
+    /// The same, as short as it gets.
+    fn json(&self) -> String {
+        let list = |count: usize| vec!["{}"; count].join(",");
+        let mut resources = vec![format!(r#"{{"scopeSpans":[{{"spans":[{}]}}]}}"#, list(self.spans))];
+        resources.extend(self.scopes.iter().map(|scopes| format!(r#"{{"scopeSpans":[{}]}}"#, list(*scopes))));
+        format!(r#"{{"resourceSpans":[{}]}}"#, resources.join(","))
+    }
+
+    /// Bytes that it decodes to.
+    fn bytes(&self) -> u64 {
+        let json = Decoded::of_json(self.json().as_bytes()).expect("it is one").bytes;
+        let protobuf = Decoded::of_protobuf(&self.protobuf().encode_to_vec()).expect("it is one").bytes;
+        assert_eq!(json, protobuf);
+        protobuf
+    }
+}
+
+/// Sends a message. Returns how many spans were rejected, or why it was refused.
+async fn send(collector: &Collector, (way, gzip): (Way, bool), message: &Empty) -> Result<i64, String> {
+    let body = match way {
+        Way::Grpc => {
+            let address = format!("http://{}", collector.address);
+            let mut client = TraceServiceClient::connect(address).await.expect("it listens");
+            if gzip {
+                client = client.send_compressed(CompressionEncoding::Gzip);
+            }
+            let answer = client.export(message.protobuf()).await.map_err(|status| {
+                assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+                status.message().to_owned()
+            })?;
+            return Ok(answer.into_inner().partial_success.map_or(0, |partial| partial.rejected_spans));
+        }
+        Way::Protobuf => message.protobuf().encode_to_vec(),
+        Way::Json => message.json().into_bytes(),
+    };
+    let kind = if way == Way::Json { "json" } else { "x-protobuf" };
+    let mut headers = format!("content-type: application/{kind}\r\n");
+    let mut sent = body;
+    if gzip {
+        headers += "content-encoding: gzip\r\n";
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        packed.write_all(&sent).expect("in memory");
+        sent = packed.finish().expect("in memory");
+    }
+    let (status, answer) = collector.http("POST", "/v1/traces", &headers, &sent).await;
+    if status != 200 {
+        assert_eq!(status, 413);
+        return Err(String::from_utf8_lossy(&answer).into_owned());
+    }
+    Ok(if way == Way::Json {
+        let answer: Value = serde_json::from_slice(&answer).expect("JSON");
+        answer["partialSuccess"]["rejectedSpans"].as_str().expect("a number").parse().expect("a number")
+    } else {
+        let answer = ExportTraceServiceResponse::decode(&*answer).expect("an answer");
+        answer.partial_success.expect("none is a span").rejected_spans
+    })
+}
+
+/// Most memory that a process had, bytes.
+fn peak(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line");
+    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
+}
+
+/// A span without a field is two bytes, and some 260 of memory; a million of them are two kilobytes of gzip.
+#[tokio::test]
+async fn what_decodes_to_much_is_refused_before_it_is_decoded() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let collector = Collector::start(&Config::new(folder.path()));
+    let mut message = Empty { spans: 10, scopes: Vec::new() };
+    for way in WAYS {
+        assert_eq!(send(&collector, way, &message).await, Ok(10));
+    }
+    let before = peak(collector.pid());
+    let large = Empty { spans: 2_000_000, scopes: Vec::new() };
+    for way in WAYS {
+        let why = send(&collector, way, &large).await.expect_err("500 MB of spans");
+        assert!(why.contains("2000000 spans"), "{way:?}: {why}");
+        assert!(why.contains("expected at most 134217728 bytes: send fewer spans at once"), "{way:?}: {why}");
+    }
+    let grown = peak(collector.pid()) - before;
+    assert!(grown < 64 << 20, "{grown} bytes");
+
+    // Nearly as much as is allowed, and four scopes more than is.
+    for scopes in (2..=20).rev().map(|power| 1 << power) {
+        message.scopes.push(scopes);
+        if message.bytes() > MOST {
+            message.scopes.pop();
+        }
+    }
+    let mut more = message.clone();
+    more.scopes.push(4);
+    assert!(message.bytes() > MOST - 4096 && more.bytes() > MOST);
+    for way in WAYS {
+        assert_eq!(send(&collector, way, &message).await, Ok(10), "{way:?}");
+        assert!(send(&collector, way, &more).await.expect_err("more than is allowed").contains("decodes to"));
+    }
+    let refused = collector.metric("iotrail_collector_refused_total{reason=\"too_large\"}").await;
+    assert_eq!(refused, 12.0);
     assert!(collector.end());
 }

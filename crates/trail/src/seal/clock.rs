@@ -194,7 +194,8 @@ mod tests {
             i128::from(from.mono) + (i128::from(ticks) - i128::from(from.ticks)) * dm / dt
         };
         if ticks < first.ticks {
-            return line(first, last, first);
+            // The clock has no time before its start; a tick may be so long here that it would be one.
+            return line(first, last, first).max(0);
         }
         for two in pairs.windows(2) {
             if ticks < two[1].ticks {

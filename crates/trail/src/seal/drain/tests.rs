@@ -392,6 +392,34 @@ fn what_is_no_segment_of_a_program_is_refused() {
     assert_eq!(counted(&kept.0, Loss::RefusedSegment), expected);
 }
 
+/// Beyond so many files that are no program's, segments are not read; they are counted.
+#[test]
+fn what_is_not_looked_at_is_counted() {
+    let session = Session::create(1 << 20).unwrap();
+    let dir = session.dir().to_owned();
+    let own = std::process::id();
+    let first = Producer::create(&dir, own, 7, 1, 16);
+    assert!(first.post(0, &pread(1, 0, 10, 1)));
+    let mut drain = drain(session, 1000);
+    drain.pass(true).unwrap();
+    for start in 0..MOST_REFUSED {
+        std::fs::create_dir(dir.join(format!("{SEGMENT_PREFIX}{own:08x}-{:016x}", 100 + start))).unwrap();
+    }
+    drain.pass(true).unwrap();
+    // A program that begins now, and a file that isn't one.
+    let late = Producer::create(&dir, other_pid(), 7, 1, 16);
+    assert!(late.post(0, &pread(2, 0, 10, 1)));
+    std::fs::create_dir(dir.join(format!("{SEGMENT_PREFIX}{own:08x}-{:016x}", 99))).unwrap();
+    drain.pass(true).unwrap();
+    assert!(first.post(0, &pread(3, 0, 10, 1)));
+    let (kept, session, running) = drain.finish().unwrap();
+    session.remove();
+    assert_eq!(running, [own]);
+    assert_eq!(calls(&kept.0).0, [1, 3]);
+    assert_eq!(counted(&kept.0, Loss::RefusedSegment), MOST_REFUSED);
+    assert_eq!(counted(&kept.0, Loss::UnreadSegment), 2);
+}
+
 /// A program that cuts its segment short loses what it posts; the sealer lives, and drains those of others.
 #[test]
 fn a_segment_that_is_truncated_costs_only_itself() {

@@ -127,7 +127,8 @@ fn detail(kind: &str, times: i64) -> String {
                 .into()
         }
         "unread_segment" => {
-            "processes whose calls are all missing: the system did not let the recorder open what they recorded"
+            "processes whose calls are all missing: the system did not let the recorder open what they recorded, \
+             or it came after more files of no program than are looked at"
                 .into()
         }
         "bad_type" => "records of a type whose description never came".into(),
