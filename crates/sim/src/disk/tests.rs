@@ -380,7 +380,7 @@ fn the_largest_and_slowest_disk_computes_without_overflow() {
         parameters.revolution_ns = 1_000_000_000;
         (parameters.track_skew_ns, parameters.cylinder_skew_ns) = (999_999_999, 999_999_999);
         (parameters.head_switch_ns, parameters.cylinder_switch_ns) = (1_000_000_000, 1_000_000_000);
-        parameters.bus.bytes_per_s = 1000;
+        parameters.bus.rate_bytes_per_s = 1000;
         cached(parameters);
     });
     // In 2025, as of the Unix epoch.
