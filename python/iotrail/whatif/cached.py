@@ -1,7 +1,8 @@
 """`iotrail whatif cache --on`: response times of the recorded requests on a device with a cache before it, by its size.
 
 `iotrail-native simulate cached` puts the cache before the device (crates/sim/src/cached) and runs all requests in virtual
-time, as Delimitrou et al. do with 0 to 4 SSDs of 8 GB (IISWC 2011, §5.1, Figure 4).
+time, as Delimitrou et al. do with 0 to 4 SSDs of 8 GB
+("Accurate Modeling and Generation of Storage I/O for Datacenter Workloads", §5.1, Figure 4).
 """
 
 import json

@@ -1,5 +1,5 @@
-//! A device with a cache before it: memory, or another device such as an SSD before a disk (Delimitrou et al., IISWC 2011,
-//! §5.1).
+//! A device with a cache before it: memory, or another device such as an SSD before a disk (Delimitrou et al., "Accurate
+//! Modeling and Generation of Storage I/O for Datacenter Workloads", §5.1).
 //!
 //! The cache holds whole blocks, in slots of its medium. What it does for a request is decided when the request arrives, in
 //! the order of arrivals, block by block from the first on, so that which blocks hit is what [`Policy::run`] says of
