@@ -109,7 +109,7 @@ def test_every_replicated_write_is_joined_with_its_replicas(cluster: Cluster, ob
     observed.start_agent()
     time.sleep(SETTLE)
     # Four at a time are 2,300 a second on a fast machine: more than the history of an OSD holds (the agent says so then).
-    writing = bench(cluster, 12, in_flight=1)
+    writing = bench(cluster, 12, in_flight=2)
     time.sleep(4)
     observed.end("agent", signal.SIGKILL)
     time.sleep(0.5)
