@@ -33,12 +33,9 @@ def trail_of(folder: Path, lines: list[str]) -> Path:
 
 @pytest.mark.skipif(not SHARED.exists(), reason=f"needs ../shared ({SHARED.name})")
 def test_a_fitted_disk_answers_like_the_measured_one(tmp_path: Path) -> None:
-    lines, now = [], 0.0
-    for line in SHARED.read_text().splitlines()[:3000]:
-        op, _, sector, sectors, service, think = line.split()
-        lines.append(f"{now:.3f},{op},{int(sector) * 512},{int(sectors) * 512},{float(service):.3f}")
-        now += float(service) + float(think)
-    trail, device = trail_of(tmp_path, lines), tmp_path / "d.toml"
+    trace, trail, device = tmp_path / "t.trace", tmp_path / "t.trail", tmp_path / "d.toml"
+    trace.write_text("".join(SHARED.read_text().splitlines(keepends=True)[:3000]))
+    iotrail("import", "disksim-validate", trace, "-o", trail)
     found = json.loads(iotrail("device", "fit", trail, "-o", device, "--json"))
     assert found["count"] == 3000
     assert found["demerit"] < 0.05 * found["measured_mean"]
