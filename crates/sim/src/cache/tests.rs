@@ -1,3 +1,5 @@
+//! Policies beside libCacheSim and naive oracles; reuse distances beside their definition.
+
 use proptest::prelude::*;
 
 use super::*;

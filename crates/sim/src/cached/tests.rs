@@ -1,3 +1,6 @@
+//! Caches before devices: hits as the policies say, and data that is never older than what was written, by an oracle of
+//! versions.
+
 use std::collections::{BinaryHeap, HashMap};
 
 use proptest::prelude::*;

@@ -1,3 +1,6 @@
+//! The flash drive: conservation, the mapping beside a naive one, write amplification beside Desnoyers (SYSTOR 2012), and
+//! preconditioning beside long writing.
+
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
