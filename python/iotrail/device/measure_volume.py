@@ -12,6 +12,7 @@ from iotrail.device.estimates import Draft
 from iotrail.device.measure_disk import KIB, Points, _error_of_median
 from iotrail.device.observed import Floats
 from iotrail.device.probe import FLUSH, READ, TRIM, WRITE, Prober
+from iotrail.errors import DeviceError
 
 _SIZES = (4 * KIB, 16 * KIB, 64 * KIB, 128 * KIB, 256 * KIB, 512 * KIB)
 _DEPTHS = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -54,7 +55,14 @@ class VolumeProbes:
             lines[WRITE] = self._time_sizes(WRITE, 0.35 * seconds / parts)
         for op, line in lines.items():
             source = f"measured: medians of {line.count} {_WORDS[op]}s at {len(_SIZES)} sizes"
-            draft.set(_WORDS[op], max(line.base, 0.0), source, line.base_error)
+            if line.base <= 0:
+                # No device answers before it is asked: a number here would be a guess.
+                raise DeviceError(
+                    f"{_WORDS[op]}s of {len(_SIZES)} sizes: expected a time above 0 without the transfer, "
+                    f"found {line.base:.0f} ns",
+                    "other work disturbed them: measure again on an idle machine, or with more --seconds",
+                )
+            draft.set(_WORDS[op], line.base, source, line.base_error)
         # Both directions share the rate: that which is known better.
         op = min(lines, key=lambda op: lines[op].slope_error / max(lines[op].slope, 1e-9))
         slope, error = lines[op].slope, lines[op].slope_error
