@@ -103,17 +103,20 @@ fn what_is_posted_while_it_is_drained_comes_out_whole_and_in_order() {
             }
         };
         let threads: Vec<_> = (0..THREADS).map(|thread| thread::spawn(post(thread))).collect();
-        let mut running = true;
-        while running {
-            running = threads.iter().any(|thread| !thread.is_finished());
+        let mut drain = || {
             drain_rings(segment, owner, &mut notes, &mut output, Producer::Alive, &mut None, &mut fill)
                 .unwrap();
+        };
+        while threads.iter().any(|thread| !thread.is_finished()) {
+            drain();
             for ring in (0..segment.ring_count()).filter_map(|index| segment.ring(index)) {
                 assert!(ring.inflight().len() <= 1);
             }
             thread::yield_now();
         }
         threads.into_iter().for_each(|thread| thread.join().unwrap());
+        // Only a join makes sure that what they posted last is seen.
+        drain();
     }
     let units = output.finish().0;
     let lost: u64 = pieces(&units)
