@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
 
 TYPE_CHECKING = False
@@ -64,6 +65,8 @@ def main() -> None:
         sys.stdout = _open_stdout(sys.stdout)
     from iotrail import native
 
+    # files that are kept until the process ends are removed then; a process that SIGTERM ends would leave them
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         try:
             if arguments and arguments[0] in native.VERBS:

@@ -116,10 +116,6 @@ def said(errors: BinaryIO) -> tuple[str, str | None]:
 def run(arguments: list[str]) -> NoReturn:
     """Run a native verb and end the process: exec the binary, or print after `record --summary` and `replay`."""
     if arguments[:2] == ["trail", "prune"]:
-        import signal
-
-        # a recorder that ends doesn't wait for it: it leaves nothing behind then
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
         from iotrail.requests import prune_verb
 
         prune_verb.app(arguments[2:], prog_name="iotrail trail prune")

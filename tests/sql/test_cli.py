@@ -135,20 +135,26 @@ def test_comments_are_in_the_database(trail: Path) -> None:
     assert done.stdout.splitlines()[1] == b'"time until it returned; null if it never did, or unknown [ns]"'
 
 
-def test_an_interrupted_query_stops(trail: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_query_stops(trail: Path, tmp_path: Path, number: signal.Signals) -> None:
+    """And leaves no folder behind for what it might have spilled."""
+    tmp_path.joinpath("tmp").mkdir()
     endless = "SELECT count(*) FROM range(100000000) a, range(100000) b WHERE a.range * b.range % 7 = 3"
     process = subprocess.Popen(
         [sys.executable, "-m", "iotrail", "sql", trail, endless],
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(tmp_path / "tmp")},
     )
     try:
         time.sleep(3)  # it has begun; no other sign of that comes out
-        process.send_signal(signal.SIGINT)
+        assert list(tmp_path.joinpath("tmp").glob("iotrail-duckdb-*"))
+        process.send_signal(number)
         _, error = process.communicate(timeout=30)
     finally:
         process.kill()
     assert process.returncode == 130 and error == b"iotrail: error: interrupted\n"
+    assert not list(tmp_path.joinpath("tmp").iterdir())
 
 
 @pytest.mark.parametrize(
