@@ -41,7 +41,7 @@ TEST_PACKAGES := chromium=chromium dot=graphviz fio=fio mpicc=libopenmpi-dev mpi
 BENCH_PACKAGES := strace=strace bpftrace=bpftrace fio=fio mpicc=libopenmpi-dev mpirun=openmpi-bin sqlite3=sqlite3 gcc=gcc make=make tar=tar perf=linux-perf redis-server=redis-server nginx=nginx rsync=rsync git=git java=default-jdk-headless fusermount3=fuse3 /usr/include/fuse3/fuse.h=libfuse3-dev $(POSTGRES) \
     lttng=lttng-tools /usr/include/*/lttng/tracepoint.h=liblttng-ust-dev chromium=chromium $(CEPH_PACKAGES)
 
-.PHONY: all build native web help demo demo-store demo-device demo-ceph test test-rust test-python test-web bench lint format sanitize fuzz pins notices clean
+.PHONY: all build native web help demo demo-store demo-whatif demo-device demo-ceph test test-rust test-python test-web bench lint format sanitize fuzz pins notices clean
 
 ## all: build everything; then .venv/bin/iotrail runs (the default)
 all: build
@@ -76,6 +76,10 @@ demo: build
 demo-store: build
 	@scripts/packages sqlite3=sqlite3 gcc=gcc tar=tar
 	@$(BIN)/python examples/store/demo.py
+
+## demo-whatif: changes of such a store, predicted from a recording before and measured after
+demo-whatif: build
+	@$(BIN)/python examples/store/whatif.py
 
 ## demo-device: SQLite on an emulated 7,200 rpm disk and an emulated SSD, recorded, and predicted from a recording elsewhere
 demo-device: build

@@ -3,7 +3,7 @@
 //! No clock, no threads, no I/O; equal input gives equal output. [`device`] is the interface of all devices, [`disk`] a hard
 //! disk, [`ssd`] a flash drive, [`fixed`] a device whose requests take a fixed time; [`file`] reads what describes them.
 //! [`cached`] is a device with a cache before it, [`array`] several devices as one. [`requests`] runs recorded requests
-//! through devices, [`cache`] has the replacement policies.
+//! through devices, [`steps`] those that wait for each other, [`cache`] has the replacement policies.
 
 pub mod array;
 pub mod cache;
@@ -14,5 +14,6 @@ pub mod file;
 pub mod fixed;
 pub mod requests;
 pub mod ssd;
+pub mod steps;
 
 pub use device::{Completion, Device, Id, Nanos, Op, Request};

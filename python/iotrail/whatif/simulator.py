@@ -1,4 +1,4 @@
-"""Run `iotrail-native simulate` on the rows of a query: a pipe of Arrow batches in, one JSON document out."""
+"""Run `iotrail-native simulate` on rows: a pipe of Arrow batches in, one JSON document or a table out."""
 
 import contextlib
 import json
@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from io import IOBase
-from typing import Any, cast
+from typing import IO, Any, cast
 
 import pyarrow as pa
 
@@ -29,7 +29,28 @@ def simulate(trail: Trail, query: str, arguments: Sequence[str]) -> dict[str, An
         TrailError: the query fails.
     """
     relation = trail.query(query)
-    with tempfile.TemporaryFile() as errors, tempfile.TemporaryFile() as answer:
+    with tempfile.TemporaryFile() as answer:
+        with trail.errors(query):
+            _run(relation.to_arrow_reader(_BATCH), arguments, answer)
+        answer.seek(0)
+        found: dict[str, Any] = json.load(answer)
+        return found
+
+
+def simulate_rows(rows: pa.Table, arguments: Sequence[str]) -> pa.Table:
+    """The table that `iotrail-native simulate` with these arguments makes of a table, one row for each.
+
+    Raises:
+        SimulationError: with the simulator's own message.
+    """
+    with tempfile.TemporaryFile() as answer:
+        _run(rows.to_reader(_BATCH), arguments, answer)
+        answer.seek(0)
+        return pa.ipc.open_stream(cast("IOBase", answer)).read_all()
+
+
+def _run(reader: pa.RecordBatchReader, arguments: Sequence[str], answer: IO[bytes]) -> None:
+    with tempfile.TemporaryFile() as errors:
         child = subprocess.Popen(
             [str(native.binary()), "simulate", *arguments],
             stdin=subprocess.PIPE,
@@ -39,11 +60,12 @@ def simulate(trail: Trail, query: str, arguments: Sequence[str]) -> dict[str, An
         assert child.stdin is not None
         try:
             # one that ended early says why
-            with contextlib.suppress(BrokenPipeError), trail.errors(query):
-                reader = relation.to_arrow_reader(_BATCH)
-                with pa.ipc.new_stream(cast("IOBase", child.stdin), reader.schema) as stream:
-                    for batch in reader:
-                        stream.write_batch(batch)
+            with (
+                contextlib.suppress(BrokenPipeError),
+                pa.ipc.new_stream(cast("IOBase", child.stdin), reader.schema) as stream,
+            ):
+                for batch in reader:
+                    stream.write_batch(batch)
             with contextlib.suppress(BrokenPipeError):
                 child.stdin.close()
             status = child.wait()
@@ -53,6 +75,3 @@ def simulate(trail: Trail, query: str, arguments: Sequence[str]) -> dict[str, An
         if status != 0:
             message, hint = native.said(errors)
             raise SimulationError(message or f"the simulator ended with status {status}", hint)
-        answer.seek(0)
-        found: dict[str, Any] = json.load(answer)
-        return found

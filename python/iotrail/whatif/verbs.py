@@ -9,6 +9,7 @@ import typer
 from iotrail.errors import UsageError
 from iotrail.options import TrailPath, size_of
 from iotrail.units import NANOSECONDS
+from iotrail.whatif.system import verbs as system
 
 app = typer.Typer(
     help="What a change would bring: asked of a trail, with the devices and caches simulated.",
@@ -202,3 +203,7 @@ def device(
     from iotrail.whatif import device as verb
 
     verb.run(Trail(trail), on=on, fold=fold, as_json=json)
+
+
+for verb in (system.ram, system.move, system.merge, system.encode):
+    app.command()(verb)

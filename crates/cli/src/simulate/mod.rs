@@ -1,14 +1,19 @@
 //! `iotrail-native simulate`: caches and devices for requests on standard input. `iotrail whatif` runs it; it is no verb
-//! for people. The answer is JSON on standard output.
+//! for people. The answer is JSON on standard output, or an Arrow IPC stream where there is one for each row.
 
+mod accesses;
 mod cache;
 mod cached;
 mod device;
 mod disk;
+mod steps;
 
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_ipc::reader::StreamReader;
+use arrow_ipc::writer::StreamWriter;
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -30,6 +35,10 @@ enum What {
     Cached(cached::Args),
     /// Times of each request on one disk
     Disk(disk::Args),
+    /// Blocks of each access that caches miss
+    Accesses(accesses::Args),
+    /// Times of steps that wait for each other and for disks
+    Steps(steps::Args),
 }
 
 /// Simulates.
@@ -39,6 +48,8 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         What::Device(args) => device::run(args),
         What::Cached(args) => cached::run(args),
         What::Disk(args) => disk::run(args),
+        What::Accesses(args) => accesses::run(args),
+        What::Steps(args) => steps::run(args),
     }
 }
 
@@ -49,5 +60,22 @@ pub fn print(answer: &impl Serialize) -> Result<ExitCode, Failure> {
         .map_err(std::io::Error::from)
         .and_then(|()| writeln!(out))
         .map_err(Failure::stdout)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The batches of standard input.
+fn batches() -> Result<impl Iterator<Item = Result<RecordBatch, Failure>>, Failure> {
+    let broken = |e| Failure::new(format!("stdin: not a whole Arrow IPC stream: {e}"));
+    let reader = StreamReader::try_new(std::io::stdin().lock(), None).map_err(broken)?;
+    Ok(reader.map(move |batch| batch.map_err(broken)))
+}
+
+/// Prints columns of one length as an Arrow IPC stream.
+fn print_columns<const N: usize>(columns: [(&str, ArrayRef); N]) -> Result<ExitCode, Failure> {
+    let failed = |error: arrow_schema::ArrowError| Failure::new(format!("cannot print the answer: {error}"));
+    let batch = RecordBatch::try_from_iter_with_nullable(columns.map(|(name, values)| (name, values, true)));
+    let batch = batch.map_err(failed)?;
+    let mut out = StreamWriter::try_new(std::io::stdout().lock(), &batch.schema()).map_err(failed)?;
+    out.write(&batch).and_then(|()| out.finish()).map_err(failed)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use iotrail_sdk::request::{Crumb, Name};
+use nix::unistd::User;
 use parking_lot::Mutex;
 
 use crate::calls::{Changes, FileName, Inode, Kind, MdsCall, MdsReply, Replica};
@@ -39,6 +40,9 @@ pub struct Args {
     /// Copies of each file
     #[arg(long, default_value_t = 2)]
     replicas: usize,
+    /// New files of a user are on these nodes, in so many copies as nodes are named
+    #[arg(long, value_name = "USER=NAME,…", value_parser = placing)]
+    place: Vec<Placing>,
     /// Size of the cache of inodes; names are always in memory
     #[arg(long, default_value = "8M", value_parser = size)]
     cache: u64,
@@ -47,10 +51,25 @@ pub struct Args {
     fault: Vec<Fault>,
 }
 
+/// Where new files of a user are.
+#[derive(Clone)]
+struct Placing {
+    uid: u32,
+    nodes: Vec<String>,
+}
+
+fn placing(text: &str) -> Result<Placing, String> {
+    let (user, nodes) = text.split_once('=').ok_or("expected USER=NAME,…")?;
+    let found = User::from_name(user).map_err(|errno| format!("user {user}: {errno}"))?;
+    let uid = found.ok_or_else(|| format!("there is no user {user}"))?.uid.as_raw();
+    Ok(Placing { uid, nodes: nodes.split(',').map(str::to_owned).collect() })
+}
+
 struct Mds {
     inodes: Mutex<Inodes>,
     nodes: Vec<String>,
     replicas: usize,
+    place: Vec<Placing>,
     faults: Faults,
 }
 
@@ -60,6 +79,11 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if !(1..=args.node.len()).contains(&args.replicas) {
         let nodes = args.node.len();
         return Err(format!("--replicas {}: expected 1 to {nodes}, as many as nodes", args.replicas).into());
+    }
+    for name in args.place.iter().flat_map(|placing| &placing.nodes) {
+        if !args.node.contains(name) {
+            return Err(format!("--place: there is no node {name}").into());
+        }
     }
     std::fs::create_dir_all(&args.dir).map_err(|error| format!("{}: {error}", args.dir.display()))?;
     let journal = args.dir.join("journal");
@@ -73,6 +97,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         inodes: Mutex::new(inodes),
         nodes: args.node,
         replicas: args.replicas,
+        place: args.place,
         faults: Faults::new(&args.fault),
     };
     rpc::listen(&args.listen, Arc::new(mds))?;
@@ -109,7 +134,7 @@ impl Serve for Mds {
             MdsCall::CreateObject { parent, name, kind, mode, uid, gid, down } => {
                 let ino = inodes.next();
                 let kind = match kind {
-                    Kind::File { .. } => Kind::File { replicas: self.place(ino, &down) },
+                    Kind::File { .. } => Kind::File { replicas: self.place(ino, uid, &down) },
                     other => other,
                 };
                 inodes.create(parent, name, Inode { mode, uid, gid, ..inode(ino, kind) }, crumb)
@@ -122,11 +147,14 @@ impl Serve for Mds {
 
 impl Mds {
     /// Where a new file's replicas go: round robin, around the nodes that are down if enough others are up.
-    fn place(&self, ino: u64, down: &[String]) -> Vec<Replica> {
-        let nodes = self.nodes.len();
-        let mut order: Vec<&String> = (0..nodes).map(|at| &self.nodes[(ino as usize + at) % nodes]).collect();
+    fn place(&self, ino: u64, uid: u32, down: &[String]) -> Vec<Replica> {
+        let own = self.place.iter().find(|placing| placing.uid == uid);
+        let (nodes, replicas) =
+            own.map_or((&self.nodes, self.replicas), |placing| (&placing.nodes, placing.nodes.len()));
+        let count = nodes.len();
+        let mut order: Vec<&String> = (0..count).map(|at| &nodes[(ino as usize + at) % count]).collect();
         order.sort_by_key(|name| down.contains(name));
-        order[..self.replicas].iter().map(|name| Replica { node: (*name).clone(), stale: false }).collect()
+        order[..replicas].iter().map(|name| Replica { node: (*name).clone(), stale: false }).collect()
     }
 }
 

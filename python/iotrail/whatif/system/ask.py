@@ -1,0 +1,317 @@
+"""`iotrail whatif ram`, `move`, `merge` and `encode`: what clients of a system would see and use after a change."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import rich.box
+from rich.table import Table
+
+from iotrail import units
+from iotrail.errors import UsageError
+from iotrail.terminal import Console, Text
+from iotrail.trail import Trail
+from iotrail.whatif.cache import check_policies
+from iotrail.whatif.system import changes, model
+from iotrail.whatif.system.caches import UNLIMITED, Cache, Outcome, Place, caches_of, run
+from iotrail.whatif.system.model import Answer, Use
+from iotrail.whatif.system.network import servers as servers_of
+from iotrail.whatif.system.recorded import Recorded, read
+
+
+@dataclass(frozen=True)
+class Options:
+    """What all of these verbs take."""
+
+    # device file of the disks; None: requests take as long as in the record
+    on: str | None
+    as_json: bool
+
+
+@dataclass(slots=True)
+class _Case:
+    """A system: as recorded, or changed."""
+
+    name: str
+    recorded: Recorded
+    closed: Answer
+    opened: Answer
+    hits: dict[Place, dict[str | None, float]]
+
+
+def ram(trail: Trail, *, cache: str | None, sizes: Sequence[int], policy: str, options: Options) -> None:
+    """Print what a cache of other sizes would bring.
+
+    Raises:
+        UsageError: there is no such cache, or several and none is named.
+        TrailError: the trail holds no requests, or not all of them.
+    """
+    check_policies([policy])
+    recorded = read(trail)
+    caches = caches_of(recorded)
+    chosen = _choose(caches, cache)
+    cases = [_case("as recorded", recorded, caches, None, options)]
+    same = run(recorded, caches, {}, policy)
+    cases.append(_case("simulated", recorded, caches, same, options))
+    for size in sizes:
+        if size < max(each.block for each in chosen):
+            raise UsageError(f"--size: expected at least a block, {chosen[0].block} bytes, found {size}")
+        outcome = run(recorded, caches, {each.place: size for each in chosen}, policy)
+        cases.append(_case(units.size(size), recorded, caches, outcome, options))
+    notes = [_said(caches)]
+    names = ", ".join(each.name for each in chosen)
+    _answer(f"caches {names}: {policy}", cases, {each.place for each in chosen}, notes, recorded, options)
+
+
+def move(
+    trail: Trail, *, client: str, sources: Sequence[str], targets: Sequence[str], options: Options
+) -> None:
+    """Print what a client's files on other machines would bring.
+
+    Raises:
+        UsageError: no such client or machine, or none of the client's files there.
+        TrailError: the trail holds no requests, or not all of them.
+    """
+    recorded = read(trail)
+    sources = list(sources) or changes.nodes_of(recorded, client)
+    if len(targets) != len(sources):
+        raise UsageError(
+            f"--to: expected {units.counted(len(sources), 'machine')}, one for each of {', '.join(sources)}, "
+            f"found {len(targets)}"
+        )
+    to = dict(zip(sources, targets, strict=True))
+    said = ", ".join(f"{source} → {target}" for source, target in to.items() if source != target)
+    _changed(trail, recorded, f"{client}'s files: {said}", lambda found: _move(found, client, to), options)
+
+
+def merge(trail: Trail, *, client: str, other: str, options: Options) -> None:
+    """Print what another client's files on the machines of a client's would bring both.
+
+    Raises:
+        UsageError: no such client, or nothing to merge.
+        TrailError: the trail holds no requests, or not all of them.
+    """
+    recorded = read(trail)
+    theirs, ours = changes.nodes_of(recorded, other), changes.nodes_of(recorded, client)
+    away = [node for node in theirs if node not in ours]
+    if not away:
+        raise UsageError(f"all files of {other} are on machines of {client}: {', '.join(ours)}")
+    free = [node for node in ours if node not in theirs] or ours
+    to = {node: free[at % len(free)] for at, node in enumerate(away)}
+    said = ", ".join(f"{source} → {target}" for source, target in to.items())
+    _changed(trail, recorded, f"{other}'s files: {said}", lambda found: _move(found, other, to), options)
+
+
+def encode(trail: Trail, *, client: str, copies: int, options: Options) -> None:
+    """Print what another number of copies of a client's files would bring.
+
+    Raises:
+        UsageError: no such client, or not so many machines.
+        TrailError: the trail holds no requests, or not all of them.
+    """
+
+    def change(found: Recorded) -> str:
+        files, before = changes.encode(found, client, copies)
+        return f"{units.counted(files, 'file')} of {client}: {' or '.join(map(str, sorted(before)))} → {copies} copies"
+
+    _changed(trail, read(trail), f"{client}'s files in {copies} copies", change, options)
+
+
+def _move(found: Recorded, client: str, to: dict[str, str]) -> str:
+    return f"{units.counted(changes.move(found, client, to), 'file')} of {client} moved"
+
+
+def _changed(
+    trail: Trail, recorded: Recorded, title: str, change: Callable[[Recorded], str], options: Options
+) -> None:
+    caches = caches_of(recorded)
+    sizes = {cache.place: cache.held if cache.is_full else UNLIMITED for cache in caches}
+    cases = [
+        _case("as recorded", recorded, caches, None, options),
+        _case("simulated", recorded, caches, run(recorded, caches, sizes), options),
+    ]
+    changed = read(trail)
+    said = change(changed)
+    after = caches_of(changed)
+    cases.append(_case("changed", changed, after, run(changed, after, sizes), options, servers_of(recorded)))
+    _answer(title, cases, None, [said, _said(caches)], recorded, options)
+
+
+def _case(
+    name: str,
+    recorded: Recorded,
+    caches: list[Cache],
+    outcome: Outcome | None,
+    options: Options,
+    servers: dict[tuple[str, str], int] | None = None,
+) -> _Case:
+    servers = servers or servers_of(recorded)
+    on = options.on
+    closed, opened = (
+        model.answer(recorded, outcome, servers, on=on, closed=closed) for closed in (True, False)
+    )
+    return _Case(name, recorded, closed, opened, model.hit_shares(recorded, caches, outcome))
+
+
+def _choose(caches: list[Cache], name: str | None) -> list[Cache]:
+    known = sorted({cache.place[1] for cache in caches} | {cache.name for cache in caches})
+    if not caches:
+        raise UsageError("the trail has no accesses to buffer caches (buffer_op)")
+    if name is None:
+        components = {cache.place[1:] for cache in caches}
+        if len(components) > 1:
+            raise UsageError("--cache: expected which", f"caches of this trail are {', '.join(known)}")
+        return caches
+    chosen = [cache for cache in caches if name in (cache.name, cache.place[1], "/".join(cache.place[1:]))]
+    if not chosen:
+        raise UsageError(f"no cache {name}", f"caches of this trail are {', '.join(known)}")
+    return chosen
+
+
+def _said(caches: list[Cache]) -> str:
+    full = [f"{cache.name} {units.size(cache.held)}" for cache in caches if cache.is_full]
+    rest = [cache.name for cache in caches if not cache.is_full]
+    parts = [f"sizes in the record: {', '.join(full)}"] if full else []
+    if rest:
+        parts.append(f"never full, so of unknown size: {', '.join(rest)}")
+    return "; ".join(parts)
+
+
+def _clients(cases: list[_Case]) -> dict[str, list[Any]]:
+    clients: dict[str, list[Any]] = {}
+    for crumb in cases[0].recorded.requests:
+        if crumb.main is not None and crumb.main.client is not None:
+            clients.setdefault(crumb.main.client, []).append(crumb.key)
+    return dict(sorted(clients.items()))
+
+
+def _mean(responses: dict[Any, float], keys: list[Any]) -> tuple[float | None, float | None]:
+    times = [responses[key] for key in keys if key in responses]
+    if not times:
+        return None, None
+    return float(np.mean(times)), float(np.quantile(times, 0.99, method="inverted_cdf"))
+
+
+def _record(case: _Case, client: str, keys: list[Any], places: set[Place] | None) -> dict[str, Any]:
+    """One client in one case."""
+    recorded = {
+        crumb.key: crumb.main.end - crumb.main.ts
+        for crumb in case.recorded.requests
+        if crumb.main and crumb.main.end
+    }
+    times = recorded if case.name == "as recorded" else case.closed.responses
+    mean, p99 = _mean(times, keys)
+    open_mean, _ = _mean(recorded if case.name == "as recorded" else case.opened.responses, keys)
+    use = Use()
+    for (name, _), each in case.closed.demand.items():
+        if name == client:
+            for key, value in asdict(each).items():
+                setattr(use, key, getattr(use, key) + value)
+    hits = {
+        "/".join(place): shares.get(client)
+        for place, shares in sorted(case.hits.items())
+        if places is None or place in places
+    }
+    return {
+        "case": case.name,
+        "client": client,
+        "requests": len(keys),
+        "mean_ns": mean,
+        "p99_ns": p99,
+        "mean_at_recorded_times_ns": open_mean,
+        "hit_share": hits,
+        **asdict(use),
+    }
+
+
+def _answer(
+    title: str,
+    cases: list[_Case],
+    places: set[Place] | None,
+    notes: list[str],
+    recorded: Recorded,
+    options: Options,
+) -> None:
+    clients = _clients(cases)
+    rows = [_record(case, client, keys, places) for case in cases for client, keys in clients.items()]
+    caches = [
+        {"case": case.name, "cache": "/".join(place), "hit_share": shares.get(None)}
+        for case in cases
+        for place, shares in sorted(case.hits.items())
+    ]
+    if options.as_json:
+        found = {
+            "change": title,
+            "notes": notes,
+            "clients": rows,
+            "caches": caches,
+            "left_out": recorded.left_out,
+        }
+        print(json.dumps(found))
+        return
+    console = Console(piped=120)
+    console.print(Text(title))
+    table = Table(box=rich.box.SIMPLE_HEAD)
+    columns = (
+        "",
+        "client",
+        "requests",
+        "hits",
+        "mean",
+        "p99",
+        "at recorded times",
+        "disk requests",
+        "disk",
+        "disk time",
+        "network",
+        "CPU",
+    )
+    for name in columns:
+        table.add_column(name, justify="left" if name in ("", "client") else "right")
+    before = None
+    for row in rows:
+        if before is not None and before != row["case"]:
+            table.add_section()
+        table.add_row(
+            *map(
+                Text,
+                (
+                    "" if before == row["case"] else row["case"],
+                    row["client"],
+                    f"{row['requests']:,}",
+                    _hits(row["hit_share"]),
+                    _time(row["mean_ns"]),
+                    _time(row["p99_ns"]),
+                    _time(row["mean_at_recorded_times_ns"]),
+                    f"{row['disk_requests']:,.0f}",
+                    units.size(row["disk_bytes"]),
+                    _time(row["disk_ns"]),
+                    units.size(row["network_bytes"]),
+                    _time(row["cpu_ns"]),
+                ),
+            )
+        )
+        before = row["case"]
+    console.print(table)
+    console.print(
+        "Mean and p99 of response times, if each client waits for its last reply before a request as in the record; at recorded "
+        "times: the mean, if none waits. Simulated: the same model without the change; compare with that. Hits: share of bytes "
+        "read that the caches held, of all of them in the order of their names.",
+        style="dim",
+    )
+    for note in notes:
+        if note:
+            console.print(Text(note), style="dim")
+    for what, count in recorded.left_out.items():
+        console.print(Text(f"left out: {count:,} {what}"), style="dim")
+
+
+def _hits(shares: dict[str, float | None]) -> str:
+    known = [share for share in shares.values() if share is not None]
+    return ", ".join(units.human(share, "share") for share in known) or "–"
+
+
+def _time(ns: float | None) -> str:
+    return "–" if ns is None else units.duration(ns)

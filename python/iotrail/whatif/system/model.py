@@ -1,0 +1,258 @@
+"""What a system would do with its recorded requests: response times and demands, with other caches, disks or places.
+
+`base` says what the record itself holds; a `Change` has been made to a second reading of it (changes.py), and its caches have
+other sizes. What a fetch costs that nobody made in the record is the mean of those that were.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from iotrail.errors import TrailError
+from iotrail.whatif.system import network as steps
+from iotrail.whatif.system.caches import Cache, Group, Made, Outcome, Place, groups_of_all
+from iotrail.whatif.system.network import Disk, Network, Work
+from iotrail.whatif.system.recorded import Key, Recorded
+
+
+@dataclass(slots=True)
+class Cost:
+    """A mean fetch of a cache, without the time that disks took."""
+
+    local_ns: int
+    cpu_ns: float
+    messages: float
+    network_bytes_per_byte: float
+
+
+@dataclass(slots=True)
+class Use:
+    """What a client's requests use of the machines' resources."""
+
+    disk_requests: float = 0
+    disk_bytes: float = 0
+    disk_ns: float = 0
+    network_bytes: float = 0
+    cpu_ns: float = 0
+
+
+@dataclass(slots=True)
+class Answer:
+    """What a system does."""
+
+    # of each request, ns
+    responses: dict[Key, float]
+    # by client and machine
+    demand: dict[tuple[str | None, str], Use]
+    outcome: Outcome | None
+
+
+@dataclass(slots=True)
+class _Disks:
+    """Which disk a cache's misses are read from, and what a read of it takes."""
+
+    disk: dict[Place, Disk] = field(default_factory=dict)
+    service_ns: dict[Disk, int] = field(default_factory=dict)
+    places: dict[Disk, list[int]] = field(default_factory=dict)
+
+
+def answer(
+    recorded: Recorded,
+    outcome: Outcome | None,
+    servers: dict[Disk, int],
+    *,
+    on: str | None,
+    closed: bool,
+) -> Answer:
+    """Response times and demands of recorded requests, with what caches do (None: as in the record).
+
+    Raises:
+        SimulationError: the device file of disks is wrong.
+        TrailError: a hit is to be a miss, and the record has no miss to say what that costs.
+    """
+    network = steps.build(recorded, closed=closed)
+    demand = _demand(recorded, outcome)
+    if outcome is not None:
+        groups = groups_of_all(recorded)
+        costs, disks = _costs(recorded, groups), _disks(recorded, groups)
+        _leave_out(network, outcome)
+        _fetch(network, outcome, costs, disks, demand)
+    return Answer(network.responses(on, servers), demand, outcome)
+
+
+def _costs(recorded: Recorded, groups: list[Group]) -> dict[Place, Cost]:
+    found: dict[Place, list[tuple[float, float, float, float]]] = defaultdict(list)
+    for group in groups:
+        missed = group.missed
+        ends = [use.end for use in group.disks]
+        ends += [call.main.end for call in group.calls if call.main is not None and call.main.end is not None]
+        if not missed or not ends:
+            continue
+        below = [crumb for call in group.calls for crumb in recorded.below(call)]
+        disk_ns = sum(use.end - use.ts for use in group.disks)
+        disk_ns += sum(use.end - use.ts for crumb in below for use in crumb.disks)
+        local = max(ends) - max(access.ts for access in group.accesses if access.ts <= max(ends)) - disk_ns
+        found[group.accesses[0].place].append(
+            (
+                max(local, 0),
+                sum(crumb.cpu_ns for crumb in below),
+                sum(crumb.messages for crumb in below),
+                sum(crumb.network_bytes for crumb in below) / missed,
+            )
+        )
+    costs = {}
+    for place, each in found.items():
+        local, cpu, messages, sent = np.mean(each, axis=0)
+        costs[place] = Cost(int(local), cpu, messages, sent)
+    return costs
+
+
+def _disks(recorded: Recorded, groups: list[Group]) -> _Disks:
+    found = _Disks()
+    times: dict[Disk, list[int]] = defaultdict(list)
+    for group in groups:
+        for use in group.disks:
+            found.disk[group.accesses[0].place] = use.node, use.dev
+    for crumb in recorded.crumbs.values():
+        for use in crumb.disks:
+            if use.op == "read":
+                times[use.node, use.dev].append(use.end - use.issued)
+                found.places.setdefault((use.node, use.dev), []).append(use.pos)
+    found.service_ns = {disk: int(np.mean(each)) for disk, each in times.items()}
+    # of a machine that read nothing, what the others take
+    everywhere = [time for each in times.values() for time in each]
+    for crumb in recorded.crumbs.values():
+        for use in crumb.disks:
+            if everywhere:
+                found.service_ns.setdefault((use.node, use.dev), int(np.mean(everywhere)))
+            found.places.setdefault((use.node, use.dev), []).append(use.pos)
+    return found
+
+
+def _leave_out(network: Network, outcome: Outcome) -> None:
+    for key in outcome.dropped:
+        for number in network.of_crumb.get(key, ()):
+            step = network.steps[number]
+            step.delay, step.work = 0, None
+    for crumb in network.recorded.crumbs.values():
+        for use in crumb.disks:
+            number = network.of_disk.get(id(use), -1)
+            if number < 0:
+                continue
+            step = network.steps[number]
+            share = outcome.scale.get(crumb.key, 1.0) * outcome.scale_disks.get(id(use), 1.0)
+            if id(use) in outcome.dropped_disks:
+                step.work = None
+            elif share != 1 and step.work is not None and step.work.length:
+                step.work.length = max(512, round(step.work.length * share / 512) * 512)
+
+
+def _fetch(
+    network: Network,
+    outcome: Outcome,
+    costs: dict[Place, Cost],
+    disks: _Disks,
+    demand: dict[tuple[str | None, str], Use],
+) -> None:
+    """Make the fetches that the record doesn't have: each before the access that waits for it."""
+    from_disk = {id(made.access): made for made in outcome.made if made.behind is None}
+    for made in outcome.made:
+        number = network.of_access.get(id(made.access))
+        if number is None:
+            # one level further on: part of the fetch that it is made for
+            continue
+        cost = costs.get(made.cache)
+        if cost is None:
+            node, component, _ = made.cache
+            raise TrailError(
+                f"nothing in the record says what a miss of {component} on {node} costs",
+                "it never missed; record with a smaller cache, or ask for a larger one",
+            )
+        step = network.steps[number]
+        after = [network.append(step.after, step.delay + cost.local_ns // 2, step.recorded)]
+        read = made if made.behind is None else from_disk.get(id(made.there))
+        if read is not None:
+            disk = disks.disk.get(read.cache)
+            if disk is not None:
+                places = disks.places[disk]
+                pos = places[(read.access.pos // 4096 + read.access.file) % len(places)]
+                work = Work(disk, "read", pos, read.missed, disks.service_ns.get(disk, 0))
+                after = [network.append(after, 0, step.recorded, work)]
+                _bill(network.recorded, made, disk[0], demand, work, None)
+        step.after, step.delay = after, cost.local_ns - cost.local_ns // 2
+        _bill(network.recorded, made, made.cache[0], demand, None, cost)
+
+
+def _bill(
+    recorded: Recorded,
+    made: Made,
+    node: str,
+    demand: dict[tuple[str | None, str], Use],
+    work: Work | None,
+    cost: Cost | None,
+) -> None:
+    for client, part in recorded.clients_of(made.access.key):
+        use = demand.setdefault((client, node), Use())
+        if work is not None:
+            use.disk_requests += part
+            use.disk_bytes += part * work.length
+            use.disk_ns += part * work.service_ns
+        if cost is not None:
+            use.cpu_ns += part * cost.cpu_ns
+            use.network_bytes += part * cost.network_bytes_per_byte * made.missed
+
+
+def _demand(recorded: Recorded, outcome: Outcome | None) -> dict[tuple[str | None, str], Use]:
+    demand: dict[tuple[str | None, str], Use] = {}
+    for crumb in recorded.crumbs.values():
+        if outcome is not None and crumb.key in outcome.dropped:
+            continue
+        share = 1.0 if outcome is None else outcome.scale.get(crumb.key, 1.0)
+        for client, part in recorded.clients_of(crumb.key):
+            use = demand.setdefault((client, crumb.node), Use())
+            use.network_bytes += part * crumb.network_bytes * share
+            use.cpu_ns += part * crumb.cpu_ns
+            for disk in crumb.disks:
+                if outcome is not None and id(disk) in outcome.dropped_disks:
+                    continue
+                of_disk = share if outcome is None else share * outcome.scale_disks.get(id(disk), 1.0)
+                use = demand.setdefault((client, disk.node), Use())
+                use.disk_requests += part
+                use.disk_bytes += part * disk.length * of_disk
+                use.disk_ns += part * (disk.end - disk.issued)
+    return demand
+
+
+def hit_shares(
+    recorded: Recorded, caches: list[Cache], outcome: Outcome | None
+) -> dict[Place, dict[str | None, float]]:
+    """By cache and client (None: of all), the share of the bytes read that the cache held."""
+    shares: dict[Place, dict[str | None, float]] = {}
+    for cache in caches:
+        total: dict[str | None, float] = defaultdict(float)
+        missed: dict[str | None, float] = defaultdict(float)
+        for access in cache.accesses:
+            if access.kind not in ("read_hit", "read_miss"):
+                continue
+            if outcome is None:
+                lost = access.length if access.kind == "read_miss" else 0
+            elif (found := outcome.missed.get(id(access))) is None:
+                continue
+            else:
+                lost = found
+            for client, part in recorded.clients_of(access.key):
+                if client is not None:
+                    total[client] += part * access.length
+                    missed[client] += part * lost
+            total[None] += access.length
+            missed[None] += lost
+        if outcome is not None:
+            for made in outcome.made:
+                if made.there is not None and made.behind == cache.place:
+                    total[None] += made.there.length
+                    missed[None] += outcome.missed.get(id(made.there), 0)
+        shares[cache.place] = {
+            client: 1 - missed[client] / of_all for client, of_all in total.items() if of_all
+        }
+    return shares
