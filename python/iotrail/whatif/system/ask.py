@@ -15,9 +15,8 @@ from iotrail.terminal import Console, Text
 from iotrail.trail import Trail
 from iotrail.whatif.cache import check_policies
 from iotrail.whatif.system import changes, model
-from iotrail.whatif.system.caches import UNLIMITED, Cache, Outcome, Place, caches_of, run
-from iotrail.whatif.system.model import Answer, Use
-from iotrail.whatif.system.network import servers as servers_of
+from iotrail.whatif.system.caches import UNLIMITED, Cache, Place
+from iotrail.whatif.system.model import Answer, System, Use
 from iotrail.whatif.system.recorded import Recorded, read
 
 
@@ -49,20 +48,19 @@ def ram(trail: Trail, *, cache: str | None, sizes: Sequence[int], policy: str, o
         TrailError: the trail holds no requests, or not all of them.
     """
     check_policies([policy])
-    recorded = read(trail)
-    caches = caches_of(recorded)
-    chosen = _choose(caches, cache)
-    cases = [_case("as recorded", recorded, caches, None, options)]
-    same = run(recorded, caches, {}, policy)
-    cases.append(_case("simulated", recorded, caches, same, options))
+    system = System(read(trail))
+    chosen = _choose(system.caches, cache)
+    cases = [_case("as recorded", system, None, options), _case("simulated", system, {}, options, policy)]
     for size in sizes:
         if size < max(each.block for each in chosen):
             raise UsageError(f"--size: expected at least a block, {chosen[0].block} bytes, found {size}")
-        outcome = run(recorded, caches, {each.place: size for each in chosen}, policy)
-        cases.append(_case(units.size(size), recorded, caches, outcome, options))
-    notes = [_said(caches)]
+        changed = {each.place: size for each in chosen}
+        cases.append(_case(units.size(size), system, changed, options, policy))
+    notes = [_said(system.caches)]
     names = ", ".join(each.name for each in chosen)
-    _answer(f"caches {names}: {policy}", cases, {each.place for each in chosen}, notes, recorded, options)
+    _answer(
+        f"caches {names}: {policy}", cases, {each.place for each in chosen}, notes, system.recorded, options
+    )
 
 
 def move(
@@ -126,33 +124,23 @@ def _move(found: Recorded, client: str, to: dict[str, str]) -> str:
 def _changed(
     trail: Trail, recorded: Recorded, title: str, change: Callable[[Recorded], str], options: Options
 ) -> None:
-    caches = caches_of(recorded)
-    sizes = {cache.place: cache.held if cache.is_full else UNLIMITED for cache in caches}
-    cases = [
-        _case("as recorded", recorded, caches, None, options),
-        _case("simulated", recorded, caches, run(recorded, caches, sizes), options),
-    ]
+    system = System(recorded)
+    sizes = {cache.place: cache.held if cache.is_full else UNLIMITED for cache in system.caches}
+    cases = [_case("as recorded", system, None, options), _case("simulated", system, sizes, options)]
     changed = read(trail)
     said = change(changed)
-    after = caches_of(changed)
-    cases.append(_case("changed", changed, after, run(changed, after, sizes), options, servers_of(recorded)))
-    _answer(title, cases, None, [said, _said(caches)], recorded, options)
+    cases.append(_case("changed", System(changed, system.servers), sizes, options))
+    _answer(title, cases, None, [said, _said(system.caches)], recorded, options)
 
 
 def _case(
-    name: str,
-    recorded: Recorded,
-    caches: list[Cache],
-    outcome: Outcome | None,
-    options: Options,
-    servers: dict[tuple[str, str], int] | None = None,
+    name: str, system: System, sizes: dict[Place, int] | None, options: Options, policy: str = "lru"
 ) -> _Case:
-    servers = servers or servers_of(recorded)
-    on = options.on
     closed, opened = (
-        model.answer(recorded, outcome, servers, on=on, closed=closed) for closed in (True, False)
+        system.answer(sizes, policy=policy, on=options.on, closed=closed) for closed in (True, False)
     )
-    return _Case(name, recorded, closed, opened, model.hit_shares(recorded, caches, outcome))
+    hits = model.hit_shares(system.recorded, system.caches, closed.outcome)
+    return _Case(name, system.recorded, closed, opened, hits)
 
 
 def _choose(caches: list[Cache], name: str | None) -> list[Cache]:
@@ -197,7 +185,7 @@ def _mean(responses: dict[Any, float], keys: list[Any]) -> tuple[float | None, f
 def _record(case: _Case, client: str, keys: list[Any], places: set[Place] | None) -> dict[str, Any]:
     """One client in one case."""
     recorded = {
-        crumb.key: crumb.main.end - crumb.main.ts
+        crumb.key: float(crumb.main.end - crumb.main.ts)
         for crumb in case.recorded.requests
         if crumb.main and crumb.main.end
     }
@@ -253,59 +241,33 @@ def _answer(
         return
     console = Console(piped=120)
     console.print(Text(title))
-    table = Table(box=rich.box.SIMPLE_HEAD)
-    columns = (
-        "",
-        "client",
-        "requests",
-        "hits",
-        "mean",
-        "p99",
-        "at recorded times",
-        "disk requests",
-        "disk",
-        "disk time",
-        "network",
-        "CPU",
-    )
-    for name in columns:
-        table.add_column(name, justify="left" if name in ("", "client") else "right")
-    before = None
-    for row in rows:
-        if before is not None and before != row["case"]:
-            table.add_section()
-        table.add_row(
-            *map(
-                Text,
-                (
-                    "" if before == row["case"] else row["case"],
-                    row["client"],
-                    f"{row['requests']:,}",
-                    _hits(row["hit_share"]),
-                    _time(row["mean_ns"]),
-                    _time(row["p99_ns"]),
-                    _time(row["mean_at_recorded_times_ns"]),
-                    f"{row['disk_requests']:,.0f}",
-                    units.size(row["disk_bytes"]),
-                    _time(row["disk_ns"]),
-                    units.size(row["network_bytes"]),
-                    _time(row["cpu_ns"]),
-                ),
-            )
-        )
-        before = row["case"]
-    console.print(table)
+    console.print(_table(rows, _RESPONSES))
     console.print(
-        "Mean and p99 of response times, if each client waits for its last reply before a request as in the record; at recorded "
-        "times: the mean, if none waits. Simulated: the same model without the change; compare with that. Hits: share of bytes "
-        "read that the caches held, of all of them in the order of their names.",
+        "Response times if each client waits for its last reply before a request as in the record; the last column is their mean "
+        "if none waits. Simulated is the same model without the change: compare with that. Hits: share of bytes read that "
+        "the caches held, by the caches' names.",
         style="dim",
     )
+    console.print(_table(rows, _DEMANDS))
     for note in notes:
         if note:
             console.print(Text(note), style="dim")
     for what, count in recorded.left_out.items():
         console.print(Text(f"left out: {count:,} {what}"), style="dim")
+
+
+def _table(rows: list[dict[str, Any]], columns: dict[str, Callable[[dict[str, Any]], str]]) -> Table:
+    table = Table(box=rich.box.SIMPLE_HEAD)
+    for name in ("", "client", *columns):
+        table.add_column(name, justify="left" if name in ("", "client") else "right", no_wrap=True)
+    before = None
+    for row in rows:
+        if before is not None and before != row["case"]:
+            table.add_section()
+        case = "" if before == row["case"] else row["case"]
+        table.add_row(*map(Text, (case, row["client"], *(show(row) for show in columns.values()))))
+        before = row["case"]
+    return table
 
 
 def _hits(shares: dict[str, float | None]) -> str:
@@ -315,3 +277,19 @@ def _hits(shares: dict[str, float | None]) -> str:
 
 def _time(ns: float | None) -> str:
     return "–" if ns is None else units.duration(ns)
+
+
+_RESPONSES: dict[str, Callable[[dict[str, Any]], str]] = {
+    "requests": lambda row: f"{row['requests']:,}",
+    "hits": lambda row: _hits(row["hit_share"]),
+    "mean": lambda row: _time(row["mean_ns"]),
+    "p99": lambda row: _time(row["p99_ns"]),
+    "none waits": lambda row: _time(row["mean_at_recorded_times_ns"]),
+}
+_DEMANDS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "disk requests": lambda row: f"{row['disk_requests']:,.0f}",
+    "disk": lambda row: units.size(row["disk_bytes"]),
+    "disk time": lambda row: _time(row["disk_ns"]),
+    "sent": lambda row: units.size(row["network_bytes"]),
+    "CPU time": lambda row: _time(row["cpu_ns"]),
+}

@@ -4,6 +4,7 @@ All accesses to a cache, in their recorded order, run through a simulated one (c
 from the next level is dropped where it is a hit now, and made where a hit is a miss now.
 """
 
+import statistics
 from bisect import bisect
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
@@ -164,20 +165,21 @@ def _blocks(access: Access, block: int) -> range:
 
 
 def _held(accesses: list[Access], dropped: list[Access], block: int) -> int:
-    """Bytes that a cache holds: the least after it dropped some, or all it ever held.
+    """Bytes that a cache holds: as a rule, after it dropped some; without that, all it ever held.
 
-    An access is noted before what it misses is there, so that the record has more in the cache at times, never less.
+    An access may be noted before what it misses is there, or what it read ahead after it: at times the record has a little more
+    in the cache than there is, or less.
     """
     held: set[tuple[int, int]] = set()
-    least = None
+    after = []
     for access in sorted([*accesses, *dropped], key=lambda access: (access.ts, access.kind == "evict")):
         blocks = {(access.file, at) for at in _blocks(access, block)}
         if access.kind == "evict":
             held -= blocks
-            least = len(held) if least is None else min(least, len(held))
+            after.append(len(held))
         else:
             held |= blocks
-    return (len(held) if least is None else least) * block
+    return (statistics.median_low(after) if after else len(held)) * block
 
 
 def _depths(recorded: Recorded) -> dict[Key, int]:
@@ -219,16 +221,28 @@ class _Behind:
         return max(self._most[access.place].items(), key=lambda found: found[1], default=(None, 0))[0]
 
 
-def run(recorded: Recorded, caches: list[Cache], sizes: dict[Place, int], policy: str = "lru") -> Outcome:
-    """What caches of these sizes (in bytes; others as in the record, unlimited if that wasn't full) do."""
+def run(
+    recorded: Recorded,
+    caches: list[Cache],
+    groups: list[Group],
+    sizes: dict[Place, int],
+    policy: str,
+    order: dict[int, float],
+) -> Outcome:
+    """What caches of these sizes (in bytes; others as in the record, unlimited if that wasn't full) do.
+
+    `order` says when an access happens, by id, on the recorded line of time; those that aren't in it when they did.
+    """
     outcome = Outcome()
-    groups = groups_of_all(recorded)
     of_access = {id(access): group for group in groups for access in group.accesses}
     behind = _Behind(recorded, groups)
-    made: dict[Place, list[Access]] = defaultdict(list)
+    # accesses at the next level, each with that for which it is made
+    made: dict[Place, list[tuple[Access, Access]]] = defaultdict(list)
     for cache in caches:
         stream = [access for access in cache.accesses if access.key not in outcome.dropped]
-        stream = sorted([*stream, *made[cache.place]], key=lambda access: access.ts)
+        fetched = [(order.get(id(of), there.ts), there) for of, there in made[cache.place]]
+        happened = [*((order.get(id(access), access.ts), access) for access in stream), *fetched]
+        stream = [access for _, access in sorted(happened, key=lambda each: each[0])]
         size = sizes.get(cache.place, cache.held if cache.is_full else UNLIMITED)
         blocks = min(max(size // cache.block, 1), _MOST_BLOCKS)
         missed = _settled(stream, blocks, cache.block, policy, of_access)
@@ -242,7 +256,7 @@ def run(recorded: Recorded, caches: list[Cache], sizes: dict[Place, int], policy
                 for access in group.wanted:
                     if missed[id(access)]:
                         _make(access, missed[id(access)], behind, outcome, made)
-        for access in made[cache.place]:
+        for _, access in made[cache.place]:
             if missed[id(access)]:
                 outcome.made.append(Made(access, missed[id(access)], cache.place, None, None))
     return outcome
@@ -280,7 +294,8 @@ def _missed(stream: list[Access], blocks: int, block: int, policy: str) -> list[
         "count": pa.array([len(each) for each in ranges], pa.int64()),
     }
     found = simulate_rows(pa.table(columns), ["accesses", "--policy", policy, "--blocks", str(blocks)])
-    return [count * block for count in found["missed"].to_pylist()]
+    missed: list[int] = (found["missed"].to_numpy() * block).tolist()
+    return missed
 
 
 def _fetch_again(recorded: Recorded, group: Group, share: float, outcome: Outcome) -> None:
@@ -296,7 +311,11 @@ def _fetch_again(recorded: Recorded, group: Group, share: float, outcome: Outcom
 
 
 def _make(
-    access: Access, missed: int, behind: _Behind, outcome: Outcome, made: dict[Place, list[Access]]
+    access: Access,
+    missed: int,
+    behind: _Behind,
+    outcome: Outcome,
+    made: dict[Place, list[tuple[Access, Access]]],
 ) -> None:
     """Fetch what a hit misses now."""
     place = behind.of(access)
@@ -306,5 +325,5 @@ def _make(
         there = Access(
             access.ts, access.key, place[0], component, cache, "read_miss", access.file, access.pos, missed
         )
-        made[place].append(there)
+        made[place].append((access, there))
     outcome.made.append(Made(access, missed, access.place, place, there))

@@ -1,7 +1,6 @@
 """Changes to a system, made to a reading of its record: whose data is where, and in how many copies.
 
-A file is a client's if at least half of what was done with it was for that client. Storage nodes are machines with disks
-whose requests have breadcrumbs.
+A file is a client's if at least half of what was done with it was for that client.
 """
 
 from collections import Counter, defaultdict
@@ -13,13 +12,20 @@ from iotrail.whatif.system.recorded import Crumb, DiskUse, Key, Recorded
 
 # Copies of a region of a file take turns in serving reads.
 REGION = 1 << 20
+# What is asked of a machine: operation, file, offset, length.
+_Asked = tuple[str, int, int | None, int | None]
 
 
 def storage_nodes(recorded: Recorded) -> list[str]:
-    """Machines that hold data."""
-    return sorted(
-        {use.node for crumb in recorded.crumbs.values() if crumb.key[1] != 0 for use in crumb.disks}
-    )
+    """Machines that hold data: those of the component whose disks read and wrote most."""
+    moved: Counter[str] = Counter()
+    nodes: dict[str, set[str]] = defaultdict(set)
+    for crumb in recorded.crumbs.values():
+        if crumb.main is not None:
+            for use in crumb.disks:
+                moved[crumb.main.component] += use.length
+                nodes[crumb.main.component].add(use.node)
+    return sorted(nodes[moved.most_common(1)[0][0]]) if moved else []
 
 
 def nodes_of(recorded: Recorded, client: str) -> list[str]:
@@ -108,9 +114,7 @@ def encode(recorded: Recorded, client: str, copies: int) -> tuple[int, set[int]]
     about = _About(recorded)
     disks = _Disks(recorded)
     # calls of storage nodes, by the one who makes them and what they are about
-    calls: dict[Key, dict[tuple[object, ...], list[tuple[Crumb, Crumb]]]] = defaultdict(
-        lambda: defaultdict(list)
-    )
+    calls: dict[Key, dict[_Asked, list[tuple[Crumb, Crumb]]]] = defaultdict(lambda: defaultdict(list))
     holders: dict[int, set[str]] = defaultdict(set)
     for crumb in list(recorded.crumbs.values()):
         for call in crumb.children:
@@ -131,21 +135,20 @@ def encode(recorded: Recorded, client: str, copies: int) -> tuple[int, set[int]]
     for key, groups in calls.items():
         parent = recorded.crumbs[key]
         for (op, file, pos, _), group in groups.items():
-            assert isinstance(op, str) and isinstance(file, int)
             held, now = holders[file], wanted[file]
             if "read" in op.lower():
                 for _, served in group:
                     _place_read(recorded, served, held, now, (file, pos), disks)
                 continue
             there = {served.node: (call, served) for call, served in group}
-            for node in set(there) - set(now):
-                _drop(recorded, parent, there[node][0])
             # what went to all copies goes to all copies
             if set(there) >= held:
                 for node in now:
                     if node not in there:
                         call, served = next(iter(there.values()))
                         next_number = _clone(recorded, parent, call, served, node, next_number, disks)
+            for node in set(there) - set(now):
+                _drop(recorded, parent, there[node][0])
     return len(wanted), before
 
 
@@ -161,11 +164,11 @@ def _place_read(
     served: Crumb,
     held: set[str],
     now: list[str],
-    region: tuple[int, object],
+    region: tuple[int, int | None],
     disks: "_Disks",
 ) -> None:
     file, pos = region
-    turn = file * 0x9E3779B1 + (pos if isinstance(pos, int) else 0) // REGION
+    turn = file * 0x9E3779B1 + (pos or 0) // REGION
     new = [node for node in now if node not in held]
     node = served.node
     if node not in now:
@@ -201,6 +204,7 @@ def _clone(
         copy = Crumb((crumb.key[0], number), crumb.node)
         number -= 1
         copy.services = [replace(service) for service in crumb.services]
+        copy.settle()
         copy.accesses = [replace(access, key=copy.key) for access in crumb.accesses]
         copy.disks = [replace(use) for use in crumb.disks]
         copy.network_bytes, copy.messages, copy.cpu_ns = crumb.network_bytes, crumb.messages, crumb.cpu_ns
@@ -222,8 +226,8 @@ class _About:
     def __init__(self, recorded: Recorded) -> None:
         self._known: dict[Key, int | None] = {}
         for crumb in recorded.crumbs.values():
-            named = (each.file for each in (*crumb.services, *crumb.accesses) if each.file)
-            self._known[crumb.key] = next(named, None)
+            named = [*(each.file for each in crumb.services), *(each.file for each in crumb.accesses)]
+            self._known[crumb.key] = next((file for file in named if file), None)
 
     def file(self, crumb: Crumb) -> int | None:
         """The file, None unknown."""

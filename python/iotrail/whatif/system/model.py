@@ -5,15 +5,28 @@ other sizes. What a fetch costs that nobody made in the record is the mean of th
 """
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from iotrail.errors import TrailError
 from iotrail.whatif.system import network as steps
-from iotrail.whatif.system.caches import Cache, Group, Made, Outcome, Place, groups_of_all
+from iotrail.whatif.system.caches import (
+    Cache,
+    Group,
+    Made,
+    Outcome,
+    Place,
+    caches_of,
+    groups_of_all,
+    run,
+)
 from iotrail.whatif.system.network import Disk, Network, Work
 from iotrail.whatif.system.recorded import Key, Recorded
+
+# Of caches and response times, each from the other's.
+_ROUNDS = 3
+_SECTOR = 512
 
 
 @dataclass(slots=True)
@@ -57,28 +70,45 @@ class _Disks:
     places: dict[Disk, list[int]] = field(default_factory=dict)
 
 
-def answer(
-    recorded: Recorded,
-    outcome: Outcome | None,
-    servers: dict[Disk, int],
-    *,
-    on: str | None,
-    closed: bool,
-) -> Answer:
-    """Response times and demands of recorded requests, with what caches do (None: as in the record).
+class System:
+    """A recorded system, to be asked with other sizes of caches and other disks."""
 
-    Raises:
-        SimulationError: the device file of disks is wrong.
-        TrailError: a hit is to be a miss, and the record has no miss to say what that costs.
-    """
-    network = steps.build(recorded, closed=closed)
-    demand = _demand(recorded, outcome)
-    if outcome is not None:
-        groups = groups_of_all(recorded)
-        costs, disks = _costs(recorded, groups), _disks(recorded, groups)
-        _leave_out(network, outcome)
-        _fetch(network, outcome, costs, disks, demand)
-    return Answer(network.responses(on, servers), demand, outcome)
+    def __init__(self, recorded: Recorded, servers: dict[Disk, int] | None = None) -> None:
+        """`servers`: of its disks, where a change has moved what says them."""
+        self.recorded = recorded
+        self.caches = caches_of(recorded)
+        self.servers = steps.servers(recorded) if servers is None else servers
+        self._groups = groups_of_all(recorded)
+        self._costs, self._disks = _costs(recorded, self._groups), _disks(recorded, self._groups)
+        self._networks: dict[bool, Network] = {}
+
+    def answer(
+        self, sizes: dict[Place, int] | None, *, policy: str = "lru", on: str | None, closed: bool
+    ) -> Answer:
+        """Response times and demands, with caches of these sizes; with None the record's demands alone.
+
+        Where clients wait for their replies (`closed`), they pass each other after the change: caches run again with the
+        order that the response times give, some times.
+
+        Raises:
+            SimulationError: the device file of disks is wrong.
+            TrailError: a hit is to be a miss, and the record has no miss to say what that costs.
+        """
+        recorded = self.recorded
+        if sizes is None:
+            return Answer({}, _demand(recorded, None), None)
+        if closed not in self._networks:
+            self._networks[closed] = steps.build(recorded, closed=closed)
+        base = self._networks[closed]
+        order: dict[int, float] = {}
+        for _ in range(_ROUNDS if closed else 1):
+            outcome = run(recorded, self.caches, self._groups, sizes, policy, order)
+            network, demand = base.copy(), _demand(recorded, outcome)
+            _leave_out(network, outcome)
+            _fetch(network, outcome, self._costs, self._disks, demand)
+            times = network.run(on, self.servers)
+            order = network.order(times)
+        return Answer(network.responses(times), demand, outcome)
 
 
 def _costs(recorded: Recorded, groups: list[Group]) -> dict[Place, Cost]:
@@ -133,19 +163,20 @@ def _disks(recorded: Recorded, groups: list[Group]) -> _Disks:
 def _leave_out(network: Network, outcome: Outcome) -> None:
     for key in outcome.dropped:
         for number in network.of_crumb.get(key, ()):
-            step = network.steps[number]
-            step.delay, step.work = 0, None
+            network.delay[number], network.work[number] = 0, None
     for crumb in network.recorded.crumbs.values():
+        share = outcome.scale.get(crumb.key, 1.0)
         for use in crumb.disks:
             number = network.of_disk.get(id(use), -1)
-            if number < 0:
+            work = network.work[number] if number >= 0 else None
+            if work is None:
                 continue
-            step = network.steps[number]
-            share = outcome.scale.get(crumb.key, 1.0) * outcome.scale_disks.get(id(use), 1.0)
+            of_disk = share * outcome.scale_disks.get(id(use), 1.0)
             if id(use) in outcome.dropped_disks:
-                step.work = None
-            elif share != 1 and step.work is not None and step.work.length:
-                step.work.length = max(512, round(step.work.length * share / 512) * 512)
+                network.work[number] = None
+            elif of_disk != 1 and work.length:
+                length = max(_SECTOR, round(work.length * of_disk / _SECTOR) * _SECTOR)
+                network.work[number] = replace(work, length=length)
 
 
 def _fetch(
@@ -169,8 +200,8 @@ def _fetch(
                 f"nothing in the record says what a miss of {component} on {node} costs",
                 "it never missed; record with a smaller cache, or ask for a larger one",
             )
-        step = network.steps[number]
-        after = [network.append(step.after, step.delay + cost.local_ns // 2, step.recorded)]
+        done = network.done[number]
+        after = [network.append(network.after[number], network.delay[number] + cost.local_ns // 2, done)]
         read = made if made.behind is None else from_disk.get(id(made.there))
         if read is not None:
             disk = disks.disk.get(read.cache)
@@ -178,9 +209,9 @@ def _fetch(
                 places = disks.places[disk]
                 pos = places[(read.access.pos // 4096 + read.access.file) % len(places)]
                 work = Work(disk, "read", pos, read.missed, disks.service_ns.get(disk, 0))
-                after = [network.append(after, 0, step.recorded, work)]
+                after = [network.append(after, 0, done, work)]
                 _bill(network.recorded, made, disk[0], demand, work, None)
-        step.after, step.delay = after, cost.local_ns - cost.local_ns // 2
+        network.after[number], network.delay[number] = after, cost.local_ns - cost.local_ns // 2
         _bill(network.recorded, made, made.cache[0], demand, None, cost)
 
 

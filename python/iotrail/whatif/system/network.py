@@ -13,7 +13,7 @@ the last of what it waits for as in the record. Rules, as of a latency graph (do
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from iotrail.whatif.simulator import simulate_rows
 from iotrail.whatif.system.recorded import Crumb, Key, Recorded
 
-Times = NDArray[np.float64]
+Times = tuple[NDArray[np.float64], NDArray[np.float64]]
 Disk = tuple[str, str]
 
 _OPS = {"read": 0, "write": 1, "flush": 2, "discard": 3}
@@ -40,57 +40,72 @@ class Work:
 
 
 @dataclass(slots=True)
-class Step:
-    """A point. `recorded` is when it was done in the record, on the common line of time."""
-
-    after: list[int]
-    delay: int
-    recorded: int
-    work: Work | None = None
-
-
-@dataclass(slots=True)
 class Network:
-    """Steps, and where in them the breadcrumbs are."""
+    """Steps, by number, and where in them the breadcrumbs are. What lists hold is replaced, never changed in place."""
 
     recorded: Recorded
-    steps: list[Step] = field(default_factory=list)
-    # first step and reply of each breadcrumb that has points
+    # what a step waits for, how long after that it is ready (ns), what it asks of a disk then
+    after: list[list[int]] = field(default_factory=list)
+    delay: list[int] = field(default_factory=list)
+    work: list[Work | None] = field(default_factory=list)
+    # when it was done in the record, on the common line of time
+    done: list[int] = field(default_factory=list)
+    # first step and reply of each breadcrumb that has points, and all its steps
     span: dict[Key, tuple[int, int]] = field(default_factory=dict)
     of_crumb: dict[Key, list[int]] = field(default_factory=dict)
+    # steps of accesses to caches, and of requests to disks, by id
     of_access: dict[int, int] = field(default_factory=dict)
     of_disk: dict[int, int] = field(default_factory=dict)
     # requests in the order of their arrivals, with a reply
     requests: list[tuple[Crumb, int, int]] = field(default_factory=list)
 
-    def append(self, after: list[int], delay: int, recorded: int, work: Work | None = None) -> int:
+    def append(self, after: list[int], delay: int, done: int, work: Work | None = None) -> int:
         """A new step; its number."""
-        self.steps.append(Step(after, delay, recorded, work))
-        return len(self.steps) - 1
+        self.after.append(after)
+        self.delay.append(delay)
+        self.work.append(work)
+        self.done.append(done)
+        return len(self.after) - 1
+
+    def copy(self) -> "Network":
+        """The same, to be changed."""
+        return replace(
+            self, after=list(self.after), delay=list(self.delay), work=list(self.work), done=list(self.done)
+        )
 
     def disks(self) -> list[Disk]:
         """Disks that steps use."""
-        return sorted({step.work.disk for step in self.steps if step.work is not None})
+        return sorted({work.disk for work in self.work if work is not None})
 
-    def responses(self, on: str | None, servers: dict[Disk, int]) -> dict[Key, float]:
-        """Response time of each request in ns, on these disks.
-
-        Raises:
-            SimulationError: the device file is wrong, or too small.
-        """
-        done, ready = self._run(on, servers)
+    def responses(self, times: Times) -> dict[Key, float]:
+        """Response time of each request in ns."""
+        ready, done = times
         return {
             crumb.key: float(done[reply] - ready[arrival])
             for crumb, arrival, reply in self.requests
             if not np.isnan(done[reply])
         }
 
-    def _run(self, on: str | None, servers: dict[Disk, int]) -> tuple[Times, Times]:
+    def order(self, times: Times) -> dict[int, float]:
+        """When accesses to caches happen, by id."""
+        _, done = times
+        return {
+            access: self.recorded.start + float(done[step])
+            for access, step in self.of_access.items()
+            if not np.isnan(done[step])
+        }
+
+    def run(self, on: str | None, servers: dict[Disk, int]) -> Times:
+        """When each step is ready and done, in ns from the start of the record; NaN what waits for itself.
+
+        Raises:
+            SimulationError: the device file is wrong, or too small.
+        """
         numbers = {disk: at for at, disk in enumerate(self.disks())}
-        works = [step.work for step in self.steps]
+        works = self.work
         columns = {
-            "delay": pa.array([step.delay for step in self.steps], pa.int64()),
-            "after": pa.array([step.after for step in self.steps], pa.list_(pa.int64())),
+            "delay": pa.array(self.delay, pa.int64()),
+            "after": pa.array(self.after, pa.list_(pa.int64())),
             "disk": pa.array([None if work is None else numbers[work.disk] for work in works], pa.int64()),
             "op": pa.array([0 if work is None else _OPS.get(work.op, 0) for work in works], pa.int64()),
             "pos": pa.array([0 if work is None else work.pos for work in works], pa.int64()),
@@ -103,7 +118,7 @@ class Network:
         found = simulate_rows(pa.table(columns), arguments)
         done = found["done"].to_numpy(zero_copy_only=False).astype(np.float64)
         ready = found["ready"].to_numpy(zero_copy_only=False).astype(np.float64)
-        return done, ready
+        return ready, done
 
 
 def servers(recorded: Recorded) -> dict[Disk, int]:
@@ -130,9 +145,10 @@ def build(recorded: Recorded, *, closed: bool) -> Network:
     for crumb in order.crumbs:
         _wait(network, crumb, order)
     _arrive(network, closed)
-    for step in network.steps:
-        before = max((network.steps[at].recorded for at in step.after), default=recorded.start)
-        step.delay = 0 if step.work is not None else max(0, step.recorded - before)
+    done = network.done
+    for at, after in enumerate(network.after):
+        before = max((done[step] for step in after), default=recorded.start)
+        network.delay[at] = 0 if network.work[at] is not None else max(0, done[at] - before)
     return network
 
 
@@ -152,7 +168,7 @@ class _Order:
             if crumb.key[1] != 0 and (crumb.services or crumb.accesses or crumb.disks)
         ]
         for crumb in self.crumbs:
-            self.first[crumb.key] = min(each.ts for each in (*crumb.services, *crumb.accesses, *crumb.disks))
+            self.first[crumb.key] = min(crumb.begins)
             main = crumb.main
             self.last[crumb.key] = (
                 main.end
@@ -186,7 +202,7 @@ def _own(crumb: Crumb) -> list[Event]:
 def _points(network: Network, crumb: Crumb, order: _Order) -> None:
     """Make a breadcrumb's steps, that wait for nothing yet."""
     numbers = []
-    first, reply = len(network.steps), len(network.steps)
+    first = reply = len(network.after)
     main = crumb.main
     for ts, _, _, what, at in _own(crumb):
         work = None
@@ -229,7 +245,7 @@ def _wait(network: Network, crumb: Crumb, order: _Order) -> None:
         if end is not None:
             events.append((end, 5 if end > begin else 36, 0, "reply", child))
     events.sort(key=lambda event: event[:3])
-    steps = network.steps
+    after = network.after
     front: set[int] = set()
     queued: dict[int, int] = {}
     since: dict[Key, frozenset[int]] = {}
@@ -238,7 +254,7 @@ def _wait(network: Network, crumb: Crumb, order: _Order) -> None:
             first, reply = network.span[found.key]
             if what == "begin":
                 since[found.key] = frozenset(front)
-                steps[first].after.extend(at for at in front if at != first)
+                after[first].extend(at for at in front if at != first)
             else:
                 # what it began after is done when it is
                 front -= since.get(found.key, frozenset())
@@ -247,11 +263,11 @@ def _wait(network: Network, crumb: Crumb, order: _Order) -> None:
         assert isinstance(found, tuple)
         number, of = found
         if what == "done":
-            steps[number].after.append(queued[of])
+            after[number].append(queued[of])
             front.discard(queued[of])
             front.add(number)
             continue
-        steps[number].after.extend(front)
+        after[number].extend(front)
         front = {number}
         if what == "queued":
             queued[of] = number
@@ -266,7 +282,7 @@ def _arrive(network: Network, closed: bool) -> None:
             main = crumb.main
             if main is not None and main.end is not None and first != reply:
                 network.requests.append((crumb, first, reply))
-                replies[main.client].append((network.steps[reply].recorded, reply))
+                replies[main.client].append((network.done[reply], reply))
     if not closed:
         return
     for ends in replies.values():
@@ -274,12 +290,11 @@ def _arrive(network: Network, closed: bool) -> None:
     for crumb, first, reply in network.requests:
         assert crumb.main is not None
         ends = replies[crumb.main.client]
-        step = network.steps[first]
-        before = bisect_right(ends, (step.recorded, first)) - 1
+        before = bisect_right(ends, (network.done[first], first)) - 1
         while before >= 0 and ends[before][1] >= reply:
             before -= 1
         if before >= 0:
-            step.after.append(ends[before][1])
+            network.after[first].append(ends[before][1])
 
 
 def _waited_for(recorded: Recorded) -> dict[Key, list[Crumb]]:

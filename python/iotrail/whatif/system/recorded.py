@@ -80,6 +80,8 @@ class Crumb:
     parents: list["Crumb"] = field(default_factory=list)
     # those that work for it alone or with others
     children: list["Crumb"] = field(default_factory=list)
+    # what it is; see settle
+    main: Service | None = None
     network_bytes: int = 0
     messages: int = 0
     cpu_ns: int = 0
@@ -88,10 +90,19 @@ class Crumb:
         self.node = self.node or self.key[0]
 
     @property
-    def main(self) -> Service | None:
-        """What it is: its serving, or its own work, or its call."""
+    def begins(self) -> list[int]:
+        """When what it passed began, in no order."""
+        services, accesses, disks = self.services, self.accesses, self.disks
+        return [
+            *(each.ts for each in services),
+            *(each.ts for each in accesses),
+            *(each.ts for each in disks),
+        ]
+
+    def settle(self) -> None:
+        """Say what it is: its serving, or its own work, or its call."""
         order = {"server": 0, "internal": 1, "client": 2}
-        return min(self.services, key=lambda each: (order[each.kind], each.ts), default=None)
+        self.main = min(self.services, key=lambda each: (order[each.kind], each.ts), default=None)
 
 
 @dataclass(slots=True)
@@ -211,6 +222,8 @@ def read(trail: Trail) -> Recorded:
         if child is not None and above is not None and child is not above:
             child.parents.append(above)
             above.children.append(child)
+    for crumb in crumbs.values():
+        crumb.settle()
     shares: dict[Key, list[tuple[str | None, float]]] = defaultdict(list)
     for node, number, client, part in _rows(
         trail,
@@ -228,9 +241,7 @@ def read(trail: Trail) -> Recorded:
             "programs post them by the SDK (docs/sdk.md), agents collect those of Ceph and OpenTelemetry",
         )
     requests.sort(key=lambda crumb: crumb.services[0].ts)
-    start = min(
-        each.ts for crumb in crumbs.values() for each in (*crumb.services, *crumb.accesses, *crumb.disks)
-    )
+    start = min(ts for crumb in crumbs.values() for ts in crumb.begins)
     return Recorded(crumbs, requests, dict(shares), evictions, start, dict(left_out))
 
 
