@@ -114,3 +114,105 @@ def test_copies(make: MakeTrail, seed: int, copies: int) -> None:
         assert client(found, "changed", name)["mean_ns"] == pytest.approx(mean(changed, name), rel=0.15)
     said = sum(client(found, "changed", name)["disk_requests"] for name in SETUP.place)
     assert said == pytest.approx(sum(changed.disk_requests.values()), rel=0.08)
+
+
+def refused(trail: Path, *words: str) -> str:
+    command = [sys.executable, "-m", "iotrail", "whatif", words[0], str(trail), *words[1:]]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode in (1, 2) and done.stdout == "" and "Traceback" not in done.stderr
+    return done.stderr
+
+
+def test_what_is_not_there_is_refused(make: MakeTrail) -> None:
+    store = Store(SETUP)
+    store.run(0, 100, BLOCKS, 0.2)
+    trail = make(store.rows)
+    for words, said in {
+        ("ram", "--size", "1M"): "--cache: expected which",
+        ("ram", "--size", "1M", "--cache", "hed"): "no cache hed",
+        ("ram", "--size", "1k", "--cache", "head"): "expected at least a block, 65536 bytes, found 1024",
+        ("ram", "--size", "1M", "--cache", "head", "--policy", "mru"): "mru",
+        ("ram", "--size", "1M", "--cache", "head", "--on", "no-such-disk"): "no-such-disk",
+        ("move", "--client", "eve", "--to", "n1"): "no client eve",
+        (
+            "move",
+            "--client",
+            "ada",
+            "--to",
+            "n1",
+        ): "--to: expected 2 machines, one for each of n1, n2, found 1",
+        ("move", "--client", "bob", "--from", "n3", "--to", "n9"): "no storage node n9",
+        ("move", "--client", "bob", "--from", "n1", "--to", "n2"): "no files of bob on n1",
+        ("merge", "--client", "bob", "--with", "bob"): "all files of bob are on machines of bob",
+        ("encode", "--client", "ada", "--copies", "4"): "expected 1 to 3",
+        ("encode", "--client", "ada", "--copies", "0"): "expected 1 to 3",
+    }.items():
+        assert said in refused(trail, *words), words
+
+
+def test_a_trail_of_something_else_is_refused(make: MakeTrail, tmp_path: Path) -> None:
+    request = {"ts": 5, "dur": 10, "node": "head", "crumb": 1, "client": "ada"}
+    trail = make({"service_op": [request | {"client": None}]})
+    assert "no requests of clients" in refused(trail, "ram", "--size", "1M")
+
+
+def test_a_sample_is_refused(make: MakeTrail) -> None:
+    trail = make(
+        {"service_op": [{"ts": 5, "dur": 10, "node": "head", "crumb": 1, "client": "ada", "weight": 7}]}
+    )
+    assert "a sample of the requests" in refused(trail, "ram", "--size", "1M")
+
+
+def test_without_caches_and_disks(make: MakeTrail) -> None:
+    trail = make(
+        {"service_op": [{"ts": 5, "dur": 10, "node": "head", "crumb": 1, "client": "ada", "file": 3}]}
+    )
+    assert "no accesses to buffer caches" in refused(trail, "ram", "--size", "1M")
+    assert "no storage node" in refused(trail, "move", "--client", "ada", "--from", "head", "--to", "head")
+
+
+def test_a_hit_whose_miss_nobody_knows_is_refused(make: MakeTrail) -> None:
+    """Nothing in the record says what a miss costs: no number is made up."""
+    rows: dict[str, list[dict[str, Any]]] = {"service_op": [], "buffer_op": []}
+    for at in range(8):
+        rows["service_op"].append(
+            {"ts": 1000 * at, "dur": 500, "node": "head", "crumb": at + 1, "client": "ada"}
+        )
+        kind = "write" if at < 4 else "read_hit"
+        rows["buffer_op"].append(
+            {
+                "ts": 1000 * at + 100,
+                "node": "head",
+                "crumb": at + 1,
+                "kind": kind,
+                "file": 3,
+                "pos": at % 4 * 4096,
+                "length": 4096,
+            }
+        )
+    trail = make(rows)
+    assert "what a miss of head on head costs" in refused(trail, "ram", "--size", "4k")
+    found = whatif(trail, "ram", "--size", "64k")
+    assert client(found, "64.0 KiB", "ada")["mean_ns"] == 500
+
+
+def test_answers_for_people(make: MakeTrail) -> None:
+    store = Store(SETUP)
+    store.run(0, 200, BLOCKS, 0.2)
+    trail = make(store.rows)
+    command = [
+        sys.executable,
+        "-m",
+        "iotrail",
+        "whatif",
+        "encode",
+        str(trail),
+        "--client",
+        "ada",
+        "--copies",
+        "1",
+    ]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert "ada's files in 1 copies" in done.stdout and "1 file of ada: 2 → 1 copies" in done.stdout
+    for name in ("as recorded", "simulated", "changed", "disk I/Os", "none waits"):
+        assert name in done.stdout

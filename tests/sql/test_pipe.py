@@ -59,6 +59,10 @@ PRINTS = [
     "trail info {run}",
     "whatif cache {run}",
     "whatif cache {run} --json",
+    "whatif encode --help",
+    "whatif merge --help",
+    "whatif move --help",
+    "whatif ram --help",
 ]
 
 # These print nothing, a line that nobody has to read, or of a program that runs: their help has to do.

@@ -16,8 +16,11 @@ from iotrail.trail import Trail
 from iotrail.whatif.cache import check_policies
 from iotrail.whatif.system import changes, model
 from iotrail.whatif.system.caches import UNLIMITED, Cache, Place
-from iotrail.whatif.system.model import Answer, System, Use
+from iotrail.whatif.system.model import Answer, Reads, System, Use
 from iotrail.whatif.system.recorded import Recorded, read
+
+# What a table shows of a row, by the name of the column.
+_Columns = dict[str, Callable[[dict[str, Any]], str]]
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class _Case:
     recorded: Recorded
     closed: Answer
     opened: Answer
-    hits: dict[Place, dict[str | None, float]]
+    reads: dict[tuple[Place, str | None], Reads]
 
 
 def ram(trail: Trail, *, cache: str | None, sizes: Sequence[int], policy: str, options: Options) -> None:
@@ -139,8 +142,8 @@ def _case(
     closed, opened = (
         system.answer(sizes, policy=policy, on=options.on, closed=closed) for closed in (True, False)
     )
-    hits = model.hit_shares(system.recorded, system.caches, closed.outcome)
-    return _Case(name, system.recorded, closed, opened, hits)
+    reads = model.reads_of(system.recorded, system.caches, closed.outcome)
+    return _Case(name, system.recorded, closed, opened, reads)
 
 
 def _choose(caches: list[Cache], name: str | None) -> list[Cache]:
@@ -195,13 +198,12 @@ def _record(case: _Case, client: str, keys: list[Any], places: set[Place] | None
     use = Use()
     for (name, _), each in case.closed.demand.items():
         if name == client:
-            for key, value in asdict(each).items():
-                setattr(use, key, getattr(use, key) + value)
-    hits = {
-        "/".join(place): shares.get(client)
-        for place, shares in sorted(case.hits.items())
-        if places is None or place in places
-    }
+            use.add(each, 1)
+    reads = Reads()
+    for (place, name), part in case.reads.items():
+        if name == client and places is not None and place in places:
+            reads.read += part.read
+            reads.missed += part.missed
     return {
         "case": case.name,
         "client": client,
@@ -209,8 +211,9 @@ def _record(case: _Case, client: str, keys: list[Any], places: set[Place] | None
         "mean_ns": mean,
         "p99_ns": p99,
         "mean_at_recorded_times_ns": open_mean,
-        "hit_share": hits,
+        "hit_share": reads.hit_share,
         **asdict(use),
+        "cpu_ns": use.cpu_ns if case.recorded.knows_cpu else None,
     }
 
 
@@ -225,9 +228,10 @@ def _answer(
     clients = _clients(cases)
     rows = [_record(case, client, keys, places) for case in cases for client, keys in clients.items()]
     caches = [
-        {"case": case.name, "cache": "/".join(place), "hit_share": shares.get(None)}
+        {"case": case.name, "cache": "/".join(place), "hit_share": reads.hit_share}
         for case in cases
-        for place, shares in sorted(case.hits.items())
+        for (place, name), reads in sorted(case.reads.items(), key=lambda each: each[0][0])
+        if name is None
     ]
     if options.as_json:
         found = {
@@ -241,11 +245,12 @@ def _answer(
         return
     console = Console(piped=120)
     console.print(Text(title))
-    console.print(_table(rows, _RESPONSES))
+    hits: _Columns = {} if places is None else {"hits": lambda row: _share(row["hit_share"])}
+    console.print(_table(rows, {**hits, **_RESPONSES}))
     console.print(
         "Response times if each client waits for its last reply before a request as in the record; the last column is their mean "
-        "if none waits. Simulated is the same model without the change: compare with that. Hits: share of bytes read that "
-        "the caches held, by the caches' names.",
+        "if none waits. Simulated is the same model without the change: compare with that."
+        + ("" if places is None else " Hits: share of the bytes read that these caches held."),
         style="dim",
     )
     console.print(_table(rows, _DEMANDS))
@@ -256,7 +261,7 @@ def _answer(
         console.print(Text(f"left out: {count:,} {what}"), style="dim")
 
 
-def _table(rows: list[dict[str, Any]], columns: dict[str, Callable[[dict[str, Any]], str]]) -> Table:
+def _table(rows: list[dict[str, Any]], columns: _Columns) -> Table:
     table = Table(box=rich.box.SIMPLE_HEAD)
     for name in ("", "client", *columns):
         table.add_column(name, justify="left" if name in ("", "client") else "right", no_wrap=True)
@@ -270,24 +275,22 @@ def _table(rows: list[dict[str, Any]], columns: dict[str, Callable[[dict[str, An
     return table
 
 
-def _hits(shares: dict[str, float | None]) -> str:
-    known = [share for share in shares.values() if share is not None]
-    return ", ".join(units.human(share, "share") for share in known) or "–"
+def _share(share: float | None) -> str:
+    return "–" if share is None else units.human(share, "share")
 
 
 def _time(ns: float | None) -> str:
     return "–" if ns is None else units.duration(ns)
 
 
-_RESPONSES: dict[str, Callable[[dict[str, Any]], str]] = {
+_RESPONSES: _Columns = {
     "requests": lambda row: f"{row['requests']:,}",
-    "hits": lambda row: _hits(row["hit_share"]),
     "mean": lambda row: _time(row["mean_ns"]),
     "p99": lambda row: _time(row["p99_ns"]),
     "none waits": lambda row: _time(row["mean_at_recorded_times_ns"]),
 }
-_DEMANDS: dict[str, Callable[[dict[str, Any]], str]] = {
-    "disk requests": lambda row: f"{row['disk_requests']:,.0f}",
+_DEMANDS: _Columns = {
+    "disk I/Os": lambda row: f"{row['disk_requests']:,.0f}",
     "disk": lambda row: units.size(row["disk_bytes"]),
     "disk time": lambda row: _time(row["disk_ns"]),
     "sent": lambda row: units.size(row["network_bytes"]),

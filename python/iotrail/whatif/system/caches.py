@@ -5,7 +5,6 @@ from the next level is dropped where it is a hit now, and made where a hit is a 
 """
 
 import statistics
-from bisect import bisect
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from math import gcd
@@ -21,6 +20,8 @@ Place = tuple[str, str, str]
 
 READS = ("read_hit", "read_miss")
 LARGEST_BLOCK = 1 << 20
+# of a file: what one machine serves, as a rule
+_REGION = 1 << 20
 # Of a cache that never dropped anything: its size isn't known, and it is taken for large enough.
 UNLIMITED = 1 << 62
 _MOST_BLOCKS = (1 << 32) - 2
@@ -49,6 +50,18 @@ class Group:
     def missed(self) -> int:
         """Bytes that weren't there in the record."""
         return sum(access.length for access in self.wanted if access.kind != "read_hit")
+
+    def is_for(self, call: Crumb) -> bool:
+        """Whether a call says that it is for bytes of what was asked for."""
+        main = call.main
+        if main is None or main.file is None or main.pos is None or main.length is None:
+            return False
+        return any(
+            access.file == main.file
+            and access.pos < main.pos + main.length
+            and main.pos < access.pos + access.length
+            for access in self.wanted
+        )
 
 
 @dataclass(slots=True)
@@ -122,6 +135,9 @@ def groups_of(crumb: Crumb) -> list[Group]:
                 groups[-1].disks.append(what)
             elif isinstance(what, Crumb):
                 groups[-1].calls.append(what)
+    for group in groups:
+        # where some calls are for what was missed, the others, as for attributes, fetch nothing
+        group.calls = [call for call in group.calls if group.is_for(call)] or group.calls
     return groups
 
 
@@ -198,27 +214,38 @@ class _Behind:
     """From which caches others fetch what."""
 
     def __init__(self, recorded: Recorded, groups: list[Group]) -> None:
-        fetched: dict[tuple[Place, int], dict[int, Place]] = defaultdict(dict)
-        self._most: dict[Place, Counter[Place | None]] = defaultdict(Counter)
+        # fetches of a cache's misses, from where: of a MiB of a file, of a file, by component
+        self._near: dict[tuple[Place, int, int], Counter[Place]] = defaultdict(Counter)
+        self._file: dict[tuple[Place, int], Counter[Place]] = defaultdict(Counter)
+        self._component: dict[Place, Counter[str | None]] = defaultdict(Counter)
+        # caches that had anything of a file
+        self._holders: dict[tuple[str, int], set[Place]] = defaultdict(set)
         for group in groups:
+            for access in group.accesses:
+                self._holders[access.component, access.file].add(access.place)
             place = group.accesses[0].place
             if group.disks:
-                self._most[place][None] += 1
+                self._component[place][None] += len(group.disks)
             for call in group.calls:
                 for crumb in recorded.below(call):
                     for access in crumb.accesses:
-                        if access.kind in READS:
-                            fetched[place, access.file][access.pos] = access.place
-                            self._most[place][access.place] += 1
-        self._fetched = {key: sorted(found.items()) for key, found in fetched.items()}
+                        if access.kind in READS and any(access.file == other.file for other in group.wanted):
+                            self._near[place, access.file, access.pos // _REGION][access.place] += 1
+                            self._file[place, access.file][access.place] += 1
+                            self._component[place][access.component] += 1
 
     def of(self, access: Access) -> Place | None:
-        """Where a miss of this access is fetched from: what is nearest to it in its file was, or else most; None a disk."""
-        known = self._fetched.get((access.place, access.file))
+        """Where a miss of this access is fetched from, None a disk.
+
+        Where most of its MiB of the file was, or of the file; or else from one of those that have anything of the file.
+        """
+        place, file, region = access.place, access.file, access.pos // _REGION
+        known = self._near.get((place, file, region)) or self._file.get((place, file))
         if known:
-            at = bisect(known, access.pos, key=lambda found: found[0])
-            return min(known[max(at - 1, 0) : at + 1], key=lambda found: abs(found[0] - access.pos))[1]
-        return max(self._most[access.place].items(), key=lambda found: found[1], default=(None, 0))[0]
+            return known.most_common(1)[0][0]
+        component = next(iter(self._component[place].most_common(1)), (None, 0))[0]
+        holders = sorted(self._holders.get((component, file), ())) if component is not None else []
+        return holders[(file + region) % len(holders)] if holders else None
 
 
 def run(

@@ -4,7 +4,7 @@
 other sizes. What a fetch costs that nobody made in the record is the mean of those that were.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -22,7 +22,7 @@ from iotrail.whatif.system.caches import (
     run,
 )
 from iotrail.whatif.system.network import Disk, Network, Work
-from iotrail.whatif.system.recorded import Key, Recorded
+from iotrail.whatif.system.recorded import Access, Key, Recorded
 
 # Of caches and response times, each from the other's.
 _ROUNDS = 3
@@ -48,6 +48,14 @@ class Use:
     disk_ns: float = 0
     network_bytes: float = 0
     cpu_ns: float = 0
+
+    def add(self, other: "Use", part: float) -> None:
+        """A part of another one more."""
+        self.disk_requests += part * other.disk_requests
+        self.disk_bytes += part * other.disk_bytes
+        self.disk_ns += part * other.disk_ns
+        self.network_bytes += part * other.network_bytes
+        self.cpu_ns += part * other.cpu_ns
 
 
 @dataclass(slots=True)
@@ -131,32 +139,42 @@ def _costs(recorded: Recorded, groups: list[Group]) -> dict[Place, Cost]:
                 sum(crumb.network_bytes for crumb in below) / missed,
             )
         )
+    # a cache that never missed has the costs of the like on other machines
+    alike: dict[tuple[str, str], list[tuple[float, float, float, float]]] = defaultdict(list)
+    for (_, component, cache), each in found.items():
+        alike[component, cache] += each
     costs = {}
-    for place, each in found.items():
-        local, cpu, messages, sent = np.mean(each, axis=0)
-        costs[place] = Cost(int(local), cpu, messages, sent)
+    for place in {group.accesses[0].place for group in groups}:
+        if known := found.get(place) or alike.get(place[1:]):
+            local, cpu, messages, sent = np.mean(known, axis=0)
+            costs[place] = Cost(int(local), cpu, messages, sent)
     return costs
 
 
 def _disks(recorded: Recorded, groups: list[Group]) -> _Disks:
     found = _Disks()
-    times: dict[Disk, list[int]] = defaultdict(list)
-    for group in groups:
-        for use in group.disks:
-            found.disk[group.accesses[0].place] = use.node, use.dev
+    reads: dict[Disk, list[int]] = defaultdict(list)
+    all_of: dict[Disk, list[int]] = defaultdict(list)
+    uses: dict[str, Counter[Disk]] = defaultdict(Counter)
     for crumb in recorded.crumbs.values():
         for use in crumb.disks:
+            disk = use.node, use.dev
+            uses[use.node][disk] += 1
+            all_of[disk].append(use.end - use.issued)
             if use.op == "read":
-                times[use.node, use.dev].append(use.end - use.issued)
-                found.places.setdefault((use.node, use.dev), []).append(use.pos)
-    found.service_ns = {disk: int(np.mean(each)) for disk, each in times.items()}
-    # of a machine that read nothing, what the others take
-    everywhere = [time for each in times.values() for time in each]
-    for crumb in recorded.crumbs.values():
-        for use in crumb.disks:
-            if everywhere:
-                found.service_ns.setdefault((use.node, use.dev), int(np.mean(everywhere)))
-            found.places.setdefault((use.node, use.dev), []).append(use.pos)
+                reads[disk].append(use.end - use.issued)
+            if use.length:
+                found.places.setdefault(disk, []).append(use.pos)
+    everywhere = [time for each in reads.values() for time in each]
+    for disk, times in all_of.items():
+        # of a disk that read nothing what the others' reads take, or else what it does
+        found.service_ns[disk] = int(np.mean(reads.get(disk) or everywhere or times))
+    for group in groups:
+        place = group.accesses[0].place
+        if group.disks:
+            found.disk[place] = group.disks[0].node, group.disks[0].dev
+        elif place[0] in uses:
+            found.disk.setdefault(place, uses[place[0]].most_common(1)[0][0])
     return found
 
 
@@ -205,8 +223,7 @@ def _fetch(
         read = made if made.behind is None else from_disk.get(id(made.there))
         if read is not None:
             disk = disks.disk.get(read.cache)
-            if disk is not None:
-                places = disks.places[disk]
+            if disk is not None and (places := disks.places.get(disk)):
                 pos = places[(read.access.pos // 4096 + read.access.file) % len(places)]
                 work = Work(disk, "read", pos, read.missed, disks.service_ns.get(disk, 0))
                 after = [network.append(after, 0, done, work)]
@@ -223,15 +240,14 @@ def _bill(
     work: Work | None,
     cost: Cost | None,
 ) -> None:
+    use = Use()
+    if work is not None:
+        use = Use(disk_requests=1, disk_bytes=work.length, disk_ns=work.service_ns)
+    if cost is not None:
+        use.cpu_ns += cost.cpu_ns
+        use.network_bytes += cost.network_bytes_per_byte * made.missed
     for client, part in recorded.clients_of(made.access.key):
-        use = demand.setdefault((client, node), Use())
-        if work is not None:
-            use.disk_requests += part
-            use.disk_bytes += part * work.length
-            use.disk_ns += part * work.service_ns
-        if cost is not None:
-            use.cpu_ns += part * cost.cpu_ns
-            use.network_bytes += part * cost.network_bytes_per_byte * made.missed
+        demand.setdefault((client, node), Use()).add(use, part)
 
 
 def _demand(recorded: Recorded, outcome: Outcome | None) -> dict[tuple[str | None, str], Use]:
@@ -240,50 +256,63 @@ def _demand(recorded: Recorded, outcome: Outcome | None) -> dict[tuple[str | Non
         if outcome is not None and crumb.key in outcome.dropped:
             continue
         share = 1.0 if outcome is None else outcome.scale.get(crumb.key, 1.0)
-        for client, part in recorded.clients_of(crumb.key):
-            use = demand.setdefault((client, crumb.node), Use())
-            use.network_bytes += part * crumb.network_bytes * share
-            use.cpu_ns += part * crumb.cpu_ns
-            for disk in crumb.disks:
-                if outcome is not None and id(disk) in outcome.dropped_disks:
-                    continue
+        uses = [(crumb.node, Use(network_bytes=crumb.network_bytes * share, cpu_ns=crumb.cpu_ns))]
+        for disk in crumb.disks:
+            if outcome is None or id(disk) not in outcome.dropped_disks:
                 of_disk = share if outcome is None else share * outcome.scale_disks.get(id(disk), 1.0)
-                use = demand.setdefault((client, disk.node), Use())
-                use.disk_requests += part
-                use.disk_bytes += part * disk.length * of_disk
-                use.disk_ns += part * (disk.end - disk.issued)
+                uses.append((disk.node, Use(1, disk.length * of_disk, disk.end - disk.issued)))
+        for client, part in recorded.clients_of(crumb.key):
+            for node, use in uses:
+                demand.setdefault((client, node), Use()).add(use, part)
     return demand
 
 
-def hit_shares(
+@dataclass(slots=True)
+class Reads:
+    """Bytes that were read through a cache, and those of them that it missed."""
+
+    read: float = 0
+    missed: float = 0
+
+    @property
+    def hit_share(self) -> float | None:
+        """Share that it held; None if nothing was read."""
+        return 1 - self.missed / self.read if self.read else None
+
+
+def reads_of(
     recorded: Recorded, caches: list[Cache], outcome: Outcome | None
-) -> dict[Place, dict[str | None, float]]:
-    """By cache and client (None: of all), the share of the bytes read that the cache held."""
-    shares: dict[Place, dict[str | None, float]] = {}
+) -> dict[tuple[Place, str | None], Reads]:
+    """What was read, by cache and client (None: of all)."""
+    found: dict[tuple[Place, str | None], Reads] = defaultdict(Reads)
     for cache in caches:
-        total: dict[str | None, float] = defaultdict(float)
-        missed: dict[str | None, float] = defaultdict(float)
         for access in cache.accesses:
             if access.kind not in ("read_hit", "read_miss"):
                 continue
             if outcome is None:
-                lost = access.length if access.kind == "read_miss" else 0
-            elif (found := outcome.missed.get(id(access))) is None:
-                continue
+                missed = access.length if access.kind == "read_miss" else 0
+            elif id(access) in outcome.missed:
+                missed = outcome.missed[id(access)]
             else:
-                lost = found
-            for client, part in recorded.clients_of(access.key):
-                if client is not None:
-                    total[client] += part * access.length
-                    missed[client] += part * lost
-            total[None] += access.length
-            missed[None] += lost
-        if outcome is not None:
-            for made in outcome.made:
-                if made.there is not None and made.behind == cache.place:
-                    total[None] += made.there.length
-                    missed[None] += outcome.missed.get(id(made.there), 0)
-        shares[cache.place] = {
-            client: 1 - missed[client] / of_all for client, of_all in total.items() if of_all
-        }
-    return shares
+                continue
+            _read(found, recorded, cache.place, access, access.length, missed)
+    for made in outcome.made if outcome is not None else ():
+        if made.there is not None and made.behind is not None and outcome is not None:
+            missed = outcome.missed.get(id(made.there), 0)
+            _read(found, recorded, made.behind, made.there, made.there.length, missed)
+    return dict(found)
+
+
+def _read(
+    found: dict[tuple[Place, str | None], Reads],
+    recorded: Recorded,
+    place: Place,
+    access: Access,
+    read: int,
+    missed: int,
+) -> None:
+    clients = [(client, part) for client, part in recorded.clients_of(access.key) if client is not None]
+    for client, part in [(None, 1.0), *clients]:
+        reads = found[place, client]
+        reads.read += part * read
+        reads.missed += part * missed

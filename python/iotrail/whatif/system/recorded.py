@@ -115,6 +115,8 @@ class Recorded:
     # of client, for each breadcrumb: who owes which part of it
     shares: dict[Key, list[tuple[str | None, float]]]
     evictions: list[Access]
+    # whether the kernel said what CPU time was: what programs post of it has their waits in it
+    knows_cpu: bool
     start: int
     # records that can't be placed: without a breadcrumb, never completed, of a cache without a place
     left_out: dict[str, int]
@@ -210,6 +212,7 @@ def read(trail: Trail) -> Recorded:
     ):
         crumb = of(node, number)
         crumb.messages, crumb.network_bytes = n, sent or 0
+    [[knows_cpu]] = trail.query("SELECT COUNT(*) > 0 FROM cpu_slice WHERE kind = 'kernel'").fetchall()
     for node, number, spent in _rows(
         trail,
         "SELECT node, crumb, CAST(SUM(time_ns) AS BIGINT) FROM resource_use WHERE resource = 'cpu' GROUP BY node, crumb",
@@ -242,7 +245,7 @@ def read(trail: Trail) -> Recorded:
         )
     requests.sort(key=lambda crumb: crumb.services[0].ts)
     start = min(ts for crumb in crumbs.values() for ts in crumb.begins)
-    return Recorded(crumbs, requests, dict(shares), evictions, start, dict(left_out))
+    return Recorded(crumbs, requests, dict(shares), evictions, knows_cpu, start, dict(left_out))
 
 
 def _rows(trail: Trail, query: str) -> Iterator[tuple]:  # type: ignore[type-arg]
