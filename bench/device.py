@@ -4,8 +4,8 @@ The trace is BENCH_CACHE_TRACE, little-endian 32-bit numbers of blocks (of it th
 ones with loops among them. libCacheSim is its Python package, which requirements/bench-caches.txt pins, in an
 environment of its own; it runs with its default parameters on objects of one byte, read from an oracleGeneral file.
 
-Its release 0.3.5 fills the main queue of S3-FIFO too before anything is evicted, which neither the paper nor commit aa0fc40 does: those
-counts differ by what comes of the first blocks.
+Its release 0.3.5 fills the main queue of S3-FIFO too before anything is evicted, which the paper does not (`S3FIFOv0` in
+libCacheSim's repository is that one): those counts differ by what comes of the first blocks.
 """
 
 import io

@@ -1,4 +1,8 @@
-//! S3-FIFO: most new blocks are never used again, and leave through a small queue.
+//! S3-FIFO: most new blocks are never used again, and leave through a small queue (Yang et al., "FIFO queues are all you
+//! need for cache eviction", SOSP 2023, Algorithm 1).
+//!
+//! A new block that isn't remembered goes to the small queue, whether or not the cache is full, as in the paper and in
+//! libCacheSim's `S3FIFOv0`. The `S3FIFO` of libCacheSim 0.3.5 fills the main queue first, which is another policy.
 
 use super::list::{Links, List};
 use super::{Block, Replacement};
