@@ -8,15 +8,14 @@
 //! objects of one byte, on all traces that were compared; `make bench NAME=device` compares them again.
 
 mod arc;
-mod clock;
 mod lfu;
 mod list;
 mod lru;
 mod numbers;
 mod reuse;
 mod s3_fifo;
+mod second_chance;
 pub mod shards;
-mod sieve;
 mod two_q;
 
 pub(crate) use self::list::{Links, List};
@@ -27,11 +26,10 @@ pub use self::reuse::Reuse;
 use serde::{Deserialize, Serialize};
 
 use self::arc::Arc;
-use self::clock::Clock;
 use self::lfu::Lfu;
 use self::lru::Lru;
 use self::s3_fifo::S3Fifo;
-use self::sieve::Sieve;
+use self::second_chance::SecondChance;
 use self::two_q::TwoQ;
 
 /// Number of a block. The highest is [`NONE`].
@@ -105,12 +103,12 @@ impl Policy {
         match self {
             Self::Lru => drive(Lru::new(capacity, blocks, true), uses, missed),
             Self::Fifo => drive(Lru::new(capacity, blocks, false), uses, missed),
-            Self::Clock => drive(Clock::new(capacity, blocks), uses, missed),
+            Self::Clock => drive(SecondChance::new(capacity, blocks, false), uses, missed),
             Self::Lfu => drive(Lfu::new(capacity, blocks), uses, missed),
             Self::TwoQ => drive(TwoQ::new(capacity, blocks), uses, missed),
             Self::Arc => drive(Arc::new(capacity, blocks), uses, missed),
             Self::S3Fifo => drive(S3Fifo::new(capacity, blocks), uses, missed),
-            Self::Sieve => drive(Sieve::new(capacity, blocks), uses, missed),
+            Self::Sieve => drive(SecondChance::new(capacity, blocks, true), uses, missed),
         }
     }
 }
@@ -148,12 +146,11 @@ pub struct Cache {
 
 enum Any {
     Lru(Lru),
-    Clock(Clock),
     Lfu(Lfu),
     TwoQ(TwoQ),
     Arc(Arc),
     S3Fifo(S3Fifo),
-    Sieve(Sieve),
+    SecondChance(SecondChance),
 }
 
 /// The same of each policy.
@@ -161,12 +158,11 @@ macro_rules! each {
     ($any:expr, $policy:ident => $does:expr) => {
         match $any {
             Any::Lru($policy) => $does,
-            Any::Clock($policy) => $does,
             Any::Lfu($policy) => $does,
             Any::TwoQ($policy) => $does,
             Any::Arc($policy) => $does,
             Any::S3Fifo($policy) => $does,
-            Any::Sieve($policy) => $does,
+            Any::SecondChance($policy) => $does,
         }
     };
 }
@@ -178,12 +174,12 @@ impl Cache {
         let any = match policy {
             Policy::Lru => Any::Lru(Lru::new(capacity, 0, true)),
             Policy::Fifo => Any::Lru(Lru::new(capacity, 0, false)),
-            Policy::Clock => Any::Clock(Clock::new(capacity, 0)),
+            Policy::Clock => Any::SecondChance(SecondChance::new(capacity, 0, false)),
             Policy::Lfu => Any::Lfu(Lfu::new(capacity, 0)),
             Policy::TwoQ => Any::TwoQ(TwoQ::new(capacity, 0)),
             Policy::Arc => Any::Arc(Arc::new(capacity, 0)),
             Policy::S3Fifo => Any::S3Fifo(S3Fifo::new(capacity, 0)),
-            Policy::Sieve => Any::Sieve(Sieve::new(capacity, 0)),
+            Policy::Sieve => Any::SecondChance(SecondChance::new(capacity, 0, true)),
         };
         Self { any, room: 0, held: 0 }
     }

@@ -1,4 +1,7 @@
-//! SIEVE: as CLOCK, but blocks keep their place and the hand moves, so that new blocks are looked at soon.
+//! CLOCK and SIEVE: FIFOs whose hand gives each block another turn that was used since it passed.
+//!
+//! CLOCK puts such a block behind the newest, so that the hand is always at the oldest. SIEVE leaves it in its place and moves the
+//! hand on, so that new blocks are looked at soon.
 
 use super::list::{Links, List};
 use super::{Block, Replacement};
@@ -11,8 +14,9 @@ enum State {
     Used,
 }
 
-pub struct Sieve {
+pub struct SecondChance {
     capacity: u32,
+    keeps_places: bool,
     links: Links,
     queue: List,
     state: Vec<State>,
@@ -20,10 +24,12 @@ pub struct Sieve {
     hand: Option<Block>,
 }
 
-impl Sieve {
-    pub fn new(capacity: u32, blocks: u32) -> Self {
+impl SecondChance {
+    /// SIEVE if blocks keep their places, else CLOCK.
+    pub fn new(capacity: u32, blocks: u32, keeps_places: bool) -> Self {
         Self {
             capacity,
+            keeps_places,
             links: Links::new(blocks),
             queue: List::new(),
             state: vec![State::Absent; blocks as usize],
@@ -33,7 +39,9 @@ impl Sieve {
 
     fn evict(&mut self, evicted: &mut impl FnMut(Block)) {
         while let Some(block) = self.hand.or(self.queue.oldest()) {
-            self.hand = self.links.newer(block);
+            if self.keeps_places {
+                self.hand = self.links.newer(block);
+            }
             let state = &mut self.state[block as usize];
             if *state == State::Unused {
                 *state = State::Absent;
@@ -42,11 +50,14 @@ impl Sieve {
                 return;
             }
             *state = State::Unused;
+            if !self.keeps_places {
+                self.queue.renew(&mut self.links, block);
+            }
         }
     }
 }
 
-impl Replacement for Sieve {
+impl Replacement for SecondChance {
     fn touch(&mut self, block: Block, evicted: &mut impl FnMut(Block)) -> bool {
         if self.state[block as usize] != State::Absent {
             self.state[block as usize] = State::Used;
