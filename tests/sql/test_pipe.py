@@ -27,6 +27,7 @@ PRINTS = [
     "arrivals {store} --json",
     "demand {store}",
     "device list",
+    "device schema",
     "device show hdd-7200",
     "device show sata-ssd --json",
     "diff {run} {run}",

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use iotrail_sim::file::{DeviceFile, Measured, SHIPPED};
+use iotrail_sim::file::{DeviceFile, Measured, SHIPPED, schema};
 use serde::Serialize;
 
 use crate::emudisk::read_device;
@@ -27,6 +27,8 @@ enum What {
         /// Device file, or the name of one that comes with iotrail
         device: PathBuf,
     },
+    /// The JSON Schema of device files
+    Schema,
     /// Do requests on a file or block device and time each, as stdin says
     Probe(probe::Args),
 }
@@ -62,6 +64,7 @@ struct Value {
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     match args.what {
         What::Probe(args) => probe::run(args),
+        What::Schema => print(&schema()),
         What::List => {
             let listed = |(name, _): &(&'static str, &str)| {
                 let file = read_device(name.as_ref())?;

@@ -9,14 +9,15 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::hash::BuildHasherDefault;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::bounds::{self, InvalidParameter};
 use crate::cache::Mixed;
 use crate::device::{Completion, Device, Id, Nanos, Op, Request};
-use crate::fixed::InvalidParameter;
 
 /// Where data goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Layout {
     /// A chunk on each member in turn.
@@ -25,21 +26,23 @@ pub enum Layout {
     Mirror,
 }
 
+/// Smallest chunk, the smallest sector of disks; largest chunk.
+const CHUNKS: (u64, u64) = (512, 1 << 30);
+
 /// What an array is like, beside its members.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Parameters {
     /// Where data goes.
     pub layout: Layout,
     /// Bytes of a chunk of a stripe; none of a mirror.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = CHUNKS.0, max = CHUNKS.1))]
     pub chunk_bytes: Option<u64>,
 }
 
 /// Members at most.
 pub const MOST_MEMBERS: usize = 256;
-/// Smallest chunk, the smallest sector of disks; largest chunk.
-const CHUNKS: (u64, u64) = (512, 1 << 30);
 
 impl Parameters {
     /// Whether an array of members of so many bytes can be like this.
@@ -47,7 +50,9 @@ impl Parameters {
     /// # Errors
     /// The first parameter out of its range.
     pub fn validate(&self, members: &[u64]) -> Result<(), InvalidParameter> {
-        let wrong = |field, expected: String, found: String| Err(InvalidParameter { field, expected, found });
+        bounds::check(self)?;
+        let wrong =
+            |field: &str, expected: String, found: String| Err(InvalidParameter::new(field, expected, found));
         if !(1..=MOST_MEMBERS).contains(&members.len()) {
             return wrong("member", format!("1 to {MOST_MEMBERS} devices"), members.len().to_string());
         }
@@ -59,9 +64,8 @@ impl Parameters {
             (Layout::Stripe, None) => wrong("chunk_bytes", "the size of a chunk".into(), "nothing".into()),
             (Layout::Stripe, Some(chunk)) => {
                 let smallest = members.iter().copied().min().unwrap_or(0);
-                let most = CHUNKS.1.min(smallest);
-                if !chunk.is_multiple_of(CHUNKS.0) || !(CHUNKS.0..=most).contains(&chunk) {
-                    let expected = format!("a multiple of {} up to {most}", CHUNKS.0);
+                if !chunk.is_multiple_of(CHUNKS.0) || chunk > smallest {
+                    let expected = format!("a multiple of {} up to {smallest}", CHUNKS.0);
                     return wrong("chunk_bytes", expected, chunk.to_string());
                 }
                 if (smallest / chunk * chunk).checked_mul(members.len() as u64).is_none() {

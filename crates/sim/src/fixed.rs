@@ -4,44 +4,41 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::bounds::{self, InvalidParameter};
 use crate::device::{Completion, Device, Id, Nanos, Op, Request};
-
-/// What one is made of.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Parameters {
-    /// Bytes it stores.
-    pub capacity_bytes: u64,
-    /// Requests it works on at the same time; 1 or more.
-    pub servers: u32,
-    /// Time of a read without its transfer.
-    pub read_ns: Nanos,
-    /// Time of a write without its transfer.
-    pub write_ns: Nanos,
-    /// Time of a flush.
-    pub flush_ns: Nanos,
-    /// Time of a trim.
-    pub trim_ns: Nanos,
-    /// Bytes per second of each server.
-    pub rate_bytes_per_s: u64,
-}
-
-/// A parameter that no device has.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: expected {expected}, found {found}")]
-pub struct InvalidParameter {
-    /// Its name.
-    pub field: &'static str,
-    /// What would be valid.
-    pub expected: String,
-    /// What it is.
-    pub found: String,
-}
 
 /// Longest time, so that sums of many fit 64 bits: 1000 s.
 const LONGEST: Nanos = 1_000_000_000_000;
+
+/// What one is made of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Parameters {
+    /// Bytes it stores.
+    #[schemars(range(min = 1, max = i64::MAX))]
+    pub capacity_bytes: u64,
+    /// Requests it works on at the same time; 1 or more.
+    #[schemars(range(min = 1, max = 1 << 20))]
+    pub servers: u32,
+    /// Time of a read without its transfer.
+    #[schemars(range(max = LONGEST))]
+    pub read_ns: Nanos,
+    /// Time of a write without its transfer.
+    #[schemars(range(max = LONGEST))]
+    pub write_ns: Nanos,
+    /// Time of a flush.
+    #[schemars(range(max = LONGEST))]
+    pub flush_ns: Nanos,
+    /// Time of a trim.
+    #[schemars(range(max = LONGEST))]
+    pub trim_ns: Nanos,
+    /// Bytes per second of each server.
+    #[schemars(range(min = 1, max = i64::MAX))]
+    pub rate_bytes_per_s: u64,
+}
 
 impl Parameters {
     /// Whether a device can be like this.
@@ -49,22 +46,7 @@ impl Parameters {
     /// # Errors
     /// The first parameter out of its range.
     pub fn validate(&self) -> Result<(), InvalidParameter> {
-        let checks = [
-            ("capacity_bytes", self.capacity_bytes, 1, i64::MAX as u64),
-            ("servers", self.servers.into(), 1, 1 << 20),
-            ("read_ns", self.read_ns, 0, LONGEST),
-            ("write_ns", self.write_ns, 0, LONGEST),
-            ("flush_ns", self.flush_ns, 0, LONGEST),
-            ("trim_ns", self.trim_ns, 0, LONGEST),
-            ("rate_bytes_per_s", self.rate_bytes_per_s, 1, i64::MAX as u64),
-        ];
-        for (field, found, least, most) in checks {
-            if !(least..=most).contains(&found) {
-                let (expected, found) = (format!("{least} to {most}"), found.to_string());
-                return Err(InvalidParameter { field, expected, found });
-            }
-        }
-        Ok(())
+        bounds::check(self)
     }
 }
 

@@ -6,6 +6,7 @@
 //! through devices, [`steps`] those that wait for each other, [`cache`] has the replacement policies.
 
 pub mod array;
+mod bounds;
 pub mod cache;
 pub mod cached;
 pub mod device;
@@ -16,4 +17,5 @@ pub mod requests;
 pub mod ssd;
 pub mod steps;
 
+pub use bounds::InvalidParameter;
 pub use device::{Completion, Device, Id, Nanos, Op, Request};

@@ -1,4 +1,4 @@
-"""Write device files: values in readable units, each with its source (crates/sim/src/file.rs reads them)."""
+"""Write device files: values in readable units, each with its source (crates/sim/src/file reads them)."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

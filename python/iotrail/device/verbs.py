@@ -104,6 +104,12 @@ def show(
 
 
 @app.command()
+def schema() -> None:
+    """Print the JSON Schema of device files, for editors and validators."""
+    print(json.dumps(_ask("schema"), indent=2))
+
+
+@app.command()
 def measure(
     target: Annotated[
         Path, typer.Argument(metavar="TARGET", help="Block device, or a file on it without holes.")
@@ -112,10 +118,14 @@ def measure(
         Path, typer.Option("-o", "--output", metavar="FILE", help="Device file to write.", show_default=False)
     ],
     write: Annotated[
-        bool, typer.Option("--write", help="Measure writes, flushes and trims too: data on TARGET is lost.")
+        bool,
+        typer.Option(
+            "--write",
+            help="Measure writes, flushes and trims too: where TARGET holds zeros, which are written back at the end.",
+        ),
     ] = False,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Allow --write on a target that holds data.")
+        bool, typer.Option("--overwrite", help="With --write: write anywhere. Data on TARGET is lost.")
     ] = False,
     seconds: Annotated[float, typer.Option("--seconds", help="About how long it may take (s).")] = 60.0,
     kind: Annotated[

@@ -23,6 +23,7 @@ pub(crate) use self::numbers::Mixed;
 pub use self::numbers::Numbers;
 pub use self::reuse::Reuse;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::arc::Arc;
@@ -38,7 +39,7 @@ pub type Block = u32;
 const NONE: Block = Block::MAX;
 
 /// A replacement policy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
     /// The block used longest ago goes.

@@ -27,16 +27,18 @@ mod pieces;
 #[cfg(test)]
 mod tests;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::admission::Admission;
 use self::pieces::{New, Piece, Pieces, Target};
+use crate::bounds::{self, InvalidParameter};
 use crate::cache::{Block, Cache, Numbers, Policy};
 use crate::device::{Completion, Device, Id, Nanos, Op, Request};
-use crate::fixed::{self, Fixed, InvalidParameter};
+use crate::fixed::{self, Fixed};
 
 /// Where writes go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Write {
     /// To the cache and to the device behind.
@@ -47,29 +49,40 @@ pub enum Write {
     Around,
 }
 
+/// Smallest block, the smallest sector of disks; largest block.
+const BLOCKS: (u64, u64) = (512, 1 << 30);
+/// Longest latency of memory: 1000 s, as of [`fixed`].
+const LONGEST: Nanos = 1_000_000_000_000;
+
 /// What a cache is like.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Parameters {
     /// Which block goes.
     pub policy: Policy,
     /// Bytes it holds, of which whole blocks are used.
+    #[schemars(range(min = BLOCKS.0, max = i64::MAX))]
     pub size_bytes: u64,
     /// Bytes of a block.
+    #[schemars(range(min = BLOCKS.0, max = BLOCKS.1))]
     pub block_bytes: u64,
     /// Where writes go.
     pub write: Write,
     /// Misses of a block until it is brought in; 1 brings in all.
     #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 1 << 20))]
     pub admission: u32,
     /// Blocks whose misses are remembered for that at most; without, as many as the cache holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = u32::MAX / 2))]
     pub admission_memory: Option<u32>,
     /// Of memory: time of an access without its transfer. None with a device as the medium.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = LONGEST))]
     pub latency_ns: Option<Nanos>,
     /// Of memory: bytes per second of each access. None with a device as the medium.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = i64::MAX))]
     pub rate_bytes_per_s: Option<u64>,
 }
 
@@ -77,10 +90,6 @@ fn one() -> u32 {
     1
 }
 
-/// Smallest block, the smallest sector of disks; largest block.
-const BLOCKS: (u64, u64) = (512, 1 << 30);
-/// Longest latency of memory: 1000 s, as of [`fixed`].
-const LONGEST: Nanos = 1_000_000_000_000;
 /// Bytes that a flush reads or writes at once at most.
 const MOST_CLEANED: u64 = 1 << 20;
 /// Blocks of an I/O behind at most for which an order is kept each; a longer one is ordered with all others.
@@ -94,40 +103,33 @@ impl Parameters {
     /// # Errors
     /// The first parameter out of its range.
     pub fn validate(&self, medium_bytes: Option<u64>) -> Result<(), InvalidParameter> {
-        let within = |field, found: u64, least: u64, most: u64| {
-            if (least..=most).contains(&found) {
-                return Ok(());
-            }
-            let expected = format!("{least} to {most}");
-            Err(InvalidParameter { field, expected, found: found.to_string() })
-        };
-        within("block_bytes", self.block_bytes, BLOCKS.0, BLOCKS.1)?;
+        bounds::check(self)?;
         if !self.block_bytes.is_multiple_of(BLOCKS.0) {
-            let (expected, found) = (format!("a multiple of {}", BLOCKS.0), self.block_bytes.to_string());
-            return Err(InvalidParameter { field: "block_bytes", expected, found });
+            let expected = format!("a multiple of {}", BLOCKS.0);
+            return Err(InvalidParameter::new("block_bytes", expected, self.block_bytes));
         }
         let most = self.block_bytes.saturating_mul(u64::from(u32::MAX / 2)).min(i64::MAX as u64);
-        within("size_bytes", self.size_bytes, self.block_bytes, most.min(medium_bytes.unwrap_or(most)))?;
-        within("admission", self.admission.into(), 1, 1 << 20)?;
-        if let Some(memory) = self.admission_memory {
-            within("admission_memory", memory.into(), 1, u64::from(u32::MAX / 2))?;
+        let most = most.min(medium_bytes.unwrap_or(most));
+        if !(self.block_bytes..=most).contains(&self.size_bytes) {
+            let expected = format!("{} to {most}", self.block_bytes);
+            return Err(InvalidParameter::new("size_bytes", expected, self.size_bytes));
         }
-        let unexpected = |field, found: Option<u64>| {
-            let Some(found) = found else { return Ok(()) };
-            let expected = "nothing, as a device is the medium".to_owned();
-            Err(InvalidParameter { field, expected, found: found.to_string() })
-        };
-        let missing = |field| {
-            let expected = "a value, or a device as the medium".to_owned();
-            InvalidParameter { field, expected, found: "nothing".to_owned() }
-        };
-        if medium_bytes.is_some() {
-            unexpected("latency_ns", self.latency_ns)?;
-            return unexpected("rate_bytes_per_s", self.rate_bytes_per_s);
+        for (field, value) in [("latency_ns", self.latency_ns), ("rate_bytes_per_s", self.rate_bytes_per_s)] {
+            match (value, medium_bytes) {
+                (Some(found), Some(_)) => {
+                    return Err(InvalidParameter::new(field, "nothing, as a device is the medium", found));
+                }
+                (None, None) => {
+                    return Err(InvalidParameter::new(
+                        field,
+                        "a value, or a device as the medium",
+                        "nothing",
+                    ));
+                }
+                (Some(_), None) | (None, Some(_)) => {}
+            }
         }
-        within("latency_ns", self.latency_ns.ok_or_else(|| missing("latency_ns"))?, 0, LONGEST)?;
-        let rate = self.rate_bytes_per_s.ok_or_else(|| missing("rate_bytes_per_s"))?;
-        within("rate_bytes_per_s", rate, 1, i64::MAX as u64)
+        Ok(())
     }
 
     /// Blocks it holds.

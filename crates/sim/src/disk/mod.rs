@@ -22,15 +22,14 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
 
-pub use self::parameters::{
-    Bus, InvalidParameter, Parameters, Power, ReadCache, Scheduler, WriteCache, Zone,
-};
+pub use self::parameters::{Bus, Parameters, Power, ReadCache, Scheduler, WriteCache, Zone};
 pub use self::seek::{Seek, SeekCurve, SeekPoint};
 
 use self::dirty::Dirty;
 use self::geometry::{Geometry, Sector};
 use self::medium::{Busy, Medium};
 use self::segments::Segments;
+use crate::bounds::InvalidParameter;
 use crate::device::{Completion, Device, Id, Nanos, Op, Request};
 
 /// A hard disk in virtual time.

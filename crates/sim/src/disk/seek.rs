@@ -1,26 +1,28 @@
 //! Seek time by distance.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::parameters::{InvalidParameter, duration};
+use super::parameters::MAX_TIME_NS;
+use crate::bounds::InvalidParameter;
 use crate::device::Nanos;
 
 /// Largest relative gap between the two parts of a curve where they meet.
 const MAX_GAP: f64 = 0.01;
 
 /// Time to move the heads by a distance, which is a fraction of all cylinders. No distance takes no time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Seek {
     /// Two parts: acceleration, then travel at the highest speed.
     Curve(SeekCurve),
     /// Measured times, interpolated linearly; constant before the first point and after the last.
-    Table(Vec<SeekPoint>),
+    Table(#[schemars(length(min = 1))] Vec<SeekPoint>),
 }
 
 /// Seek time as in equation 14 of Shen, Zhong and Li, "I/O system performance debugging using model-driven anomaly
 /// characterization" (FAST 2005): a + b·√d up to a distance d of e, c + d·d beyond.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SeekCurve {
     /// a, in ns: the shortest seek.
@@ -32,6 +34,7 @@ pub struct SeekCurve {
     /// d, in ns: slope of long seeks over the distance.
     pub d_ns: f64,
     /// e, from 0 to 1: the distance at which long seeks begin.
+    #[schemars(range(min = 0, max = 1))]
     pub e: f64,
     /// Permits the two parts to differ by more than 1 % at `e`.
     #[serde(default)]
@@ -39,12 +42,14 @@ pub struct SeekCurve {
 }
 
 /// A measured seek.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SeekPoint {
     /// Cylinders passed, as a fraction of all; increasing from point to point.
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     pub distance: f64,
     /// Its time.
+    #[schemars(range(max = MAX_TIME_NS))]
     pub time_ns: Nanos,
 }
 
@@ -58,16 +63,6 @@ impl SeekCurve {
     }
 
     fn validate(&self) -> Result<(), InvalidParameter> {
-        for (field, value) in
-            [("a_ns", self.a_ns), ("b_ns", self.b_ns), ("c_ns", self.c_ns), ("d_ns", self.d_ns)]
-        {
-            if !value.is_finite() {
-                return Err(InvalidParameter::new(format!("seek.{field}"), "a finite number", value));
-            }
-        }
-        if !(0.0..=1.0).contains(&self.e) {
-            return Err(InvalidParameter::new("seek.e", "0 to 1", self.e));
-        }
         // Each part is monotone, so that its ends bound it.
         for (part, time) in [
             ("a_ns", self.a_ns),
@@ -76,14 +71,14 @@ impl SeekCurve {
             ("c_ns + d_ns", self.long(1.0)),
         ] {
             if !(0.0..=1e9).contains(&time) {
-                return Err(InvalidParameter::new(format!("seek: {part}"), "0 to 1 s, in ns", time));
+                return Err(InvalidParameter::new(format!("seek.curve: {part}"), "0 to 1 s, in ns", time));
             }
         }
         let (short, long) = (self.short(self.e), self.long(self.e));
         let gap = (short - long).abs() / short.max(long).max(1.0);
         if gap > MAX_GAP && !self.allow_gap && self.e > 0.0 && self.e < 1.0 {
             return Err(InvalidParameter::new(
-                "seek.e",
+                "seek.curve.e",
                 "a distance where both parts agree within 1 %, or allow_gap",
                 format!("{short:.0} ns before and {long:.0} ns after {} ({:.1} %)", self.e, gap * 100.0),
             ));
@@ -107,21 +102,22 @@ impl Seek {
         }
     }
 
+    /// Whether the parts of a curve meet, or the points of a table are in order; bounds of single numbers are checked before.
     pub(super) fn validate(&self) -> Result<(), InvalidParameter> {
         let points = match self {
             Self::Curve(curve) => return curve.validate(),
             Self::Table(points) => points,
         };
-        if points.is_empty() {
-            return Err(InvalidParameter::new("seek", "at least one point", "none"));
-        }
         let mut last = 0.0;
         for (at, point) in points.iter().enumerate() {
-            if !(point.distance > last && point.distance <= 1.0) {
-                let expected = format!("more than {last}, at most 1");
-                return Err(InvalidParameter::new(format!("seek[{at}].distance"), expected, point.distance));
+            if point.distance <= last {
+                let expected = format!("more than {last}");
+                return Err(InvalidParameter::new(
+                    format!("seek.table[{at}].distance"),
+                    expected,
+                    point.distance,
+                ));
             }
-            duration(&format!("seek[{at}].time_ns"), point.time_ns)?;
             last = point.distance;
         }
         Ok(())
@@ -144,6 +140,7 @@ fn interpolate(points: &[SeekPoint], distance: f64) -> Nanos {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bounds;
 
     const CURVE: SeekCurve =
         SeekCurve { a_ns: 1e6, b_ns: 8e6, c_ns: 3e6, d_ns: 8e6, e: 0.25, allow_gap: false };
@@ -171,7 +168,7 @@ mod tests {
         let message = apart(3.06e6, false).map_err(|error| error.to_string());
         assert_eq!(
             message,
-            Err("disk parameter seek.e: expected a distance where both parts agree within 1 %, or allow_gap, \
+            Err("seek.curve.e: expected a distance where both parts agree within 1 %, or allow_gap, \
                  found 5000000 ns before and 5060000 ns after 0.25 (1.2 %)"
                 .into())
         );
@@ -197,8 +194,10 @@ mod tests {
         ] {
             assert_eq!(seek.time(distance), expected, "at {distance}");
         }
-        assert!(Seek::Table(vec![]).validate().is_err());
+        assert!(bounds::check(&Seek::Table(vec![])).is_err());
         assert!(Seek::Table(vec![point(0.2, 1), point(0.2, 1)]).validate().is_err());
-        assert!(Seek::Table(vec![point(f64::NAN, 1)]).validate().is_err());
+        assert!(bounds::check(&Seek::Table(vec![point(f64::NAN, 1)])).is_err());
+        assert!(bounds::check(&Seek::Table(vec![point(0.0, 1)])).is_err());
+        assert!(bounds::check(&Seek::Table(vec![point(0.1, MAX_TIME_NS + 1)])).is_err());
     }
 }

@@ -25,7 +25,7 @@ mod requests;
 mod writes;
 
 pub use self::parameters::{
-    Allocation, CWDP, Dimension, PDWC, ParameterError, Parameters, Power, Priority, Victim, parse_allocation,
+    Allocation, CWDP, Dimension, PDWC, Parameters, Power, Priority, Victim, parse_allocation,
 };
 pub use self::precondition::Fill;
 
@@ -40,6 +40,7 @@ use self::ftl::Ftl;
 use self::mapping::MappingCache;
 use self::random::Random;
 use self::requests::Pending;
+use crate::bounds::InvalidParameter;
 use crate::{Completion, Device, Id, Nanos, Request};
 
 /// What an SSD has done since it was made, preconditioning not counted.
@@ -110,7 +111,7 @@ impl Ssd {
     ///
     /// # Errors
     /// If a parameter makes no sense.
-    pub fn new(parameters: Parameters) -> Result<Self, ParameterError> {
+    pub fn new(parameters: Parameters) -> Result<Self, InvalidParameter> {
         parameters.validate()?;
         let ftl = Ftl::new(&parameters);
         let planes = ftl.geometry.planes as usize;

@@ -2,9 +2,11 @@
 
 use std::collections::HashSet;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
+use crate::bounds::{self, InvalidParameter};
 
 /// A dimension of the flash array over which pages are striped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -80,8 +82,17 @@ fn is_permutation(allocation: Allocation) -> bool {
     allocation.iter().collect::<HashSet<_>>().len() == allocation.len()
 }
 
+/// The names of all allocations.
+fn allocation_names(_: &mut SchemaGenerator) -> Schema {
+    let letters = ['C', 'W', 'D', 'P'];
+    let all =
+        (0..256).map(|at| [64, 16, 4, 1].map(|place| letters[at / place % 4]).iter().collect::<String>());
+    let names: Vec<String> = all.filter(|name| parse_allocation(name).is_some()).collect();
+    json_schema!({ "type": "string", "enum": names })
+}
+
 /// Which block garbage collection cleans.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Victim {
     /// The one with the fewest valid pages.
@@ -89,11 +100,11 @@ pub enum Victim {
     /// The one filled longest ago.
     Fifo,
     /// The one with the fewest valid pages of this many chosen at random (d-choices).
-    RandomGreedy(u32),
+    RandomGreedy(#[schemars(range(min = 1))] u32),
 }
 
 /// When garbage collection gets the flash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Priority {
     /// Requests go first, until a plane has so few free blocks that writes stall.
@@ -103,65 +114,92 @@ pub enum Priority {
 }
 
 /// Power of the drive, in watts.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Power {
     /// The whole drive when it does nothing.
+    #[schemars(range(min = 0))]
     pub idle_w: f64,
     /// In addition, each plane that reads.
+    #[schemars(range(min = 0))]
     pub read_w: f64,
     /// In addition, each plane that programs.
+    #[schemars(range(min = 0))]
     pub program_w: f64,
     /// In addition, each plane that erases.
+    #[schemars(range(min = 0))]
     pub erase_w: f64,
 }
 
+/// No single time is longer than this (about 18 minutes), so that sums of times can't overflow.
+const LONGEST: Nanos = 1 << 40;
+
 /// An SSD. Times are nanoseconds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Parameters {
     /// Channels, 1 to 64.
+    #[schemars(range(min = 1, max = 64))]
     pub channels: u32,
     /// Chips on each channel.
+    #[schemars(range(min = 1, max = 1024))]
     pub chips_per_channel: u32,
     /// Dies of each chip.
+    #[schemars(range(min = 1, max = 1024))]
     pub dies_per_chip: u32,
     /// Planes of each die.
+    #[schemars(range(min = 1, max = 1024))]
     pub planes_per_die: u32,
     /// Blocks of each plane, free and reserved ones included.
+    #[schemars(range(min = 1))]
     pub blocks_per_plane: u32,
     /// Pages of each block.
+    #[schemars(range(min = 1))]
     pub pages_per_block: u32,
     /// Bytes of a page, a multiple of `sector_bytes`.
+    #[schemars(range(min = 1))]
     pub page_bytes: u32,
     /// Smallest part of a page that is tracked, in bytes. A page has at most 32.
+    #[schemars(range(min = 1))]
     pub sector_bytes: u32,
     /// Share of the physical pages that is not part of the capacity, from 0 to 1.
+    #[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1))]
     pub over_provisioning: f64,
     /// How logical pages are striped over the planes. In files its name: four of the letters C, W, D and P.
     #[serde(with = "by_name")]
+    #[schemars(schema_with = "allocation_names")]
     pub allocation: Allocation,
 
     /// Time to read a page into the register of its plane, by page type: page `n` of a block has type `n` modulo the
     /// number of types (1 for SLC, 2 for MLC: LSB, MSB, 3 for TLC: LSB, CSB, MSB).
+    #[schemars(length(min = 1), inner(range(max = LONGEST)))]
     pub read_ns: Vec<Nanos>,
     /// Time to program a page, by page type.
+    #[schemars(length(min = 1), inner(range(max = LONGEST)))]
     pub program_ns: Vec<Nanos>,
     /// Time to erase a block.
+    #[schemars(range(max = LONGEST))]
     pub erase_ns: Nanos,
     /// Time to suspend a program operation for a read. None if reads wait for it.
+    #[schemars(range(max = LONGEST))]
     pub suspend_program_ns: Option<Nanos>,
     /// Time to suspend an erase operation for a read. None if reads wait for it.
+    #[schemars(range(max = LONGEST))]
     pub suspend_erase_ns: Option<Nanos>,
     /// Bytes per second of a channel.
+    #[schemars(range(min = 1024))]
     pub channel_rate_bytes_per_s: u64,
     /// Time of a read command on the channel.
+    #[schemars(range(max = LONGEST))]
     pub read_command_ns: Nanos,
     /// Time of a program command on the channel, without data.
+    #[schemars(range(max = LONGEST))]
     pub program_command_ns: Nanos,
     /// Time of an erase command on the channel.
+    #[schemars(range(max = LONGEST))]
     pub erase_command_ns: Nanos,
     /// Time on the channel for each further plane of a command.
+    #[schemars(range(max = LONGEST))]
     pub plane_command_ns: Nanos,
     /// Whether planes of a die do operations of one kind at the same page offset together.
     pub multi_plane: bool,
@@ -169,14 +207,18 @@ pub struct Parameters {
     pub die_interleaving: bool,
 
     /// Bytes per second of the link to the host, after protocol overhead.
+    #[schemars(range(min = 1024))]
     pub link_rate_bytes_per_s: u64,
     /// Whether the link moves data in both directions at the same time (PCIe: yes, SATA: no).
     pub link_full_duplex: bool,
     /// Time from the submission of a request until the drive has its command.
+    #[schemars(range(max = LONGEST))]
     pub request_ns: Nanos,
     /// Time from the end of a request in the drive until the host knows.
+    #[schemars(range(max = LONGEST))]
     pub completion_ns: Nanos,
     /// Requests that the drive accepts at a time. Others wait in front of it.
+    #[schemars(range(min = 1))]
     pub queue_depth: u32,
 
     /// Capacity of the write buffer in bytes. 0 if writes complete once they are programmed.
@@ -184,13 +226,17 @@ pub struct Parameters {
     /// Whether the write buffer survives power loss. If so, a flush has nothing to do.
     pub write_buffer_protected: bool,
     /// Bytes per second of the memory of the write buffer.
+    #[schemars(range(min = 1024))]
     pub buffer_rate_bytes_per_s: u64,
     /// Time of each access to the write buffer.
+    #[schemars(range(max = LONGEST))]
     pub buffer_access_ns: Nanos,
 
     /// Garbage collection of a plane starts below this number of free blocks.
+    #[schemars(range(min = 2))]
     pub gc_threshold_blocks: u32,
     /// Writes to a plane stall when it has only this number of free blocks, at least 1.
+    #[schemars(range(min = 1))]
     pub gc_hard_threshold_blocks: u32,
     /// Which block is cleaned.
     pub victim: Victim,
@@ -200,8 +246,10 @@ pub struct Parameters {
     pub gc_priority: Priority,
 
     /// Mapping entries (one per page) that fit into memory; others are read from flash. None if all fit.
+    #[schemars(range(min = 16, max = (1 << 30) - 1))]
     pub mapping_cache_entries: Option<u32>,
     /// Bytes of a mapping entry in flash.
+    #[schemars(range(min = 1))]
     pub mapping_entry_bytes: u32,
 
     /// Whether a read of a page that was never written, or was trimmed, returns zeros without the flash. If not, it reads
@@ -213,29 +261,14 @@ pub struct Parameters {
     pub seed: u64,
 }
 
-/// A parameter that makes no sense.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("SSD parameter `{field}`: expected {expected}, found {found}")]
-pub struct ParameterError {
-    /// Name of the field of [`Parameters`], or of the argument.
-    pub field: &'static str,
-    /// What it must be.
-    pub expected: String,
-    /// What it is.
-    pub found: String,
-}
-
 /// Fails unless `holds`.
 pub(super) fn require(
     holds: bool,
-    field: &'static str,
+    field: &str,
     expected: &str,
-    found: impl ToString,
-) -> Result<(), ParameterError> {
-    if holds {
-        return Ok(());
-    }
-    Err(ParameterError { field, expected: expected.to_owned(), found: found.to_string() })
+    found: impl std::fmt::Display,
+) -> Result<(), InvalidParameter> {
+    if holds { Ok(()) } else { Err(InvalidParameter::new(field, expected, found)) }
 }
 
 /// Physical pages are numbered in 32 bits.
@@ -243,8 +276,6 @@ const MOST_PAGES: u64 = (u32::MAX - 1) as u64;
 /// Planes and blocks have records in memory even before they are written: about a gigabyte of them at most.
 const MOST_PLANES: u64 = 1 << 16;
 const MOST_BLOCKS: u64 = 1 << 24;
-/// No single time is longer than this (about 18 minutes), so that sums of times can't overflow.
-const LONGEST: Nanos = 1 << 40;
 /// Blocks of a plane that are partly written or being cleaned: one for writes, one for moved pages, one victim.
 const OPEN_BLOCKS: u64 = 3;
 
@@ -305,18 +336,9 @@ impl Parameters {
     ///
     /// # Errors
     /// The first field that makes no sense.
-    pub fn validate(&self) -> Result<(), ParameterError> {
-        require((1..=64).contains(&self.channels), "channels", "1 to 64", self.channels)?;
-        for (field, count) in [
-            ("chips_per_channel", self.chips_per_channel),
-            ("dies_per_chip", self.dies_per_chip),
-            ("planes_per_die", self.planes_per_die),
-        ] {
-            require((1..=1024).contains(&count), field, "1 to 1024", count)?;
-        }
+    pub fn validate(&self) -> Result<(), InvalidParameter> {
+        bounds::check(self)?;
         require(self.planes() <= MOST_PLANES, "channels", "at most 65536 planes in all", self.planes())?;
-        require(self.pages_per_block > 0, "pages_per_block", "at least 1", self.pages_per_block)?;
-        require(self.sector_bytes > 0, "sector_bytes", "at least 1", self.sector_bytes)?;
         require(
             self.page_bytes >= self.sector_bytes
                 && self.page_bytes.is_multiple_of(self.sector_bytes)
@@ -332,79 +354,16 @@ impl Parameters {
             format!("{:?}", self.allocation),
         )?;
         require(
-            self.over_provisioning > 0.0 && self.over_provisioning < 1.0,
-            "over_provisioning",
-            "more than 0 and less than 1",
-            self.over_provisioning,
-        )?;
-        self.validate_flash()?;
-        self.validate_memory()?;
-        self.validate_blocks()
-    }
-
-    fn validate_flash(&self) -> Result<(), ParameterError> {
-        for (field, times) in [("read_ns", &self.read_ns), ("program_ns", &self.program_ns)] {
-            let all_fit = times.iter().all(|&time| time <= LONGEST);
-            require(!times.is_empty() && all_fit, field, "1 or more times up to 2^40", format!("{times:?}"))?;
-        }
-        for (field, time) in [
-            ("erase_ns", self.erase_ns),
-            ("suspend_program_ns", self.suspend_program_ns.unwrap_or(0)),
-            ("suspend_erase_ns", self.suspend_erase_ns.unwrap_or(0)),
-            ("read_command_ns", self.read_command_ns),
-            ("program_command_ns", self.program_command_ns),
-            ("erase_command_ns", self.erase_command_ns),
-            ("plane_command_ns", self.plane_command_ns),
-            ("request_ns", self.request_ns),
-            ("completion_ns", self.completion_ns),
-            ("buffer_access_ns", self.buffer_access_ns),
-        ] {
-            require(time <= LONGEST, field, "up to 2^40", time)?;
-        }
-        for (field, rate) in [
-            ("channel_rate_bytes_per_s", self.channel_rate_bytes_per_s),
-            ("link_rate_bytes_per_s", self.link_rate_bytes_per_s),
-            ("buffer_rate_bytes_per_s", self.buffer_rate_bytes_per_s),
-        ] {
-            require(rate >= 1024, field, "at least 1024", rate)?;
-        }
-        if let Some(power) = self.power {
-            for (field, watts) in [
-                ("power.idle_w", power.idle_w),
-                ("power.read_w", power.read_w),
-                ("power.program_w", power.program_w),
-                ("power.erase_w", power.erase_w),
-            ] {
-                require(watts.is_finite() && watts >= 0.0, field, "0 or more", watts)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn validate_memory(&self) -> Result<(), ParameterError> {
-        require(self.queue_depth > 0, "queue_depth", "at least 1", self.queue_depth)?;
-        require(
-            self.mapping_cache_entries.is_none_or(|entries| (16..1 << 30).contains(&entries)),
-            "mapping_cache_entries",
-            "16 to 2^30",
-            self.mapping_cache_entries.unwrap_or(0),
-        )?;
-        require(
-            (1..=self.page_bytes).contains(&self.mapping_entry_bytes),
+            self.mapping_entry_bytes <= self.page_bytes,
             "mapping_entry_bytes",
             "1 to page_bytes",
             self.mapping_entry_bytes,
         )?;
-        require(
-            !matches!(self.victim, Victim::RandomGreedy(0)),
-            "victim",
-            "at least 1 choice",
-            format!("{:?}", self.victim),
-        )
+        self.validate_blocks()
     }
 
     /// Garbage collection always finds an invalid page, and a free block for what it moves.
-    fn validate_blocks(&self) -> Result<(), ParameterError> {
+    fn validate_blocks(&self) -> Result<(), InvalidParameter> {
         let blocks = u64::from(self.blocks_per_plane);
         let pages = self
             .planes()
@@ -422,12 +381,6 @@ impl Parameters {
             "over_provisioning",
             "at least one logical page in each plane",
             self.over_provisioning,
-        )?;
-        require(
-            self.gc_hard_threshold_blocks >= 1,
-            "gc_hard_threshold_blocks",
-            "at least 1",
-            self.gc_hard_threshold_blocks,
         )?;
         require(
             self.gc_threshold_blocks > self.gc_hard_threshold_blocks,
@@ -472,6 +425,15 @@ impl Parameters {
         }
         let pages = self.planes() * self.logical_pages_per_plane();
         pages.div_ceil(self.mapping_entries_per_page()).div_ceil(self.planes())
+    }
+
+    /// Bytes of the tables that the translation layer and the flash have before anything is written.
+    pub(crate) fn table_bytes(&self) -> u64 {
+        let (planes, blocks) = (self.planes(), self.planes() * u64::from(self.blocks_per_plane));
+        let slots = planes * (self.logical_pages_per_plane() + self.mapping_pages_per_plane());
+        // Of a slot its page and missing sectors; of a page its owner; of a block three counts and its place in a queue, which
+        // has room for up to twice as many; of a plane its queues of blocks, operations and writes.
+        8 * slots + 4 * blocks * u64::from(self.pages_per_block) + 20 * blocks + 512 * planes
     }
 
     /// Bytes that the drive stores.

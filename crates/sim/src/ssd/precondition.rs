@@ -9,11 +9,12 @@
 use super::Ssd;
 use super::ftl::Stream;
 use super::geometry::{Geometry, Plane};
-use super::parameters::{ParameterError, require};
+use super::parameters::{Parameters, Victim, require};
 use super::random::Random;
+use crate::bounds::InvalidParameter;
 
 /// What was written before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fill {
     /// Each page once, in order.
@@ -32,7 +33,7 @@ impl Ssd {
     ///
     /// # Errors
     /// If `full` is out of range, or the drive has been used.
-    pub fn precondition(&mut self, full: f64, fill: Fill) -> Result<(), ParameterError> {
+    pub fn precondition(&mut self, full: f64, fill: Fill) -> Result<(), InvalidParameter> {
         require((0.0..=1.0).contains(&full), "full", "0 to 1", full)?;
         let is_new = self.requests.is_empty() && !self.is_preconditioned;
         require(is_new, "full", "a drive that has not been used", "one that has")?;
@@ -86,6 +87,33 @@ impl Ssd {
         if let Some(page) = self.ftl.write_slot(slot, all, Stream::Host) {
             self.ftl.finish_program(page);
         }
+    }
+}
+
+impl Parameters {
+    /// Steps of [`Ssd::precondition`], about: pages written, and blocks looked at to choose one to clean.
+    pub(crate) fn filling_steps(&self, full: f64, fill: Fill) -> u64 {
+        let blocks = f64::from(self.blocks_per_plane);
+        let per_plane = full * self.logical_pages_per_plane() as f64;
+        let steps = match fill {
+            Fill::Sequential => per_plane,
+            Fill::Random => {
+                let usable = blocks - f64::from(self.gc_threshold_blocks) - 1.0;
+                let used = per_plane / (usable * f64::from(self.pages_per_block)).max(1.0);
+                // Pages moved for each page written, if the oldest block is cleaned and data is spread evenly.
+                let moved = used / (2.0 * (1.0 - used).max(1.0 / blocks));
+                let writes = SETTLING * blocks * f64::from(self.pages_per_block);
+                let looked_at = match self.victim {
+                    Victim::Greedy => blocks,
+                    Victim::Fifo => 1.0,
+                    Victim::RandomGreedy(choices) => f64::from(choices).min(blocks),
+                };
+                let cleaned = SETTLING * blocks * (1.0 + moved);
+                per_plane + writes * (1.0 + moved) + cleaned * looked_at
+            }
+        };
+        // Rounded down, and at most 2^64 - 1.
+        (steps * self.planes() as f64) as u64
     }
 }
 

@@ -349,10 +349,10 @@ fn parameters_that_make_no_sense_are_named() {
         ("over_provisioning", Parameters { over_provisioning: 0.03, ..default() }),
         ("over_provisioning", Parameters { over_provisioning: 0.999_999_9, ..default() }),
         ("read_ns", Parameters { read_ns: vec![], ..default() }),
-        ("program_ns", Parameters { program_ns: vec![u64::MAX], ..default() }),
+        ("program_ns[0]", Parameters { program_ns: vec![u64::MAX], ..default() }),
         ("link_rate_bytes_per_s", Parameters { link_rate_bytes_per_s: 0, ..default() }),
         ("queue_depth", Parameters { queue_depth: 0, ..default() }),
-        ("victim", Parameters { victim: Victim::RandomGreedy(0), ..default() }),
+        ("victim.random-greedy", Parameters { victim: Victim::RandomGreedy(0), ..default() }),
         ("gc_hard_threshold_blocks", Parameters { gc_hard_threshold_blocks: 0, ..default() }),
         ("gc_threshold_blocks", Parameters { gc_threshold_blocks: 10, ..default() }),
         ("mapping_cache_entries", Parameters { mapping_cache_entries: Some(0), ..default() }),
@@ -363,7 +363,7 @@ fn parameters_that_make_no_sense_are_named() {
         assert_eq!(error.field, field, "{error}");
     }
     let error = Parameters { channels: 0, ..default() }.validate().expect_err("no channel");
-    assert_eq!(error.to_string(), "SSD parameter `channels`: expected 1 to 64, found 0");
+    assert_eq!(error.to_string(), "channels: expected 1 to 64, found 0");
     let mut ssd = ssd(&small());
     assert!(ssd.precondition(1.5, Fill::Random).is_err());
     assert!(ssd.precondition(1.0, Fill::Random).is_ok());
