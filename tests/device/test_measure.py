@@ -5,6 +5,8 @@ They run alone: what else the machine does makes answers late.
 
 import json
 import os
+import signal
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -236,6 +238,61 @@ def test_data_is_not_overwritten(tmp_path: Path) -> None:
     with Prober(target, write=True, overwrite=True) as prober:
         prober.run(1, 0, 4096)
     assert target.read_bytes() != before
+
+
+def words(pos: int, count: int, length: int = 4096) -> bytes:
+    """A batch of writes for the prober."""
+    requests = [(1, pos + at * length, length, 0) for at in range(count)]
+    return struct.pack("<QQ", count, 1) + b"".join(struct.pack("<QQQQ", *request) for request in requests)
+
+
+def test_zeros_are_written_back(tmp_path: Path) -> None:
+    target = blank(tmp_path / "x")
+    with Prober(target, write=True) as prober:
+        prober.run(1, np.array([0, 4096, 3 * MIB, 9 * MIB]), 4096)
+        prober.run(1, np.array([2048, MIB]), 8192)
+        prober.run([1, 3], [5 * MIB, 5 * MIB], 4096)
+        # a second write of a place is not taken for data that was there before
+        prober.run(1, 9 * MIB, 65536, depth=4)
+        assert any(target.read_bytes())
+    assert target.read_bytes() == bytes(32 * MIB)
+
+
+def test_data_between_the_places_looked_at_first_is_kept(tmp_path: Path) -> None:
+    target = blank(tmp_path / "x")
+    with target.open("r+b") as file:
+        file.seek(7 * MIB + 77_777)
+        file.write(b"precious")
+    before = target.read_bytes()
+    message = (
+        f"holds data \\(at byte {7 * MIB + 77_777}\\), which the writes of the measurement would replace"
+    )
+    with Prober(target, write=True) as prober, pytest.raises(DeviceError, match=message):
+        prober.run(1, 2 * MIB, 65536)
+        prober.run(1, np.array([3 * MIB, 7 * MIB + 65536]), 65536)
+    assert target.read_bytes() == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_zeros_are_written_back_when_the_measurement_is_ended(tmp_path: Path, number: int) -> None:
+    target = blank(tmp_path / "x")
+    command = [native.binary(), "device", "probe", "--write", "--", target]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as prober:
+        assert prober.stdin is not None and prober.stdout is not None
+        assert prober.stdout.readline()
+        prober.stdin.write(words(MIB, 20))
+        prober.stdin.flush()
+        assert len(prober.stdout.read(20 * 24)) == 20 * 24
+        assert any(target.read_bytes())
+        # what ends the measurement ends its prober by the end of stdin only
+        prober.send_signal(number)
+        prober.stdin.write(words(9 * MIB, 20))
+        prober.stdin.flush()
+        # nobody reads the answers any more
+        prober.stdout.close()
+        prober.stdin.close()
+        prober.wait(timeout=60)
+    assert target.read_bytes() == bytes(32 * MIB)
 
 
 @needs_root

@@ -21,7 +21,7 @@ pub use order::{OpRef, Wait};
 pub use plan::{Device, Handle, NONE, Need, Op, Origin, Plan, Thread, plan};
 pub use prepare::{MARKER, prepare};
 pub use run::{Engine, Mode, Options, Outcome, run, stop};
-pub use target::{Allowed, Mapping, Place, Target, check_writable};
+pub use target::{Allowed, Mapping, Place, Stretch, Target, check_writable, check_zeros};
 
 /// What can go wrong before a replay begins.
 #[derive(Debug, thiserror::Error)]

@@ -316,8 +316,14 @@ fn check_target(path: &Path, plan: &Plan, device: &Device, allowed: Allowed) -> 
     Ok(size)
 }
 
-/// Whether `writer`, such as "the measurement", may write to a file or block device: it is not mounted, not in use, not
-/// read-only, and holds zeros only unless `overwrite` says that data may be lost. Nothing is written.
+/// Places that [`check_writable`] looks at between the ends of a target, and how much it reads at each and at the ends.
+const SAMPLES: u64 = 256;
+const SAMPLE: u64 = 4096;
+const END: u64 = 1 << 20;
+
+/// Whether `writer`, such as "the measurement", may write to a file or block device: it is not mounted, not in use and not
+/// read-only; and unless `overwrite` says that data may be lost, it has no signature that blkid knows and reads as zeros at both ends
+/// and at 256 places between. Nothing is written. That the rest holds zeros is left to [`check_zeros`].
 ///
 /// # Errors
 /// [`Error::Place`] if it may not.
@@ -325,8 +331,62 @@ pub fn check_writable(path: &Path, writer: &str, overwrite: bool) -> Result<(), 
     let is_device = check_unused(path)?;
     let file = File::open(path).map_err(Error::io("open", path))?;
     refuse_read_only(path, &file, is_device, writer)?;
+    if overwrite {
+        return Ok(());
+    }
     let size = (&file).seek(SeekFrom::End(0)).map_err(Error::io("find the size of", path))?;
-    if overwrite { Ok(()) } else { refuse_content(path, &file, is_device, size, writer) }
+    refuse_signature(path, is_device, writer)?;
+    let mut buffer = vec![0; END as usize];
+    let mut look = |from: u64, length: u64| {
+        let place = Stretch { from, to: from.saturating_add(length).min(size) };
+        check_zeros(path, &file, place, &mut buffer, writer)
+    };
+    look(0, END)?;
+    look(size.saturating_sub(END), END)?;
+    (1..SAMPLES).try_for_each(|at| look(size / SAMPLES * at, SAMPLE))
+}
+
+/// Bytes of a file or device: the first, and the one after the last.
+#[derive(Clone, Copy, Debug)]
+pub struct Stretch {
+    /// The first byte.
+    pub from: u64,
+    /// The byte after the last.
+    pub to: u64,
+}
+
+/// Refuses a stretch of a file or block device in which a byte is not zero: writes of `writer` would replace it. It is read in pieces as
+/// long as `buffer`.
+///
+/// # Errors
+/// [`Error::Place`] if it holds data, [`Error::Io`] if it can't be read.
+pub fn check_zeros(
+    path: &Path,
+    file: &File,
+    stretch: Stretch,
+    buffer: &mut [u8],
+    writer: &str,
+) -> Result<(), Error> {
+    let Stretch { mut from, to } = stretch;
+    while from < to {
+        let wanted = (to - from).min(buffer.len() as u64) as usize;
+        let count = file.read_at(&mut buffer[..wanted], from).map_err(Error::io("read", path))?;
+        if count == 0 {
+            break;
+        }
+        if let Some(byte) = buffer[..count].iter().position(|byte| *byte != 0) {
+            let byte = from + byte as u64;
+            return Err(Error::place(
+                format!(
+                    "{} holds data (at byte {byte}), which the writes of {writer} would replace",
+                    path.display()
+                ),
+                "--overwrite says that it may be lost",
+            ));
+        }
+        from += count as u64;
+    }
+    Ok(())
 }
 
 /// Whether a path is a block device, not a file. Neither must be mounted or in use.
@@ -365,13 +425,16 @@ fn refuse_read_only(path: &Path, file: &File, is_device: bool, writer: &str) -> 
 
 /// Refuses a file or device whose content would be lost.
 fn refuse_content(path: &Path, file: &File, is_device: bool, size: u64, writer: &str) -> Result<(), Error> {
-    if is_device && let Some(kind) = signature(path) {
-        return Err(Error::place(
-            format!("{} holds data ({kind}), which the writes of {writer} would replace", path.display()),
-            "--overwrite says that it may be lost",
-        ));
-    }
+    refuse_signature(path, is_device, writer)?;
     refuse_data(path, file, size, writer)
+}
+
+fn refuse_signature(path: &Path, is_device: bool, writer: &str) -> Result<(), Error> {
+    let Some(kind) = is_device.then(|| signature(path)).flatten() else { return Ok(()) };
+    Err(Error::place(
+        format!("{} holds data ({kind}), which the writes of {writer} would replace", path.display()),
+        "--overwrite says that it may be lost",
+    ))
 }
 
 /// Refuses a file or device with a byte that is not zero. What lies in holes is not read.
@@ -391,29 +454,15 @@ fn refuse_data(path: &Path, file: &File, size: u64, writer: &str) -> Result<(), 
         // SAFETY: as above.
         let hole = unsafe { libc::lseek(file.as_raw_fd(), at as i64, libc::SEEK_HOLE) };
         let end = if hole > at as i64 { hole as u64 } else { size };
-        while at < end {
-            let wanted = (end - at).min(buffer.len() as u64) as usize;
-            let count = file.read_at(&mut buffer[..wanted], at).map_err(Error::io("read", path))?;
-            if count == 0 {
-                return Ok(());
-            }
-            if let Some(byte) = buffer[..count].iter().position(|byte| *byte != 0) {
-                return Err(Error::place(
-                    format!(
-                        "{shown} holds data (at byte {}), which the writes of {writer} would replace",
-                        at + byte as u64
-                    ),
-                    "--overwrite says that it may be lost",
-                ));
-            }
-            at += count as u64;
-            read += count as u64;
-            if read > MOST_READ {
-                return Err(Error::place(
-                    format!("{shown} may hold data: only its first {at} bytes were looked at"),
-                    "--overwrite says that it may be lost; blkdiscard makes a device blank, truncate a file",
-                ));
-            }
+        let end = end.min(at + (MOST_READ - read));
+        check_zeros(path, file, Stretch { from: at, to: end }, &mut buffer, writer)?;
+        read += end - at;
+        at = end;
+        if read == MOST_READ && at < size {
+            return Err(Error::place(
+                format!("{shown} may hold data: only its first {at} bytes were looked at"),
+                "--overwrite says that it may be lost; blkdiscard makes a device blank, truncate a file",
+            ));
         }
     }
     Ok(())

@@ -51,8 +51,8 @@ def measure(
 
     Args:
         path: the target
-        write: writes may be done, so that what was stored is lost
-        overwrite: the target may hold data
+        write: writes may be done, where the target holds zeros; they are written back at the end
+        overwrite: writes may be done anywhere, and what was stored is lost
         seconds: about how long it may take
         kind: `disk`, `volume`, or `auto`: by what the system says and by whether reads follow a period
         seed: of the places and delays

@@ -55,6 +55,9 @@ class Target:
 class Prober(AbstractContextManager["Prober"]):
     """A running prober, within a `with`.
 
+    With `write` it reads each place before it writes there, and fails if that holds anything but zeros; at the end it writes
+    zeros back. With `overwrite` too, it does neither.
+
     `seconds` is what all requests together should take: `left` says how much remains. `progress` gets the share used.
     """
 

@@ -12,6 +12,9 @@
 //! At depth 1 a request starts `delay` after the one before it has ended, by pread(2) and pwrite(2). At more, so many are
 //! in flight at a time (io_submit(2)) and delays are ignored. Times are CLOCK_MONOTONIC. The end of stdin ends it.
 
+mod at_depth;
+mod zeros;
+
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
 use std::os::fd::AsRawFd as _;
@@ -21,6 +24,8 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
+use self::at_depth::side_by_side;
+use self::zeros::Zeros;
 use crate::failure::Failure;
 
 /// Arguments of `device probe`.
@@ -28,10 +33,10 @@ use crate::failure::Failure;
 pub struct Args {
     /// File or block device
     target: PathBuf,
-    /// Requests may write
+    /// Requests may write, where the target holds zeros; it does so again afterwards
     #[arg(long)]
     write: bool,
-    /// Data on the target may be lost
+    /// Requests may write anywhere: data on the target is lost
     #[arg(long, requires = "write")]
     overwrite: bool,
 }
@@ -42,7 +47,6 @@ const SMALLEST_BYTES: u64 = 16 << 20;
 const MOST_REQUESTS: u64 = 1 << 20;
 const MOST_DEPTH: u64 = 256;
 const MOST_LENGTH: u64 = 8 << 20;
-const MOST_BUFFERS_BYTES: u64 = 256 << 20;
 const MOST_DELAY_NS: u64 = 10_000_000_000;
 /// Alignment that direct I/O accepts everywhere.
 const PAGE: usize = 4096;
@@ -93,14 +97,27 @@ struct Answer {
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let (file, mut target) = open(&args)?;
     target.realtime = raise_priority();
+    let mut zeros = (args.write && !args.overwrite).then(Zeros::default);
+    if zeros.is_some() {
+        zeros::outlive_signals();
+    }
+    let probed = probe(&args, &file, &target, zeros.as_mut());
+    let restored = zeros.map_or(Ok(()), |zeros| zeros.restore(&args.target, &file));
+    probed.and(restored).map(|()| ExitCode::SUCCESS)
+}
+
+fn probe(args: &Args, file: &File, target: &Target, mut zeros: Option<&mut Zeros>) -> Result<(), Failure> {
     let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
     let line = serde_json::to_string(&target).map_err(|error| Failure::new(error.to_string()))?;
-    writeln!(output, "{line}").and_then(|()| output.flush()).map_err(Failure::stdout)?;
-    while let Some((requests, depth)) = read_batch(&mut input, &target, args.write)? {
+    writeln!(output, "{line}").and_then(|()| output.flush()).map_err(unheard)?;
+    while let Some((requests, depth)) = read_batch(&mut input, target, args.write)? {
+        if let Some(zeros) = &mut zeros {
+            zeros.claim(&args.target, file, &requests)?;
+        }
         let answers = if depth == 1 {
-            one_by_one(&file, &target, &requests)
+            one_by_one(file, target, &requests)
         } else {
-            side_by_side(&file, &requests, depth)
+            side_by_side(file, &requests, depth)
         };
         let answers = answers.map_err(|error| {
             Failure::new(format!("cannot do requests on {}: {error}", args.target.display()))
@@ -111,9 +128,15 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
             bytes.extend(answer.end_ns.to_le_bytes());
             bytes.extend(i64::from(answer.errno).to_le_bytes());
         }
-        output.write_all(&bytes).and_then(|()| output.flush()).map_err(Failure::stdout)?;
+        output.write_all(&bytes).and_then(|()| output.flush()).map_err(unheard)?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
+}
+
+/// Nobody reads answers any more: what is left to do comes before the end, so this doesn't end the process as
+/// [`Failure::stdout`] does.
+fn unheard(error: io::Error) -> Failure {
+    Failure::new(format!("cannot write to stdout: {error}"))
 }
 
 /// Opens the target, if it may be measured.
@@ -353,130 +376,4 @@ fn trim(file: &File, target: &Target, request: &Request) -> io::Result<()> {
         }
     };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-/// struct iocb of linux/aio_abi.h.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct ControlBlock {
-    data: u64,
-    key: u32,
-    rw_flags: u32,
-    opcode: u16,
-    priority: i16,
-    descriptor: u32,
-    buffer: u64,
-    length: u64,
-    offset: i64,
-    reserved: u64,
-    flags: u32,
-    event_descriptor: u32,
-}
-
-/// struct io_event of linux/aio_abi.h.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct Event {
-    data: u64,
-    control_block: u64,
-    result: i64,
-    result2: i64,
-}
-
-/// An io_setup(2) context.
-struct Context(libc::c_ulong);
-
-impl Context {
-    fn new(depth: usize) -> io::Result<Self> {
-        let mut context: libc::c_ulong = 0;
-        // SAFETY: the call stores the context.
-        match unsafe { libc::syscall(libc::SYS_io_setup, depth as libc::c_long, &raw mut context) } {
-            0 => Ok(Self(context)),
-            _ => Err(io::Error::last_os_error()),
-        }
-    }
-}
-
-impl Drop for Context {
-    fn drop(&mut self) {
-        // It waits for what is in flight, so that buffers may go after it.
-        // SAFETY: a context of ours.
-        unsafe { libc::syscall(libc::SYS_io_destroy, self.0) };
-    }
-}
-
-/// So many requests at a time: when one ends, the next starts.
-fn side_by_side(file: &File, requests: &[Request], depth: usize) -> io::Result<Vec<Answer>> {
-    let length = longest(requests);
-    if (length * depth) as u64 > MOST_BUFFERS_BYTES {
-        return Err(io::Error::from(io::ErrorKind::InvalidInput));
-    }
-    let depth = depth.min(requests.len());
-    let mut buffers: Vec<_> = (0..depth).map(|_| Buffer::new(length)).collect();
-    let mut blocks = vec![ControlBlock::default(); depth];
-    let mut events = vec![Event::default(); depth];
-    let mut answers = vec![Answer::default(); requests.len()];
-    let context = Context::new(depth.max(1))?;
-    let mut free: Vec<usize> = (0..depth).collect();
-    let (mut next, mut done) = (0, 0);
-    while done < requests.len() {
-        while next < requests.len()
-            && let Some(slot) = free.pop()
-        {
-            let request = requests[next];
-            let opcode = match request.op {
-                Op::Read => 0,
-                Op::Write => 1,
-                Op::Flush | Op::Trim => return Err(io::Error::from(io::ErrorKind::Unsupported)),
-            };
-            blocks[slot] = ControlBlock {
-                data: (next as u64) << 16 | slot as u64,
-                opcode,
-                descriptor: file.as_raw_fd() as u32,
-                buffer: buffers[slot].bytes().as_mut_ptr() as u64,
-                length: request.length,
-                offset: request.pos as i64,
-                ..ControlBlock::default()
-            };
-            let mut list = [&raw mut blocks[slot]];
-            answers[next].start_ns = now_ns();
-            // SAFETY: one control block, whose buffer lives until the context is destroyed.
-            if unsafe { libc::syscall(libc::SYS_io_submit, context.0, 1_i64, list.as_mut_ptr()) } != 1 {
-                return Err(io::Error::last_os_error());
-            }
-            next += 1;
-        }
-        // SAFETY: room for so many events, no time limit.
-        let found = unsafe {
-            libc::syscall(
-                libc::SYS_io_getevents,
-                context.0,
-                1_i64,
-                depth as libc::c_long,
-                events.as_mut_ptr(),
-                std::ptr::null_mut::<libc::timespec>(),
-            )
-        };
-        if found < 0 {
-            let error = io::Error::last_os_error();
-            if error.kind() == io::ErrorKind::Interrupted {
-                continue;
-            }
-            return Err(error);
-        }
-        let end_ns = now_ns();
-        for event in &events[..found as usize] {
-            let (at, slot) = ((event.data >> 16) as usize, (event.data & 0xffff) as usize);
-            answers[at].end_ns = end_ns;
-            answers[at].errno = match event.result {
-                result if result < 0 => -result as i32,
-                result if result as u64 == requests[at].length => 0,
-                _ => libc::EIO,
-            };
-            free.push(slot);
-            done += 1;
-        }
-    }
-    drop(context);
-    Ok(answers)
 }
