@@ -36,7 +36,7 @@ def bring(tmp_path: Path) -> Callable[..., Path]:
         with (tmp_path / "said").open("w") as said:
             options = Options() if map is None else Options(map=map)
             importers.run(
-                [*map_words(words), path], trail, force=False, options=options, console=Console(file=said)
+                [*map_words(words), path], trail, force=True, options=options, console=Console(file=said)
             )
         return trail
 
@@ -58,6 +58,23 @@ def requests(tmp_path: Path, bring: Callable[..., Path]) -> MakeRequests:
         return bring(path, "csv", map=MAP)
 
     return make
+
+
+@pytest.fixture
+def without_dur(tmp_path: Path, bring: Callable[..., Path]) -> Path:
+    """A trail of three reads, 1 ms apart, of which nobody knows how long they took."""
+    path = tmp_path / "no-dur.csv"
+    path.write_text("0,0,4096,r\n1000,40960,4096,r\n2000,0,4096,r\n")
+    return bring(path, "csv", map=MAP.replace(",dur=5,dur_unit=us", ""))
+
+
+@pytest.fixture
+def without_times(tmp_path: Path, bring: Callable[..., Path]) -> Path:
+    """A trail of three reads of a trace that has no times."""
+    path = tmp_path / "v2.log"
+    lines = ["add", "open", "read 0 4096", "read 40960 4096", "read 0 4096", "close"]
+    path.write_text("fio version 2 iolog\n" + "".join(f"/dev/sdx {line}\n" for line in lines))
+    return bring(path, "fio")
 
 
 @pytest.fixture

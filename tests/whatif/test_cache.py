@@ -141,6 +141,50 @@ def test_response_times_by_hand(
     assert means[1] == pytest.approx({"read": (1e6 + 10_410) / 2, "write": mean_us * 1000}, rel=0.05)
 
 
+def test_bad_trails_before_a_device(
+    requests: MakeRequests,
+    without_dur: Path,
+    without_times: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    device = tmp_path / "fixed.toml"
+    device.write_text(FIXED)
+    options: dict[str, Any] = {"on": str(device), "cache_latency": "10us", "size": "1M"}
+    # one request, and one address
+    for numbers in ((7,), (7, 7, 7)):
+        found = ask(capsys, requests(blocks(*numbers)), **options)
+        assert found["requests"] == len(numbers)
+        assert found["sizes"][1]["arrivals_recorded"]["times"][0]["max_ns"] == pytest.approx(
+            1e6 + 400, rel=0.01
+        )
+    with pytest.raises(TrailError, match="all 2 requests have the same time"):
+        verbs.cache(requests([(5, 0, 4096, "r", 1), (5, 8192, 4096, "r", 1)]), **options)
+    with pytest.raises(TrailError, match="the trace has no times"):
+        verbs.cache(without_times, **options)
+    with pytest.raises(
+        IotrailError, match="expected requests below 1000000000 bytes, its capacity, found one at 2000"
+    ):
+        verbs.cache(requests([(0, 2_000_000_000, 4096, "r", 1)]), **options)
+    assert ask(capsys, requests([(0, 2_000_000_000, 4096, "r", 1)]), fold=True, **options)["requests"] == 1
+    found = ask(capsys, without_dur, **options)
+    assert [row["arrivals_after_completions"] for row in found["sizes"]] == [None, None]
+    verbs.cache(without_dur, **options)
+    printed = capsys.readouterr().out
+    assert "The record has no response times" in printed
+    assert re.search(r"none .* 1.00 ms +1.00 +– +–", printed), printed
+
+
+def test_trails_of_which_the_order_is_enough(
+    requests: MakeRequests, without_dur: Path, without_times: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Misses need neither times nor response times."""
+    for trail in (without_dur, without_times, requests([(5, pos, 4096, "r", 0) for pos in (0, 40960, 0)])):
+        found = ask(capsys, trail, policy="lru", size="4k,8k")
+        assert (found["blocks"], found["policies"][0]["read"]) == (2, [3, 2])
+    assert ask(capsys, requests(blocks(7, 7, 7)))["curve"]["read"] == [1]
+
+
 def test_speed_up_is_printed(requests: MakeRequests, capsys: pytest.CaptureFixture[str]) -> None:
     verbs.cache(requests(blocks(*[0, 1000, 2000] * 10)), on="hdd-7200", cache_latency="10us", size="0,1M")
     printed = capsys.readouterr().out

@@ -156,6 +156,32 @@ def test_trails_that_say_nothing(
     assert message in ask(trail_of(tmp_path, rows), "--on", device, fails=True).stderr
 
 
+@pytest.mark.parametrize("count", [1, 7])
+def test_one_request_and_one_address(tmp_path: Path, device: Path, count: int) -> None:
+    rows = [{"ts": 50 * at, "dur": 1, "op": "read", "pos": 8192} for at in range(count)]
+    found = json.loads(ask(trail_of(tmp_path, rows), "--on", device, "--json").stdout)
+    assert found["requests"] == count
+    for kind in ("arrivals_recorded", "arrivals_after_completions"):
+        assert found["simulated"][0][kind]["times"][0]["max_ns"] == 10 * MS
+
+
+def test_a_trail_without_response_times(without_dur: Path, device: Path) -> None:
+    found = json.loads(ask(without_dur, "--on", device, "--json").stdout)
+    assert (found["recorded"]["elapsed_ns"], found["recorded"]["times"]) == (None, [])
+    [simulated] = found["simulated"]
+    # what waits for what isn't known; if nobody waits, one is served after the other from the first arrival on
+    assert simulated["arrivals_after_completions"] is None
+    assert simulated["arrivals_recorded"]["elapsed_ns"] == 30 * MS
+    shown = ask(without_dur, "--on", device).stdout
+    assert (
+        "The record has no response times" in shown and "30.0 ms" in shown and "never completed" not in shown
+    )
+
+
+def test_a_trail_without_times(without_times: Path, device: Path) -> None:
+    assert "the trace has no times" in ask(without_times, "--on", device, fails=True).stderr
+
+
 def test_device_files_that_are_wrong(tmp_path: Path, device: Path) -> None:
     trail = trail_of(tmp_path, [{"ts": 0, "dur": 1, "op": "read"}])
     device.write_text(DEVICE.replace('value = 10, unit = "ms", ', "value = 10, "))

@@ -76,11 +76,11 @@ def run(
     _show(found, medium, policy, write)
 
 
-def mean_ns(outcome: dict[str, Any]) -> float:
-    """Mean response time of reads and writes."""
-    times = [each for each in outcome["times"] if each["op"] in ("read", "write")]
+def mean_ns(outcome: dict[str, Any] | None) -> float | None:
+    """Mean response time of reads and writes; None if there are none, or the outcome isn't known."""
+    times = [each for each in outcome["times"] if each["op"] in ("read", "write")] if outcome else []
     count = sum(each["count"] for each in times)
-    return sum(each["mean_ns"] * each["count"] for each in times) / count if count else 0.0
+    return sum(each["mean_ns"] * each["count"] for each in times) / count if count else None
 
 
 def _show(found: dict[str, Any], medium: Medium, policy: str, write: str) -> None:
@@ -103,8 +103,11 @@ def _show(found: dict[str, Any], medium: Medium, policy: str, write: str) -> Non
             "–" if cached is None else units.human(cached, "share"),
         ]
         for kind in kinds:
-            mean = mean_ns(row[kind])
-            cells += [units.duration(mean), f"{base[kind] / mean:.2f}" if mean else "–"]
+            mean, without = mean_ns(row[kind]), base[kind]
+            cells += [
+                "–" if mean is None else units.duration(mean),
+                f"{without / mean:.2f}" if mean and without is not None else "–",
+            ]
         table.add_row(*map(Text, cells))
     console.print(table)
     console.print(
@@ -112,5 +115,7 @@ def _show(found: dict[str, Any], medium: Medium, policy: str, write: str) -> Non
         "the record. Speed-up: without a cache by with it. From caches: served by this one, or by the device's own.",
         style="dim",
     )
+    if found["sizes"][0]["arrivals_after_completions"] is None:
+        console.print("The record has no response times: what waits for what isn't known.")
     if found["left_out"]:
         console.print(f"left out: {found['left_out']:,} requests without a known place")

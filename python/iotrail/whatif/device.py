@@ -28,19 +28,22 @@ def requests(trail: Trail, node: str | None = None) -> tuple[str, int]:
     """
     chosen = "" if node is None else "r.node = '" + node.replace("'", "''") + "'"
     where = f"WHERE {chosen}" if chosen else ""
-    [[count, placed, instants]] = trail.query(
-        f"SELECT COUNT(*), COUNT(*) FILTER (WHERE {_PLACED}), COUNT(DISTINCT r.ts) FROM device_request AS r {where}"
+    [[count, placed, instants, timed]] = trail.query(
+        f"SELECT COUNT(*), COUNT(*) FILTER (WHERE {_PLACED}), COUNT(DISTINCT r.ts), "
+        # devices of disk_op alone have no row: a program or an emulation has noted their times
+        "COUNT(*) FILTER (WHERE d.device IS NULL OR d.tick_ns IS NOT NULL) "
+        f"FROM device_request AS r LEFT JOIN block_device AS d ON d.device = r.device {where}"
     ).fetchall()
     if not placed:
         raise TrailError(
             f"{trail.path}: no requests of disks with a known place",
             "iotrail record --kernel records them (as root), and iotrail import reads block traces",
         )
+    hint = "a trace without times says nothing of how requests follow each other"
+    if not timed:
+        raise TrailError(f"{trail.path}: the trace has no times", hint)
     if instants == 1 and count > 1:
-        raise TrailError(
-            f"{trail.path}: all {count:,} requests have the same time",
-            "a trace without times says nothing of how requests follow each other",
-        )
+        raise TrailError(f"{trail.path}: all {count:,} requests have the same time", hint)
     query = (
         "SELECT r.ts, r.dur, r.device, CAST(r.op AS BIGINT) AS op, r.pos, r.length, COALESCE(r.flags, 0) AS flags "
         f"FROM device_request AS r WHERE {_PLACED}{f' AND {chosen}' if chosen else ''} ORDER BY r.ts, r.trace_row, r.device, r.pos"
@@ -72,7 +75,7 @@ def _show(found: dict[str, Any]) -> None:
     table = Table(box=rich.box.SIMPLE_HEAD)
     table.add_column("")
     table.add_column("elapsed", justify="right")
-    ops = [times["op"] for times in found["simulated"][0]["arrivals_after_completions"]["times"]]
+    ops = [times["op"] for times in found["simulated"][0]["arrivals_recorded"]["times"]]
     for op in ops:
         table.add_column(f"{op} mean", justify="right")
         table.add_column("p99", justify="right")
@@ -94,18 +97,28 @@ def _show(found: dict[str, Any]) -> None:
         table.add_row(*map(Text, cells))
 
     recorded = found["recorded"]
-    row("recorded", units.duration(recorded["elapsed_ns"]) if recorded["times"] else "–", recorded)
+    # without any completion nobody knows what waited for what
+    has_ends = recorded["elapsed_ns"] is not None
+    row("recorded", units.duration(recorded["elapsed_ns"]) if has_ends else "–", recorded)
     for each in found["simulated"]:
         waits, open_loop = each["arrivals_after_completions"], each["arrivals_recorded"]
-        low, high = sorted((waits["elapsed_ns"], open_loop["elapsed_ns"]))
-        row(each["device"], f"{units.duration(low)} – {units.duration(high)}", waits)
+        if has_ends:
+            low, high = sorted((waits["elapsed_ns"], open_loop["elapsed_ns"]))
+            row(each["device"], f"{units.duration(low)} – {units.duration(high)}", waits)
+        else:
+            row(each["device"], units.duration(open_loop["elapsed_ns"]), open_loop)
     console.print(table)
-    console.print(
-        "Elapsed: if nobody waits for requests, and if each waits for the last completion before it as in the record, "
-        "for which the response times are.",
-        style="dim",
-    )
-    if found["without_end"]:
+    if has_ends:
+        console.print(
+            "Elapsed: if nobody waits for requests, and if each waits for the last completion before it as in the record, "
+            "for which the response times are.",
+            style="dim",
+        )
+    else:
+        console.print(
+            "The record has no response times: what waits for what isn't known. Here nobody waits for requests."
+        )
+    if has_ends and found["without_end"]:
         console.print(
             f"{found['without_end']:,} requests never completed in the record: nobody waits for them"
         )

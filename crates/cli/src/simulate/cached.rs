@@ -13,7 +13,7 @@ use iotrail_sim::requests::{Arrivals, serve};
 use serde::Serialize;
 
 use super::cache::policy;
-use super::device::{Outcome, fit, read, simulated_outcome};
+use super::device::{Outcome, fit, has_ends, read, simulated_outcome};
 use crate::arguments::size;
 use crate::emudisk::read_device;
 use crate::failure::Failure;
@@ -64,8 +64,8 @@ struct OfSize {
     size_bytes: u64,
     /// Each request at its recorded time.
     arrivals_recorded: Outcome,
-    /// Each request as long after the completion before it as in the record.
-    arrivals_after_completions: Outcome,
+    /// Each request as long after the completion before it as in the record; null if no completion is known.
+    arrivals_after_completions: Option<Outcome>,
 }
 
 #[derive(Serialize)]
@@ -97,7 +97,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let of_size = |(size_bytes, described): (&u64, &Described)| OfSize {
         size_bytes: *size_bytes,
         arrivals_recorded: outcome(described, Arrivals::Recorded),
-        arrivals_after_completions: outcome(described, Arrivals::AfterCompletions),
+        arrivals_after_completions: has_ends(&rows).then(|| outcome(described, Arrivals::AfterCompletions)),
     };
     super::print(&Answer {
         device: file.name.clone(),

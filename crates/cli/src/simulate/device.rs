@@ -50,8 +50,8 @@ struct Times {
 /// What happened to all requests.
 #[derive(Serialize)]
 pub(super) struct Outcome {
-    /// From the first arrival to the last completion.
-    elapsed_ns: Nanos,
+    /// From the first arrival to the last completion; null if no completion is known.
+    elapsed_ns: Option<Nanos>,
     times: Vec<Times>,
     /// Of all devices; null if the device file has no watts, or nothing was simulated.
     energy_j: Option<f64>,
@@ -64,8 +64,8 @@ struct OnDevice {
     device: String,
     /// Each request at its recorded time.
     arrivals_recorded: Outcome,
-    /// Each request as long after the completion before it as in the record.
-    arrivals_after_completions: Outcome,
+    /// Each request as long after the completion before it as in the record; null if no completion is known.
+    arrivals_after_completions: Option<Outcome>,
 }
 
 #[derive(Serialize)]
@@ -102,7 +102,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         simulated.push(OnDevice {
             device: file.name.clone(),
             arrivals_recorded: outcome(Arrivals::Recorded),
-            arrivals_after_completions: outcome(Arrivals::AfterCompletions),
+            arrivals_after_completions: has_ends(&rows).then(|| outcome(Arrivals::AfterCompletions)),
         });
     }
     super::print(&Answer {
@@ -112,6 +112,11 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         recorded: recorded_outcome(&rows, &requests),
         simulated,
     })
+}
+
+/// Whether the record says when requests were done: else nobody knows what waited for what.
+pub(super) fn has_ends(rows: &[Row]) -> bool {
+    rows.iter().any(|row| row.dur.is_some())
 }
 
 /// Requests within a device's capacity.
@@ -194,7 +199,7 @@ fn recorded_outcome(rows: &[Row], requests: &[Recorded]) -> Outcome {
     let ends = requests.iter().filter_map(|request| request.done);
     let durs = rows.iter().filter_map(|row| Some((row.op, row.dur?)));
     Outcome {
-        elapsed_ns: ends.max().unwrap_or(start) - start,
+        elapsed_ns: ends.max().map(|end| end - start),
         times: times(durs),
         energy_j: None,
         cached: None,
@@ -202,9 +207,9 @@ fn recorded_outcome(rows: &[Row], requests: &[Recorded]) -> Outcome {
 }
 
 pub(super) fn simulated_outcome(rows: &[Row], served: &[Served], devices: &[Box<dyn Device>]) -> Outcome {
-    let elapsed_ns = served.iter().map(|served| served.completion.done).max().unwrap_or(0);
+    let elapsed_ns = served.iter().map(|served| served.completion.done).max();
     let durs = rows.iter().map(|row| (row.op, served[row.last].completion.done - served[row.first].arrival));
-    let energies = devices.iter().map(|device| device.energy(elapsed_ns));
+    let energies = devices.iter().map(|device| device.energy(elapsed_ns?));
     let cached = served.iter().filter(|served| served.completion.cached).count();
     Outcome {
         elapsed_ns,
