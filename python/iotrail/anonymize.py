@@ -49,7 +49,7 @@ FACTS = (
 )  # fmt: skip
 # Columns of ids that are hashes of names, or were handed out by a system.
 IDS = {
-    "thread", "process", "parent", "file", "file2", "object", "crumb", "parent_crumb", "workload", "trace_hi",
+    "thread", "process", "parent", "file", "file2", "device", "object", "crumb", "parent_crumb", "workload", "trace_hi",
     "trace_lo", "span",
 }  # fmt: skip
 PATHS = {("file", "path"), ("process", "exe")}

@@ -90,7 +90,7 @@ def _whole(output: Held) -> None:
         ids = output.column(name, name)
         assert len(set(ids)) == len(ids), f"two rows of one {name}"
         if name != "process":
-            used = {value for table in ("file_op", "sync_op") for value in output.column(table, name)}
+            used = {v for table in ("file_op", "sync_op", "extent") for v in output.column(table, name)}
             assert used - {None} <= set(ids), f"operations on a {name} without a row"
 
 
@@ -104,6 +104,12 @@ def _in_range(output: Held) -> None:
                 assert first is None or first >= 0, (table, begin, first)
                 assert size is None or size >= 0, (table, extent, size)
                 assert (first or 0) + (size or 0) < 1 << 63, (table, begin, first, extent, size)
+    for begin in ("pos", "file_pos"):
+        for first, size in zip(
+            output.column("extent", begin), output.column("extent", "length"), strict=True
+        ):
+            assert size > 0, size
+            assert first is None or 0 <= first < (1 << 63) - size, (begin, first, size)
     assert all(0 <= value < 1 << 32 for value in output.column("file_op", "errno"))
 
 

@@ -199,6 +199,50 @@ def test_a_map_for_any_columns(bring):
     assert got.fact("dur").startswith("unknown")
 
 
+EXTENTS = """SELECT d.path, f.path, e.pos, e.length, e.file_pos FROM extent AS e
+    JOIN file AS d ON d.file = e.device JOIN file AS f ON f.file = e.file ORDER BY e.ts, e.pos"""
+
+
+def test_which_part_of_which_file_a_request_is_for(bring):
+    got = bring(
+        "csv", "1,sda,r,4096,512,7,1024\n2,sda,w,0,512,,\n3,sda,w,512,512,9,\n4,sdb,r,0,512,7,0\n5,sda,d,4096,512,7,1024\n",
+        map="ts=1,unit=us,dev=2,op=3,pos=4,length=5,inode=6,file_pos=7",
+    )  # fmt: skip
+    assert got.rows(EXTENTS) == [
+        ("/dev/sda", "[/dev/sda inode 7]", 4096, 512, 1024),
+        ("/dev/sda", "[/dev/sda inode 9]", 512, 512, None),
+        ("/dev/sdb", "[/dev/sdb inode 7]", 0, 512, 0),
+    ]
+    assert got.rows("SELECT dev, reads, writes FROM block_device ORDER BY dev") == [
+        ("/dev/sda", 1, 2),
+        ("/dev/sdb", 1, 0),
+    ]
+
+
+def test_open_cas_says_which_part_of_which_file(bring):
+    # as its documentation shows them: offsets are in sectors
+    got = bring(
+        "device.id,device.name,file.id,file.offset,file.size,header.sid,header.timestamp,io.error,io.flush,io.fua,"
+        "io.ioClass,io.latency,io.lba,io.len,io.operation,io.qd\n"
+        "271581185,nvme0n1,,,,23,33493819292,false,false,false,1,144925,1953524992,8,Read,1\n"
+        "271581184,nvme1n1,73,0,203,80572,160822194559,false,false,false,11,12530,904,120,Write,1\n"
+        "271581184,nvme1n1,73,120,203,80575,160822223349,false,false,false,12,13985,1024,88,Write,1\n"
+    )
+    assert got.rows(EXTENTS) == [
+        ("/dev/nvme1n1", "[/dev/nvme1n1 inode 73]", 904 * 512, 120 * 512, 0),
+        ("/dev/nvme1n1", "[/dev/nvme1n1 inode 73]", 1024 * 512, 88 * 512, 120 * 512),
+    ]
+    assert got.fact("skipped") == "0"
+
+
+def test_offsets_in_files_that_are_none(bring):
+    got = bring("ts,offset,size,op,inode,file_pos\n1,0,512,r,5,x\n2,0,512,r,5,-1\n3,0,512,r,5,0\n")
+    assert "file_pos is no number" in got.said and "file_pos is negative" in got.said
+    assert got.rows("SELECT file_pos FROM extent") == [(0,)]
+    with pytest.raises(UsageError, match="file_pos needs a column for inode"):
+        bring("csv", "1,0,512,r,0\n", map="ts=1,pos=2,length=3,op=4,file_pos=5")
+
+
 @pytest.mark.parametrize(
     ("column", "unseen"), [("", ["between_requests", "response_times"]), (",latency", ["between_requests"])]
 )

@@ -18,7 +18,7 @@ FOLDER = Path(__file__).parent
 # What a shell shows of a process that SIGPIPE ended, and what Python does.
 ENDED = (128 + signal.SIGPIPE, -signal.SIGPIPE)
 
-# Commands that print, of every verb; {run} and {store} are trails, {new} is an empty folder.
+# Commands that print, of every verb; {run}, {store} and {block} are trails, {new} is an empty folder.
 PRINTS = [
     "--help",
     "--version",
@@ -60,6 +60,8 @@ PRINTS = [
     "trail info {run}",
     "whatif cache {run}",
     "whatif cache {run} --json",
+    "whatif defrag {block} --on hdd-7200",
+    "whatif defrag {block} --on hdd-7200 --json",
     "whatif encode --help",
     "whatif merge --help",
     "whatif move --help",
@@ -76,7 +78,7 @@ def words(make_trail: Callable[[Path], Path], tmp_path: Path) -> Callable[[str],
     (tmp_path / "root").mkdir()
 
     def fill(line: str) -> list[str]:
-        trails = {name: make_trail(FOLDER / name) for name in ("run", "store")}
+        trails = {name: make_trail(FOLDER / name) for name in ("run", "store", "block")}
         return [word.format(new=tmp_path, **trails) for word in line.split()]
 
     return fill

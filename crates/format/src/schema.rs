@@ -278,6 +278,18 @@ table! {
 }
 
 table! {
+    /// Where files lie.
+    EXTENT, "extent", "A part of a file on a device, as a request to the device names it.", order ["ts"],
+    ts BigInt "ns" some "When the request was issued, since the epoch.";
+    node Text "" some "Machine (one boot of it).";
+    device BigInt "" some "Device: the file that its requests act on.";
+    pos BigInt "bytes" some "Offset on the device.";
+    length BigInt "bytes" some "Bytes.";
+    file BigInt "" some "File.";
+    file_pos BigInt "bytes" null "Offset in the file; null unknown.";
+}
+
+table! {
     /// Time on a CPU.
     CPU_SLICE, "cpu_slice", "One stretch of time that a thread, or a task on a thread, ran.", order ["thread", "ts"],
     ts BigInt "ns" some "When it began to run, since the epoch.";
@@ -456,6 +468,7 @@ pub const TABLES: &[Table] = &[
     BUFFER_OP,
     NETWORK_TRANSMIT,
     DISK_OP,
+    EXTENT,
     CPU_SLICE,
     THREAD_TIME,
     MEMBER,

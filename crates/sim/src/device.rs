@@ -122,3 +122,26 @@ pub fn run(
     }
     last
 }
+
+/// Runs requests through a device at rest, each so long (ns) after the completion of the one before.
+///
+/// Returns the arrival and the completion of each; none if one didn't complete.
+pub fn run_in_turn(
+    device: &mut (impl Device + ?Sized),
+    requests: impl Iterator<Item = (Nanos, Request)>,
+) -> Option<Vec<(Nanos, Completion)>> {
+    let (mut now, mut completions) = (0, Vec::new());
+    let mut serve = |(think, request): (Nanos, Request)| {
+        let arrival = now + think;
+        device.advance(arrival, &mut completions);
+        device.submit(arrival, Id(0), request);
+        device.advance(arrival, &mut completions);
+        while completions.is_empty() {
+            device.advance(device.next_event()?, &mut completions);
+        }
+        let completion = completions.pop()?;
+        now = completion.done;
+        Some((arrival, completion))
+    };
+    requests.map(&mut serve).collect()
+}

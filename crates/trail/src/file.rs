@@ -270,7 +270,7 @@ fn properties(table: &Table, layout: Layout) -> WriterProperties {
 /// Which columns are dictionaries: text, and ids, which are few values in no order, so that their
 /// differences are as random as they are. For keeps also what repeats without following an order.
 fn is_dictionary(table: &Table, column: &Column, layout: Layout) -> bool {
-    let id = matches!(column.name, "file" | "file2" | "fd" | "object" | "process" | "parent");
+    let id = matches!(column.name, "file" | "file2" | "device" | "fd" | "object" | "process" | "parent");
     let repeats = matches!(column.name, "dur" | "length" | "result" | "errno" | "flags" | "calls" | "peer");
     column.ty == ColumnType::Text
         || (id && !table.order.contains(&column.name))

@@ -419,6 +419,23 @@ _RANGED = np.array([True, True, False, True, False, True, False, False])
 _PUNCH = 3
 
 
+@dataclass(frozen=True)
+class Parts:
+    """Which part of a file each request is for, where the trace tells."""
+
+    # Ids; 0 unknown.
+    file: Ints
+    # Offsets in the files; None unknown.
+    pos: Ints | None
+    # Where the offset is unknown.
+    no_pos: npt.NDArray[np.bool_] | None = None
+
+    def where(self, good: npt.NDArray[np.bool_]) -> "Parts":
+        """Those of these requests."""
+        pos, no_pos = (None if column is None else column[good] for column in (self.pos, self.no_pos))
+        return Parts(self.file[good], pos, no_pos)
+
+
 class BlockRows:
     """Requests of a block trace as the calls of a program that opened the device.
 
@@ -461,6 +478,7 @@ class BlockRows:
         errno: Ints | None = None,
         order: Ints | None = None,
         no_pos: bool = False,
+        parts: Parts | None = None,
     ) -> None:
         """Add requests. `op` is READ …, `file` ids, `who` small numbers that `thread` gives ids for.
 
@@ -483,6 +501,7 @@ class BlockRows:
             unfinished = None if unfinished is None else unfinished[good]
             errno = None if errno is None else errno[good]
             order = None if order is None else order[good]
+            parts = None if parts is None else parts.where(good)
         rows = len(ts)
         if rows == 0:
             return
@@ -516,6 +535,28 @@ class BlockRows:
         if (op == DISCARD).any():
             columns["flags"] = pa.array(np.full(rows, _PUNCH, np.int64), mask=op != DISCARD)
         self.job.output.add("file_op", columns, rows)
+        if parts is not None:
+            self._add_extents(ts, file, pos, length, parts, (op <= WRITE) & (length > 0))
+
+    def _add_extents(
+        self, ts: Ints, file: Ints, pos: Ints, length: Ints, parts: Parts, moves: npt.NDArray[np.bool_]
+    ) -> None:
+        """Where reads and writes say that parts of files lie."""
+        good = moves & (parts.file != 0)
+        parts = parts.where(good)
+        self.job.output.add(
+            "extent",
+            {
+                "ts": ts[good],
+                "node": self.job.node,
+                "device": file[good],
+                "pos": pos[good],
+                "length": length[good],
+                "file": parts.file,
+                "file_pos": None if parts.pos is None else pa.array(parts.pos, mask=parts.no_pos),
+            },
+            len(parts.file),
+        )
 
     def _possible(self, ts: Ints, dur: Ints, good: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         """Which of those that are `good` begin after 1970, end before 2200 and last less than 31 years, a negative

@@ -34,14 +34,17 @@ from iotrail.importers.base import (
     BlockRows,
     Ints,
     Job,
+    Parts,
     running,
 )
 from iotrail.importers.source import Source
 
 Bools = npt.NDArray[np.bool_]
 
-_NUMERIC = ("ts", "gap", "dur", "end", "pos", "length")
-_WORDS = ("op", "flush", "dev", "minor", "who", "pid", "tid", "file")
+_NUMERIC = ("ts", "gap", "dur", "end", "pos", "length", "file_pos")
+_WORDS = ("op", "flush", "dev", "minor", "who", "pid", "tid", "file", "inode")
+# Numbers that may be empty: not known.
+_OPTIONAL = ("dur", "end", "file_pos")
 _ROLES = {
     "ts": "when the request was issued",
     "gap": "time to the next request, instead of ts",
@@ -53,6 +56,8 @@ _ROLES = {
     "pid": "process that issued it",
     "tid": "thread that issued it",
     "file": "file, instead of a device",
+    "inode": "file that the part of the device belongs to",
+    "file_pos": "offset in that file",
     "pos": "offset on the device",
     "length": "size of the request",
     "op": "read, write, flush or discard",
@@ -70,7 +75,7 @@ _OPS = {
 }
 _OP_NAMES = {"read": READ, "write": WRITE, "flush": FLUSH, "discard": DISCARD}
 # Columns that name the file and who uses it.
-_NAMES_OF = ("dev", "minor", "who", "pid", "tid", "file")
+_NAMES_OF = ("dev", "minor", "who", "pid", "tid", "file", "inode")
 _DAY = 86_400 * 10**9
 _YEAR = 365 * _DAY
 _TRUE = ("1", "true", "yes", "t")
@@ -104,6 +109,7 @@ class Map:
     dur_unit: str | None = None
     pos_unit: int = 1
     length_unit: int = 1
+    file_pos_unit: int = 1
     epoch: str = "auto"
     ops: dict[str, int] = field(default_factory=dict)
     # How a device is called: of {dev}, {minor} and {who}.
@@ -138,7 +144,8 @@ PRESETS = {
     ),
     "opencas": (
         "ts=header.timestamp,unit=ns,dev=device.name,pos=io.lba,pos_unit=sectors,length=io.len,"
-        "length_unit=sectors,op=io.operation,flush=io.flush,dur=io.latency,dur_unit=ns",
+        "length_unit=sectors,op=io.operation,flush=io.flush,dur=io.latency,dur_unit=ns,inode=file.id?,file_pos=file.offset?,"
+        "file_pos_unit=sectors",
         "Open CAS iotrace --format csv: the columns header.timestamp, io.lba, io.len, io.operation …",
     ),
     "alibaba": (
@@ -175,6 +182,8 @@ _NAMES = {
     "pid": "pid",
     "tid": "tid thread",
     "file": "file filename path",
+    "inode": "inode ino",
+    "file_pos": "file_pos",
     "pos": "pos offset off lba lbn sector address addr block blkno io.lba",
     "length": "length len size bytes nbytes count sectors blocks io.len",
     "op": "op operation type rw opcode opc io.operation action cmd command iotype",
@@ -218,7 +227,7 @@ def parse_map(text: str) -> Map:
             ops |= dict.fromkeys(value.lower().split("|"), _OP_NAMES[key])
         elif key in ("unit", "dur_unit"):
             settings[key] = _one_of(key, value, _UNITS) and value
-        elif key in ("pos_unit", "length_unit"):
+        elif key in ("pos_unit", "length_unit", "file_pos_unit"):
             settings[key] = _number(value) or _one_of(key, value, _SIZES)
         elif key == "sep":
             settings[key] = _one_of(key, value, _SEPARATORS)
@@ -236,6 +245,7 @@ def parse_map(text: str) -> Map:
                 "dur_unit",
                 "pos_unit",
                 "length_unit",
+                "file_pos_unit",
                 "sep",
                 "epoch",
                 "header",
@@ -428,6 +438,17 @@ def _settle(given: Map | None, source: Source, block: bytes) -> tuple[Map, bytes
     names = [
         name.strip().strip('"') for name in (line.split() if given.sep == " " else line.split(given.sep))
     ]
+    # one that a header may lack ends in ?
+    given = replace(
+        given,
+        columns={
+            role: name.removesuffix("?") if isinstance(name, str) else name
+            for role, name in given.columns.items()
+            if not (isinstance(name, str) and name.endswith("?") and name[:-1] not in names)
+        },
+    )
+    if "file_pos" in given.columns and "inode" not in given.columns:
+        raise UsageError(f"--map: file_pos needs a column for inode: {_ROLES['inode']}")
     by_name = {role: name for role, name in given.columns.items() if isinstance(name, str)}
     for role, name in by_name.items():
         if name not in names:
@@ -491,7 +512,11 @@ class _Table:
 
         A double isn't exact for times since the epoch. It rounds what has more digits.
         """
-        return 0 if role in ("pos", "length") else {"s": 9, "ms": 6, "us": 3}.get(self._unit(role), 0)
+        return (
+            0
+            if role in ("pos", "length", "file_pos")
+            else {"s": 9, "ms": 6, "us": 3}.get(self._unit(role), 0)
+        )
 
     def _unit(self, role: str) -> str:
         return (self.map.dur_unit or self.map.unit) if role == "dur" else self.map.unit
@@ -631,10 +656,11 @@ class _Table:
                 columns[role] = texts.dictionary_encode()
                 continue
             scale = self._scale(role)
-            if role in ("dur", "end"):
+            if role in _OPTIONAL:
                 # an empty one is not known
                 empty = pc.equal(texts, pa.scalar(""))
-                why.no_dur |= empty.to_numpy(zero_copy_only=False)
+                unknown = why.no_file_pos if role == "file_pos" else why.no_dur
+                unknown |= empty.to_numpy(zero_copy_only=False)
                 texts = pc.if_else(empty, "0", texts)
             number = pc.match_substring_regex(texts, r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$")
             exact = pc.match_substring_regex(texts, rf"^[-+]?[0-9]{{1,20}}(\.[0-9]{{0,{scale}}})?$")
@@ -653,6 +679,8 @@ class _Table:
                 self._scaled(role, rounded.to_numpy(), why),
             )
         columns["no_dur"] = why.no_dur
+        if "file_pos" in columns:
+            columns["no_file_pos"] = why.no_file_pos
         self._check(columns, why)
         return columns, why
 
@@ -669,9 +697,9 @@ class _Table:
 
     def _scaled(self, role: str, values: Any, why: "_Why") -> Any:
         """Numbers in their unit as ns or bytes."""
-        factor = {"pos": self.map.pos_unit, "length": self.map.length_unit}.get(role) or _UNITS[
-            self._unit(role)
-        ]
+        map = self.map
+        sizes = {"pos": map.pos_unit, "length": map.length_unit, "file_pos": map.file_pos_unit}
+        factor = sizes.get(role) or _UNITS[self._unit(role)]
         if role in ("ts", "end") and self.map.unit == "filetime":
             # in ns they would be beyond 63 bits
             values = values - _FILETIME_1970
@@ -690,7 +718,7 @@ class _Table:
         why.blame(beyond, f"{role} is out of range{hint}")
 
     def _check(self, columns: dict[str, Any], why: "_Why") -> None:
-        for role in ("pos", "length", "dur", "gap"):
+        for role in ("pos", "length", "dur", "gap", "file_pos"):
             if role in columns:
                 why.blame(columns[role] < 0, f"{role} is negative")
         ops = columns["op"]
@@ -731,6 +759,7 @@ class _Why:
     def __init__(self, rows: int) -> None:
         self.code = np.zeros(rows, np.int8)
         self.no_dur = np.zeros(rows, bool)
+        self.no_file_pos = np.zeros(rows, bool)
         self.reasons = [""]
 
     def blame(self, bad: Bools, reason: str) -> None:
@@ -790,7 +819,7 @@ class _State:
         no_dur = columns.get("no_dur")
         if dur is None:
             self.job.facts["dur"] = "unknown: the trace has no response times"
-        file, who = self._devices(columns, rows)
+        file, who, part_of = self._devices(columns, rows)
         self.rows.add(
             ts=ts + base,
             dur=dur,
@@ -801,10 +830,13 @@ class _State:
             file=file,
             who=who,
             thread={actor.code: actor.thread for actor in self.actors.values()},
+            parts=Parts(part_of, columns.get("file_pos"), columns.get("no_file_pos"))
+            if part_of is not None
+            else None,
         )
 
-    def _devices(self, columns: dict[str, Any], rows: int) -> tuple[Ints, Ints]:
-        """The file and the thread of each request."""
+    def _devices(self, columns: dict[str, Any], rows: int) -> tuple[Ints, Ints, Ints | None]:
+        """The file and the thread of each request; the file whose part it is for, 0 unknown, if the trace tells."""
         named = [role for role in _NAMES_OF if role in columns]
         # which of the few combinations of names each request has
         code = np.zeros(rows, np.int64)
@@ -813,14 +845,16 @@ class _State:
             # numbered anew, so that numbers stay small
             code = pa.array(code).dictionary_encode().indices.to_numpy().astype(np.int64)
         used, first = np.unique(code, return_index=True)
-        file_of, who_of = np.zeros(len(used), np.int64), np.zeros(len(used), np.int64)
+        file_of, who_of, part_of = (np.zeros(len(used), np.int64) for _ in range(3))
         words = {role: columns[role].take(pa.array(first)).to_pylist() for role in named}
         for number in range(len(used)):
             names = {role: str(words[role][number]).strip() for role in named}
             device = self._device(names)
             file_of[number] = self.rows.file(device)
             who_of[number] = self._actor(names, device)
-        return file_of[code], who_of[code]
+            if inode := names.get("inode"):
+                part_of[number] = self.rows.file(f"[{device} inode {inode}]")
+        return file_of[code], who_of[code], part_of[code] if "inode" in columns else None
 
     def _device(self, names: dict[str, str]) -> str:
         assert self.source is not None

@@ -205,5 +205,63 @@ def device(
     verb.run(Trail(trail), on=on, fold=fold, as_json=json)
 
 
+@app.command()
+def defrag(
+    trail: TrailPath,
+    on: Annotated[
+        str,
+        typer.Option(
+            "--on",
+            metavar="DEVICE",
+            help="Device file, or the name of one that comes with iotrail (iotrail device list).",
+        ),
+    ],
+    fiemap: Annotated[
+        bool,
+        typer.Option(
+            "--fiemap", help="Ask the kernel of this machine where the recorded files are (FIEMAP)."
+        ),
+    ] = False,
+    by_first_use: Annotated[
+        bool,
+        typer.Option(
+            "--by-first-use",
+            help="Where requests don't say their offset in the file: its blocks are in the order of their first use.",
+        ),
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="Y.trail",
+            help="Write the rearranged requests as a trail too.",
+            show_default=False,
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace Y.trail if it exists.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the numbers as JSON, with those of each file.")
+    ] = False,
+) -> None:
+    """Response times if the blocks of each file lay one after the other, and when rearranging them has paid.
+
+    Takes the requests of disks, as [bold]whatif device[/bold], that say which part of which file they are for: a block trace
+    with inodes and offsets, or a recording of this machine, with [bold]--fiemap[/bold].
+    """
+    from iotrail.trail import Trail
+    from iotrail.whatif import defrag as verb
+
+    verb.run(
+        Trail(trail),
+        on=on,
+        fiemap=fiemap,
+        first_use=by_first_use,
+        output=output,
+        force=force,
+        as_json=json,
+    )
+
+
 for verb in (system.ram, system.move, system.merge, system.encode):
     app.command()(verb)

@@ -90,7 +90,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let (rows, requests, devices) = read()?;
     let requests = fit(&requests, file.device.capacity(), args.fold, &file.name)?;
     let outcome = |described: &Described, arrivals| {
-        let mut built: Vec<Box<dyn Device>> = (0..devices).map(|_| described.build()).collect();
+        let mut built: Vec<Box<dyn Device>> = devices.iter().map(|_| described.build()).collect();
         let served = serve(&mut built, &requests, arrivals);
         simulated_outcome(&rows, &served, &built)
     };
@@ -103,7 +103,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         device: file.name.clone(),
         medium: medium.map(|medium| medium.name),
         requests: rows.len() as u64,
-        devices: devices as u64,
+        devices: devices.len() as u64,
         sizes: args.size.iter().zip(&described).map(of_size).collect(),
     })
 }

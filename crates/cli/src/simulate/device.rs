@@ -78,12 +78,12 @@ struct Answer {
     simulated: Vec<OnDevice>,
 }
 
-/// Which simulated requests a recorded one became: a flush can go before it or after it.
+/// Which simulated requests a recorded one became: a flush can go before it or after it, and it can be cut.
 pub(super) struct Row {
-    op: Op,
-    first: usize,
-    last: usize,
-    dur: Option<Nanos>,
+    pub(super) op: Op,
+    pub(super) first: usize,
+    pub(super) last: usize,
+    pub(super) dur: Option<Nanos>,
 }
 
 /// Reads, simulates and answers.
@@ -95,7 +95,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         let capacity = file.device.capacity();
         let requests = fit(&requests, capacity, args.fold, &file.name)?;
         let outcome = |arrivals| {
-            let mut built: Vec<Box<dyn Device>> = (0..devices).map(|_| file.build()).collect();
+            let mut built: Vec<Box<dyn Device>> = devices.iter().map(|_| file.build()).collect();
             let served = serve(&mut built, &requests, arrivals);
             simulated_outcome(&rows, &served, &built)
         };
@@ -107,7 +107,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     }
     super::print(&Answer {
         requests: rows.len() as u64,
-        devices: devices as u64,
+        devices: devices.len() as u64,
         without_end: rows.iter().filter(|row| row.dur.is_none()).count() as u64,
         recorded: recorded_outcome(&rows, &requests),
         simulated,
@@ -145,8 +145,8 @@ pub(super) fn fit(
     requests.iter().map(place).collect()
 }
 
-/// The rows of standard input, the requests that they become, and how many devices they are for.
-pub(super) fn read() -> Result<(Vec<Row>, Vec<Recorded>, usize), Failure> {
+/// The rows of standard input, the requests that they become, and the indices of their devices.
+pub(super) fn read() -> Result<(Vec<Row>, Vec<Recorded>, HashMap<i64, usize>), Failure> {
     let broken = |e| Failure::new(format!("stdin: not a whole Arrow IPC stream: {e}"));
     let (mut rows, mut requests, mut devices) = (Vec::new(), Vec::new(), HashMap::new());
     for batch in StreamReader::try_new(std::io::stdin().lock(), None).map_err(broken)? {
@@ -191,7 +191,7 @@ pub(super) fn read() -> Result<(Vec<Row>, Vec<Recorded>, usize), Failure> {
     if requests.windows(2).any(|pair| pair[0].arrival > pair[1].arrival) {
         return Err(Failure::new("stdin: expected requests in the order of their arrivals"));
     }
-    Ok((rows, requests, devices.len()))
+    Ok((rows, requests, devices))
 }
 
 fn recorded_outcome(rows: &[Row], requests: &[Recorded]) -> Outcome {
@@ -208,7 +208,8 @@ fn recorded_outcome(rows: &[Row], requests: &[Recorded]) -> Outcome {
 
 pub(super) fn simulated_outcome(rows: &[Row], served: &[Served], devices: &[Box<dyn Device>]) -> Outcome {
     let elapsed_ns = served.iter().map(|served| served.completion.done).max();
-    let durs = rows.iter().map(|row| (row.op, served[row.last].completion.done - served[row.first].arrival));
+    let done = |row: &Row| served[row.first..=row.last].iter().map(|served| served.completion.done).max();
+    let durs = rows.iter().filter_map(|row| Some((row.op, done(row)? - served[row.first].arrival)));
     let energies = devices.iter().map(|device| device.energy(elapsed_ns?));
     let cached = served.iter().filter(|served| served.completion.cached).count();
     Outcome {

@@ -9,9 +9,9 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use iotrail_sim::device::run as run_requests;
+use iotrail_sim::device::{run as run_requests, run_in_turn};
 use iotrail_sim::disk::Disk;
-use iotrail_sim::{Completion, Device as _, Id, Nanos, Op, Request};
+use iotrail_sim::{Completion, Nanos, Op, Request};
 
 use crate::failure::Failure;
 
@@ -44,8 +44,11 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         })?;
         requests.push(request);
     }
-    let served =
-        if args.mode.is_some() { in_turn(&mut disk, &requests) } else { at_arrival(&mut disk, &requests) };
+    let served = if args.mode.is_some() {
+        run_in_turn(&mut disk, requests.iter().copied())
+    } else {
+        at_arrival(&mut disk, &requests)
+    };
     let served = served.ok_or_else(|| Failure::new("a request did not complete"))?;
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     for (arrival, Completion { issued, done, cached, .. }) in served {
@@ -74,22 +77,4 @@ fn at_arrival(disk: &mut Disk, requests: &[(Nanos, Request)]) -> Served {
     let mut completions = vec![None; requests.len()];
     run_requests(disk, requests.iter().copied(), |at, completion| completions[at] = Some(completion));
     requests.iter().zip(completions).map(|((arrival, _), completion)| Some((*arrival, completion?))).collect()
-}
-
-/// Each request as long after the completion of the one before as it says.
-fn in_turn(disk: &mut Disk, requests: &[(Nanos, Request)]) -> Served {
-    let (mut now, mut completions) = (0, Vec::new());
-    let mut serve = |(think, request): &(Nanos, Request)| {
-        let arrival = now + think;
-        disk.advance(arrival, &mut completions);
-        disk.submit(arrival, Id(0), *request);
-        disk.advance(arrival, &mut completions);
-        while completions.is_empty() {
-            disk.advance(disk.next_event()?, &mut completions);
-        }
-        let completion = completions.pop()?;
-        now = completion.done;
-        Some((arrival, completion))
-    };
-    requests.iter().map(&mut serve).collect()
 }

@@ -4,6 +4,7 @@
 mod accesses;
 mod cache;
 mod cached;
+mod defrag;
 mod device;
 mod disk;
 mod steps;
@@ -33,6 +34,8 @@ enum What {
     Device(device::Args),
     /// Response times on a device with caches of some sizes before it
     Cached(cached::Args),
+    /// Response times on a device before and after the blocks of files are put one after the other
+    Defrag(defrag::Args),
     /// Times of each request on one disk
     Disk(disk::Args),
     /// Blocks of each access that caches miss
@@ -47,6 +50,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         What::Cache(args) => cache::run(args),
         What::Device(args) => device::run(args),
         What::Cached(args) => cached::run(args),
+        What::Defrag(args) => defrag::run(args),
         What::Disk(args) => disk::run(args),
         What::Accesses(args) => accesses::run(args),
         What::Steps(args) => steps::run(args),

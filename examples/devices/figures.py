@@ -1,0 +1,379 @@
+"""`make demo-figures`: what SSD caches and defragmentation bring (Figures 4 and 5 of Delimitrou et al.), and whether it holds.
+
+("Accurate Modeling and Generation of Storage I/O for Datacenter Workloads".) Whole traces run in virtual time on a disk of
+7,200 rpm, with a cache of 0 to 4 SSDs of 8 GB before it, and before and after the blocks of each file are put together. The
+busiest minute of each then runs on emulated devices, at its recorded times, and both speed-ups are compared.
+
+Traces are those of ../shared/traces that are there, and one that is generated. Trails and figures.json stay in demo/.
+"""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import workload
+from pyarrow import csv
+
+from iotrail.trail import Trail
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+OUTPUT = Path("demo")
+IOTRAIL = Path(sys.executable).with_name("iotrail")
+SHARED = ROOT.parent / "shared" / "traces" / "block"
+DISK, SSD = "hdd-7200", "sata-ssd"
+GB = 10**9
+SIZES = [count * 8 * GB for count in range(5)]
+# Requests that may wait for a device: beyond, it doesn't keep up, and neither would a replay.
+MOST_WAITING = 500
+SLICE = "ts=1,unit=ns,epoch=none,dev=2,op=3,pos=4,length=5,header=no,sep=comma"
+CACHE = """
+[cache]
+policy = {{ value = "lru", source = "chosen" }}
+size = {{ value = {size}, unit = "B", source = "chosen" }}
+block = {{ value = 4, unit = "KiB", source = "chosen" }}
+write = {{ value = "back", source = "chosen" }}
+device = {{ device = {{ value = "sata-ssd", source = "comes with iotrail" }} }}
+"""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A trace: its name, and the words that import it."""
+
+    name: str
+    words: tuple[object, ...]
+    # words of whatif defrag; none: nobody knows which files its requests are for
+    files: tuple[str, ...] | None = None
+
+
+SOURCES = (
+    Source("workstation (HP Labs)", ("srt", SHARED / "hplajw-1week.srt")),
+    Source("volume (MSR Cambridge)", ("msr-cut", SHARED / "msr-cut-rw_20_80.105.trace")),
+    Source("web search (SPC)", ("mqsim", SHARED / "mqsim-wsrch-small.trace")),
+    Source("YCSB on RocksDB", (SHARED / "ycsb-a-rocksdb-xfs-optane.csv.gz",), ("--by-first-use",)),
+)
+
+
+def iotrail(*words: object) -> str:
+    """What a verb prints."""
+    done = subprocess.run([IOTRAIL, *map(str, words)], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"figures: error: iotrail {' '.join(map(str, words))}:\n{done.stderr}")
+    return done.stdout
+
+
+def ask(*words: object) -> dict[str, Any]:
+    """What a verb answers as JSON."""
+    found: dict[str, Any] = json.loads(iotrail(*words, "--json"))
+    return found
+
+
+def mean_ms(outcome: dict[str, Any]) -> float:
+    """Mean response time of reads and writes."""
+    times = [each for each in outcome["times"] if each["op"] in ("read", "write")]
+    return sum(each["mean_ns"] * each["count"] for each in times) / sum(each["count"] for each in times) / 1e6
+
+
+def traces(requests: int, only: str | None, folder: Path) -> Iterator[tuple[Source, Path]]:
+    """The traces that are there, imported."""
+    generated = Source("file server (generated)", ("csv", folder / "server.csv", "--map", workload.MAP), ())
+    for source in (generated, *SOURCES):
+        if only is not None and only not in source.name:
+            continue
+        if source is generated:
+            workload.write(folder / "server.csv", requests)
+        elif not Path(str(source.words[-1])).exists():
+            print(f"{source.name}: left out, {source.words[-1]} is not there")
+            continue
+        trail = OUTPUT / f"figures-{source.name.split()[0].lower()}.trail"
+        iotrail("import", *source.words, "-o", trail, "--force")
+        yield source, trail
+
+
+def busiest(trail: Path, seconds: int) -> int:
+    """Where the stretch with most reads and writes begins, among those that begin at whole tenths of it."""
+    step = seconds * 10**8
+    [[start]] = (
+        Trail(trail)
+        .query(
+            f"""
+        WITH tenth AS (SELECT ts - ts % {step} AS ts, COUNT(*) AS n FROM device_request WHERE op < 2 GROUP BY ALL),
+        stretch AS (
+            SELECT a.ts, SUM(b.n) AS n FROM tenth AS a
+            INNER JOIN tenth AS b ON b.ts BETWEEN a.ts AND a.ts + {9 * step} GROUP BY ALL
+        )
+        SELECT min_by(ts, lpad(CAST(1000000000000 - n AS VARCHAR), 20, '0') || lpad(CAST(ts AS VARCHAR), 20, '0')) FROM stretch"""
+        )
+        .fetchall()
+    )
+    return int(start)
+
+
+def cut(trail: Path, start: int, seconds: int, output: Path, folder: Path) -> Path:
+    """The reads and writes of a stretch as a trail."""
+    rows = (
+        Trail(trail)
+        .query(
+            f"""
+        SELECT r.ts - {start} AS ts, d.dev, CASE r.op WHEN 0 THEN 'r' ELSE 'w' END AS op, r.pos, r.length
+        FROM device_request AS r INNER JOIN block_device AS d ON d.device = r.device
+        WHERE r.op < 2 AND r.length > 0 AND r.pos IS NOT NULL AND r.ts BETWEEN {start} AND {start + seconds * 10**9}
+        ORDER BY r.ts, r.trace_row, r.pos"""
+        )
+        .to_arrow_table()
+    )
+    path = folder / f"{output.stem}.csv"
+    csv.write_csv(rows, path, csv.WriteOptions(include_header=False, quoting_style="none"))
+    iotrail("import", "csv", path, "--map", SLICE, "-o", output, "--force")
+    return output
+
+
+@contextmanager
+def emulated(device: Path, folder: Path, log: Path) -> Iterator[str]:
+    """The path of an emulated device, which logs to a trail."""
+    command = [IOTRAIL, "emudisk", device, folder, "--json", "-o", log, "--force"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        line = process.stdout.readline()
+        if not line:
+            sys.exit(f"figures: error: iotrail emudisk {device} did not start")
+        yield json.loads(line)["target"]
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+
+
+def replay(slice_: Path, device: Path, folder: Path) -> dict[str, float]:
+    """Run a stretch on emulated devices, one for each of its own: mean response times in ms, and how late answers were.
+
+    `emulated` is what was answered, `arrived` what the simulator says of the requests as they arrived there.
+    """
+    devices = [row["dev"] for row in Trail(slice_).rows_of("SELECT dev FROM block_device ORDER BY device")]
+    logs = [folder / f"log{number}.trail" for number in range(len(devices))]
+    with ExitStack() as stack:
+        words: list[object] = []
+        for number, (dev, log) in enumerate(zip(devices, logs, strict=True)):
+            at = folder / f"disk{number}"
+            words += ["--map", f"{dev}={stack.enter_context(emulated(device, at, log))}"]
+        iotrail(
+            "replay", slice_, *words, "--mode", "timed", "--engine", "io_uring", "--depth", 1024, "--direct", "--zeros",
+            "--overwrite", "-o", folder / "replay.trail", "--force",
+        )  # fmt: skip
+    count = answered = model = arrived = late = 0.0
+    for log in logs:
+        [[n, dur, model_dur, over]] = (
+            Trail(log)
+            .query(
+                "SELECT COUNT(*), SUM(dur), SUM(model_dur), SUM(greatest(dur - model_dur, 0)) FROM disk_op WHERE op IN ('read', 'write')"
+            )
+            .fetchall()
+        )
+        if not n:
+            continue
+        [simulated] = ask("whatif", "device", log, "--on", device)["simulated"]
+        arrived += mean_ms(simulated["arrivals_recorded"]) * n
+        count, answered, model, late = (
+            count + n,
+            answered + float(dur),
+            model + float(model_dur),
+            late + float(over),
+        )
+    return {
+        "requests": count,
+        "emulated": answered / count / 1e6,
+        "model": model / count / 1e6,
+        "arrived": arrived / count,
+        "late": late / count / 1e6,
+    }
+
+
+def device_file(size: int, folder: Path) -> Path:
+    """The disk with a cache of this size before it."""
+    text = (ROOT / "crates" / "sim" / "devices" / f"{DISK}.toml").read_text()
+    path = folder / f"disk-{size // GB}.toml"
+    path.write_text(text + (CACHE.format(size=size) if size else ""))
+    return path
+
+
+@dataclass(frozen=True)
+class Run:
+    """A stretch in one arrangement: simulated and emulated mean response times in ms."""
+
+    simulated: float
+    emulated: dict[str, float]
+
+
+def compare(slice_: Path, device: Path, *, emulate: bool) -> Run | None:
+    """Simulate and emulate a stretch; None if the device doesn't keep up."""
+    outcome = ask("whatif", "device", slice_, "--on", device)["simulated"][0]["arrivals_recorded"]
+    [[count, span]] = Trail(slice_).query("SELECT COUNT(*), MAX(ts) - MIN(ts) FROM device_request").fetchall()
+    # Little's law: how many are in the device on average
+    if count * mean_ms(outcome) / 1e3 > MOST_WAITING * span / 1e9:
+        return None
+    if not emulate:
+        return Run(mean_ms(outcome), {})
+    with tempfile.TemporaryDirectory(prefix="iotrail-figures-") as folder:
+        return Run(mean_ms(outcome), replay(slice_, device, Path(folder)))
+
+
+def print_row(cells: Sequence[str], widths: Sequence[int]) -> None:
+    """A line of a table, its first column left-aligned."""
+    print(
+        cells[0].ljust(widths[0])
+        + "".join(cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True)),
+        flush=True,
+    )
+
+
+def figure_4(found: dict[str, Any]) -> None:
+    """Speed-ups of caches, whole traces."""
+    print(
+        f"\nSpeed-up by SSD caches before a disk (Figure 4): whole traces in virtual time, mean response on {DISK}"
+    )
+    widths = (28, 12, 12, *(9 for _ in SIZES[1:]))
+    print_row(["", "requests", "no cache", *(f"{size // GB} GB" for size in SIZES[1:])], widths)
+    for name, trace in found.items():
+        means = [mean_ms(each["arrivals_recorded"]) for each in trace["cached"]["sizes"]]
+        print_row(
+            [
+                name,
+                f"{trace['cached']['requests']:,}",
+                f"{means[0]:,.2f} ms",
+                *(f"{means[0] / mean:.2f}" for mean in means[1:]),
+            ],
+            widths,
+        )
+
+
+def figure_5(found: dict[str, Any]) -> None:
+    """Speed-ups of defragmentation, whole traces."""
+    print(f"\nSpeed-up by defragmentation (Figure 5): whole traces in virtual time, mean response on {DISK}")
+    widths = (28, 17, 22, 24, 11, 14)
+    print_row(["", "fragments a file", "sequential", "mean response", "speed-up", "has paid after"], widths)
+    for name, trace in found.items():
+        defrag = trace.get("defrag")
+        if defrag is None:
+            print_row([name, "unknown", "", "", "", ""], widths)
+            continue
+        fragments = sum(each["fragments"] for each in defrag["files"]) / len(defrag["files"])
+        shares = [100 * defrag[side]["sequential"] / defrag[side]["requests"] for side in ("before", "after")]
+        means = [mean_ms(defrag[side]["arrivals_recorded"]) for side in ("before", "after")]
+        pays = defrag["pays_after_ns"]["arrivals_recorded"]
+        print_row(
+            [name, f"{fragments:.1f}", f"{shares[0]:.1f} → {shares[1]:.1f} %", f"{means[0]:,.2f} → {means[1]:,.2f} ms",
+             f"{means[0] / means[1]:.2f}", "never" if pays is None else f"{pays / 60e9:,.0f} min"],
+            widths,
+        )  # fmt: skip
+
+
+def slices(found: dict[str, Any], seconds: int) -> None:
+    """Speed-ups of stretches, simulated and emulated."""
+    print(
+        f"\nThe busiest {seconds} s of each, simulated and on emulated devices (mean response in ms, and speed-ups)"
+    )
+    widths = (28, 16, 10, 20, 20, 11, 11, 12)
+    print_row(
+        ["", "change", "requests", "simulated", "emulated", "speed-up", "emulated", "difference"], widths
+    )
+    for name, trace in found.items():
+        base = trace["slices"].get("none")
+        if base is None:
+            print_row([name, f"{DISK} doesn't keep up", *[""] * 6], widths)
+            continue
+        for change, run in trace["slices"].items():
+            if change == "none":
+                continue
+            if run is None or not run.emulated:
+                cells = [
+                    "–" if run is None else f"{base.simulated:.2f} → {run.simulated:.2f}",
+                    "–",
+                    "",
+                    "",
+                    "",
+                ]
+                print_row([name, change, "", *cells], widths)
+                continue
+            speed_ups = [base.simulated / run.simulated, base.emulated["emulated"] / run.emulated["emulated"]]
+            print_row(
+                [name, change, f"{run.emulated['requests']:,.0f}", f"{base.simulated:.2f} → {run.simulated:.2f}",
+                 f"{base.emulated['emulated']:.2f} → {run.emulated['emulated']:.2f}",
+                 f"{speed_ups[0]:.3f}", f"{speed_ups[1]:.3f}", f"{100 * (speed_ups[1] / speed_ups[0] - 1):+.1f} %"],
+                widths,
+            )  # fmt: skip
+
+
+def measure(source: Source, trail: Path, seconds: int, *, emulate: bool, folder: Path) -> dict[str, Any]:
+    """Both figures of a trace, and its busiest stretch."""
+    cached = ask("whatif", "cache", trail, "--on", DISK, "--cache-device", SSD)
+    found: dict[str, Any] = {"cached": cached, "slices": {}}
+    start = busiest(trail, seconds)
+    stretch = cut(trail, start, seconds, OUTPUT / f"{trail.stem}-slice.trail", folder)
+    base = compare(stretch, device_file(0, folder), emulate=emulate)
+    found["slices"]["none"] = base
+    rearranged = OUTPUT / f"{trail.stem}-rearranged.trail"
+    if source.files is not None:
+        found["defrag"] = ask(
+            "whatif", "defrag", trail, "--on", DISK, *source.files, "-o", rearranged, "--force"
+        )
+    if base is None:
+        return found
+    before = base.simulated
+    for size in SIZES[1:]:
+        simulated = compare(stretch, device_file(size, folder), emulate=False)
+        # a larger cache that changes nothing needs no minute of its own
+        if simulated is not None and abs(simulated.simulated / before - 1) > 1e-6:
+            run = compare(stretch, device_file(size, folder), emulate=emulate)
+            found["slices"][f"{size // GB} GB cache"] = run
+            before = simulated.simulated
+    if source.files is not None:
+        after = cut(rearranged, start, seconds, OUTPUT / f"{trail.stem}-rearranged-slice.trail", folder)
+        found["slices"]["defragmented"] = compare(after, device_file(0, folder), emulate=emulate)
+    return found
+
+
+def main() -> int:
+    """Measure, print, keep."""
+    parser = argparse.ArgumentParser(
+        description="SSD caches and defragmentation in virtual time and on emulated devices"
+    )
+    parser.add_argument(
+        "--seconds", type=int, default=60, help="length of what runs on emulated devices (default 60)"
+    )
+    parser.add_argument(
+        "--requests", type=int, default=300_000, help="of the generated trace (default 300,000)"
+    )
+    parser.add_argument("--only", metavar="NAME", help="traces whose name holds this")
+    parser.add_argument("--virtual", action="store_true", help="nothing on emulated devices")
+    arguments = parser.parse_args()
+    os.chdir(ROOT)
+    OUTPUT.mkdir(exist_ok=True)
+    found = {}
+    with tempfile.TemporaryDirectory(prefix="iotrail-figures-", dir=OUTPUT) as name:
+        for source, trail in traces(arguments.requests, arguments.only, Path(name)):
+            print(f"{source.name} …", flush=True)
+            found[source.name] = measure(
+                source, trail, arguments.seconds, emulate=not arguments.virtual, folder=Path(name)
+            )
+    figure_4(found)
+    figure_5(found)
+    slices(found, arguments.seconds)
+    print(
+        "\nsimulated: iotrail whatif device at recorded times. emulated: iotrail replay at recorded times on iotrail emudisk, from "
+        "its log.\nLarger caches than shown change nothing of these stretches; caches are empty at first."
+    )
+    (OUTPUT / "figures.json").write_text(json.dumps(found, default=vars, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
