@@ -432,8 +432,11 @@ class Parts:
 
     def where(self, good: npt.NDArray[np.bool_]) -> "Parts":
         """Those of these requests."""
-        pos, no_pos = (None if column is None else column[good] for column in (self.pos, self.no_pos))
-        return Parts(self.file[good], pos, no_pos)
+        return Parts(
+            self.file[good],
+            None if self.pos is None else self.pos[good],
+            None if self.no_pos is None else self.no_pos[good],
+        )
 
 
 class BlockRows:

@@ -207,15 +207,16 @@ def gains(found: dict[str, Any]) -> dict[str, Any]:
 
 def speed_up(before: dict[str, Any], after: dict[str, Any], op: str | None = None) -> float | None:
     """Mean response time of reads and writes, or of one of them, before by after; None without any."""
-    means = [
-        mean_ns({"times": [each for each in outcome["times"] if op is None or each["op"] == op]})
-        for outcome in (before, after)
-    ]
+    means = [_mean_ns(outcome, op) for outcome in (before, after)]
     return means[0] / means[1] if means[1] else None
 
 
+def _mean_ns(outcome: dict[str, Any], op: str | None) -> float:
+    return mean_ns({"times": [each for each in outcome["times"] if op in (None, each["op"])]})
+
+
 def _waited_ns(outcome: dict[str, Any]) -> float:
-    return sum(each["mean_ns"] * each["count"] for each in outcome["times"])
+    return sum((each["mean_ns"] * each["count"] for each in outcome["times"]), 0.0)
 
 
 def _show(found: dict[str, Any]) -> None:
@@ -262,10 +263,7 @@ def _table(found: dict[str, Any]) -> Table:
             change = speed_up(before[kind], after[kind], op)
             if change is None or (op is not None and speed_up(before[kind], after[kind]) == change):
                 continue
-            means = (
-                mean_ns({"times": [each for each in side[kind]["times"] if op in (None, each["op"])]})
-                for side in (before, after)
-            )
+            means = [_mean_ns(side[kind], op) for side in (before, after)]
             label = name if op is None else f"  {op}s"
             table.add_row(label, *(Text(units.duration(mean)) for mean in means), f"{change:.2f}")
     return table

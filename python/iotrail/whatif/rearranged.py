@@ -22,13 +22,13 @@ def write(trail: Trail, rearranged: Path, output: Path, *, force: bool) -> None:
     Raises:
         TraceError: `output` exists and `force` is false, or can't be written.
     """
-    with pa.OSFile(str(rearranged)) as source, pa.ipc.open_stream(source) as stream:
+    with pa.OSFile(str(rearranged), "rb") as source, pa.ipc.open_stream(source) as stream:
         parts = stream.read_all()
     trail.prepare("FROM block_device")
     connection = trail.connection
     connection.register("_part", parts)
     try:
-        rows = connection.execute(
+        rows = connection.sql(
             """
             SELECT p.ts, COALESCE(d.dev, 'disk' || -p.device) AS dev,
                 CASE p.op WHEN 0 THEN 'r' WHEN 1 THEN 'w' WHEN 2 THEN 'flush' ELSE 'discard' END AS op, p.pos, p.length
