@@ -34,7 +34,7 @@ GB = 10**9
 SIZES = [count * 8 * GB for count in range(5)]
 # Requests that may wait for a device: beyond, it doesn't keep up, and neither would a replay.
 MOST_WAITING = 500
-SLICE = "ts=1,unit=ns,epoch=none,dev=2,op=3,pos=4,length=5,header=no,sep=comma"
+SLICE = "ts=1,unit=ns,epoch=none,dev=2,op=3,pos=4,length=5,dur=6,dur_unit=ns,header=no,sep=comma"
 CACHE = """
 [cache]
 policy = {{ value = "lru", source = "chosen" }}
@@ -119,12 +119,16 @@ def busiest(trail: Path, seconds: int) -> int:
 
 
 def cut(trail: Path, start: int, seconds: int, output: Path, folder: Path) -> Path:
-    """The reads and writes of a stretch as a trail."""
+    """The reads and writes of a stretch as a trail.
+
+    All of them last until its end: a replay waits for what had completed before, and an open loop waits for nothing.
+    """
     rows = (
         Trail(trail)
         .query(
             f"""
-        SELECT r.ts - {start} AS ts, d.dev, CASE r.op WHEN 0 THEN 'r' ELSE 'w' END AS op, r.pos, r.length
+        SELECT r.ts - {start} AS ts, d.dev, CASE r.op WHEN 0 THEN 'r' ELSE 'w' END AS op, r.pos, r.length,
+            {seconds * 10**9} - (r.ts - {start}) + 1 AS dur
         FROM device_request AS r INNER JOIN block_device AS d ON d.device = r.device
         WHERE r.op < 2 AND r.length > 0 AND r.pos IS NOT NULL AND r.ts BETWEEN {start} AND {start + seconds * 10**9}
         ORDER BY r.ts, r.trace_row, r.pos"""

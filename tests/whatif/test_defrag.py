@@ -155,6 +155,19 @@ def test_nothing_is_gained_where_nothing_is_fragmented(make: Callable[..., Path]
     assert "There is nothing to rearrange, and nothing to gain." in said
 
 
+def test_nobody_knows_who_waits_without_response_times(make: Callable[..., Path]) -> None:
+    _, reads = scattered(3)
+    lines = [line(at * 9000, "r", part.pos, part.file, part.number * BLOCK) for at, part in enumerate(reads)]
+    trail = make("x", [text.replace(",200,", ",,") for text in lines])
+    found = ask(trail, "--on", "hdd-7200")
+    assert found["without_end"] == FILES * BLOCKS
+    assert found["speed_up"]["arrivals_recorded"] > 2
+    assert found["speed_up"]["arrivals_after_completions"] is None
+    assert found["pays_after_ns"]["arrivals_after_completions"] is None
+    said = run(trail, "--on", "hdd-7200").stdout
+    assert "if each waits  " not in said and "240 requests have no known response time" in said
+
+
 @pytest.mark.parametrize("device", ["sata-ssd", "nvme-ssd"])
 def test_it_brings_nothing_on_flash(make: Callable[..., Path], device: str) -> None:
     _, reads = scattered(1)

@@ -83,7 +83,9 @@ def run(
             f"{trail.path}: none of {found['reads_and_writes']:,} reads and writes is in a known file",
             f"known are {units.counted(len(found['files']), 'file')} ({places.basis})",
         )
-    found |= {"basis": places.basis, "left_out": left_out, **gains(found)}
+    [[without_end]] = trail.query("SELECT COUNT(*) - COUNT(dur) FROM device_request").fetchall()
+    found |= {"basis": places.basis, "left_out": left_out, "without_end": without_end}
+    found |= gains(found)
     names = {
         row["file"]: row["path"]
         for row in trail.rows_of("SELECT file, MIN(path) AS path FROM file GROUP BY file")
@@ -186,15 +188,19 @@ def _maps(trail: Trail) -> Places:
 
 
 def gains(found: dict[str, Any]) -> dict[str, Any]:
-    """Speed-ups and when rearranging has paid, by how requests arrive; null where it never does, or nothing is known.
+    """Speed-ups and when rearranging has paid, by how requests arrive; null where it never does.
 
-    At recorded times, what is saved is the time that all requests wait; if each waits, the time that all takes. Either per
+    If no request has an end, nobody knows who waits for which: both are null then. At recorded times, what is saved is the time that all requests wait; if each waits, the time that all takes. Either per
     time of the trace.
     """
-    speed_ups, pays = {}, {}
+    speed_ups: dict[str, float | None] = {}
+    pays: dict[str, int | None] = {}
     cost = found["rearranging"]["elapsed_ns"]
     for kind in KINDS:
         before, after = found["before"][kind], found["after"][kind]
+        speed_ups[kind] = pays[kind] = None
+        if kind == "arrivals_after_completions" and found["without_end"] >= found["requests"]:
+            continue
         speed_ups[kind] = speed_up(before, after)
         if kind == "arrivals_recorded":
             saved, span = _waited_ns(before) - _waited_ns(after), found["span_ns"]
@@ -242,10 +248,12 @@ def _show(found: dict[str, Any]) -> None:
     console.print(_table(found))
     console.print(
         "Speed-up: mean response time of reads and writes before by after, at their recorded times, and if each waits for the "
-        "last completion before it as in the record. Sequential: goes on where one of the 16 before it ended.",
+        "last completion before it as in the record. Sequential: begins where one of the 16 before it ended.",
         style="dim",
     )
     console.print(verdict(found))
+    if found["without_end"]:
+        console.print(f"{found['without_end']:,} requests have no known response time: nobody waits for them")
     if found["left_out"]:
         console.print(f"left out: {found['left_out']:,} requests without a known place")
 
@@ -259,6 +267,8 @@ def _table(found: dict[str, Any]) -> Table:
     shares = [each["sequential"] / max(each["requests"], 1) for each in (before, after)]
     table.add_row("sequential", *(Text(units.human(share, "share")) for share in shares), "")
     for kind, name in zip(KINDS, ("mean response", "if each waits"), strict=True):
+        if found["speed_up"][kind] is None:
+            continue
         for op in (None, "read", "write"):
             change = speed_up(before[kind], after[kind], op)
             if change is None or (op is not None and speed_up(before[kind], after[kind]) == change):
@@ -286,6 +296,8 @@ def verdict(found: dict[str, Any]) -> str:
         )
     sentences = [cost]
     for kind, way in ways.items():
+        if kind not in known:
+            continue
         pays = found["pays_after_ns"][kind]
         if pays is not None:
             sentences.append(f"It has paid after {units.duration(pays)} of such requests {way}.")

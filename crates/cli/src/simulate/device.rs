@@ -146,7 +146,10 @@ pub(super) fn fit(
 }
 
 /// The rows of standard input, the requests that they become, and the indices of their devices.
-pub(super) fn read() -> Result<(Vec<Row>, Vec<Recorded>, HashMap<i64, usize>), Failure> {
+pub(super) type Input = (Vec<Row>, Vec<Recorded>, HashMap<i64, usize>);
+
+/// Reads standard input.
+pub(super) fn read() -> Result<Input, Failure> {
     let broken = |e| Failure::new(format!("stdin: not a whole Arrow IPC stream: {e}"));
     let (mut rows, mut requests, mut devices) = (Vec::new(), Vec::new(), HashMap::new());
     for batch in StreamReader::try_new(std::io::stdin().lock(), None).map_err(broken)? {
