@@ -98,15 +98,15 @@ def emulate(tmp_path: Path) -> Iterator[Emulate]:
                 except subprocess.TimeoutExpired:
                     continue
             each.kill()
-    # other mounts are those of somebody else's emulations
-    for mount in filter(lambda mount: Path(mount).is_relative_to(tmp_path), served()):
+    for mount in served(tmp_path):
         subprocess.run(["umount", "--lazy", mount], check=False)
 
 
-def served() -> list[str]:
-    """Mount points of emulated disks."""
+def served(folder: Path) -> list[str]:
+    """Mount points of emulated disks below a folder; others are somebody else's."""
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
-    return [line.split()[4] for line in lines if " iotrail-emudisk " in line]
+    points = [line.split()[4] for line in lines if " iotrail-emudisk " in line]
+    return [point for point in points if Path(point).is_relative_to(folder)]
 
 
 def attached(directory: Path) -> list[str]:

@@ -1,5 +1,6 @@
 """An emulated disk keeps data as a disk does, answers when its model says, and leaves nothing behind."""
 
+import json
 import os
 import random
 import signal
@@ -108,7 +109,7 @@ def test_ext4_on_a_loop_device_survives_a_kill(emulate: Emulate, tmp_path: Path)
     os.close(folder)
     disk.kill()
     again = emulate(device, directory, "--size", "128M", "--loop")
-    assert served() == [str(directory)] and attached(directory) == [str(again.target)]
+    assert served(tmp_path) == [str(directory)] and attached(directory) == [str(again.target)]
     assert not os.path.ismount(mounted)
     run("mount", again.target, mounted)
     assert sorted(path.name for path in mounted.iterdir()) == sorted([*map(str, range(13)), "lost+found"])
@@ -116,7 +117,7 @@ def test_ext4_on_a_loop_device_survives_a_kill(emulate: Emulate, tmp_path: Path)
     run("umount", mounted)
     run("e2fsck", "-f", "-n", again.target)
     again.stop()
-    assert not served() and not attached(directory)
+    assert not served(tmp_path) and not attached(directory)
 
 
 def test_a_mounted_disk_is_served_until_it_is_unmounted(emulate: Emulate, tmp_path: Path) -> None:
@@ -132,7 +133,7 @@ def test_a_mounted_disk_is_served_until_it_is_unmounted(emulate: Emulate, tmp_pa
     (mounted / "still").write_text("here")
     run("umount", mounted)
     disk.process.wait(timeout=60)
-    assert disk.process.returncode == 0 and not served() and not attached(directory)
+    assert disk.process.returncode == 0 and not served(tmp_path) and not attached(directory)
 
 
 def test_fio_verifies_what_it_wrote(emulate: Emulate, tmp_path: Path) -> None:
@@ -166,6 +167,44 @@ def test_full_storage_fails_writes_and_nothing_else(emulate: Emulate, tmp_path: 
         run("umount", small)
 
 
+def test_full_storage_behind_a_file_system_is_an_error_of_its_files(emulate: Emulate, tmp_path: Path) -> None:
+    small, mounted = tmp_path / "small", tmp_path / "mounted"
+    small.mkdir()
+    mounted.mkdir()
+    fast = dict.fromkeys(("read", "write", "flush", "trim"), "{ value = 50, unit = 'us', source = 'test' }")
+    device = device_file(tmp_path, **fast)
+    run("mount", "-t", "tmpfs", "-o", "size=24M", "tmpfs", small)
+    try:
+        disk = emulate(device, small / "d", "--size", "64M", "--loop")
+        run("mkfs.ext4", "-q", disk.target)
+        run("mount", disk.target, mounted)
+        kept = b"kept\n" * 100_000
+        write = ("dd", "bs=1M", "conv=fsync", "status=none")
+        subprocess.run([*write, f"of={mounted / 'kept'}"], input=kept, check=True, timeout=60)
+        big = [*write, "if=/dev/urandom", f"of={mounted / 'big'}", "count=50"]
+        full = subprocess.run(big, capture_output=True, text=True, timeout=60, check=False)
+        assert full.returncode == 1 and "rror" in full.stderr, full
+        run("umount", mounted)
+        disk.process.send_signal(signal.SIGTERM)
+        out, err = disk.process.communicate(timeout=60)
+        assert json.loads(out)["failed"] > 0 and "needs space" in err
+        # with room, the file system recovers what was durable
+        run("mount", "-o", "remount,size=100M", small)
+        again = emulate(device, small / "d", "--size", "64M", "--loop")
+        # 1: errors were mended
+        assert (
+            subprocess.run(["e2fsck", "-f", "-y", again.target], capture_output=True, check=False).returncode
+            <= 1
+        )
+        run("mount", again.target, mounted)
+        assert (mounted / "kept").read_bytes() == kept
+        run("umount", mounted)
+        assert again.stop()["failed"] == 0
+    finally:
+        subprocess.run(["umount", mounted], check=False, capture_output=True)
+        subprocess.run(["umount", "--lazy", small], check=False, capture_output=True)
+
+
 def test_what_is_wrong_is_said_and_nothing_is_changed(emulate: Emulate, tmp_path: Path) -> None:
     device = device_file(tmp_path)
     full = tmp_path / "full"
@@ -196,4 +235,4 @@ def test_what_is_wrong_is_said_and_nothing_is_changed(emulate: Emulate, tmp_path
     assert "cannot use" in refusal(device, full, "--size", "64M", "-o", trail)
     assert not trail.exists()
     running.stop()
-    assert not served()
+    assert not served(tmp_path)

@@ -50,10 +50,10 @@ pub(crate) fn check<P: JsonSchema + Serialize>(parameters: &P) -> Result<(), Inv
     check_value(&schema_of::<P>(), &value, "")
 }
 
-/// Checks what stands at a place against a schema, as far as it is made of numbers, lists and known fields.
+/// Checks what stands at a place against a schema, as far as it is made of numbers, names, lists and known fields.
 ///
 /// # Errors
-/// The first number or list out of its bounds.
+/// The first number or list out of its bounds, or the first name that isn't known.
 pub(crate) fn check_value(schema: &Value, value: &Value, place: &str) -> Result<(), InvalidParameter> {
     match value {
         Value::Number(_) => check_number(schema, value, place),
@@ -77,8 +77,24 @@ pub(crate) fn check_value(schema: &Value, value: &Value, place: &str) -> Result<
         Value::Null if is_number(schema) && !has_type(schema, "null") => {
             Err(InvalidParameter::new(place, "a finite number", "none"))
         }
-        Value::Null | Value::Bool(_) | Value::String(_) => Ok(()),
+        Value::String(name) => {
+            let names = names(schema);
+            if names.is_empty() || names.contains(&name.as_str()) {
+                return Ok(());
+            }
+            Err(InvalidParameter::new(place, format!("one of {}", names.join(", ")), format!("{name:?}")))
+        }
+        Value::Null | Value::Bool(_) => Ok(()),
     }
+}
+
+/// The names that a schema permits; none if it permits any text, or none.
+pub(crate) fn names(schema: &Value) -> Vec<&str> {
+    fn own(schema: &Value) -> Vec<&str> {
+        let listed = schema["enum"].as_array().into_iter().flatten();
+        listed.chain(schema.get("const")).filter_map(Value::as_str).collect()
+    }
+    std::iter::once(schema).chain(alternatives(schema)).flat_map(own).collect()
 }
 
 /// What a schema says of the fields of an object: of several alternatives the one that has them.

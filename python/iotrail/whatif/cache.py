@@ -195,11 +195,11 @@ def _show(found: dict[str, Any], chosen: Accesses, every: int) -> None:
         if not count:
             continue
         first = found[f"first_{kind}s"]
-        table = Table(
-            title=f"{kind}s missed, of which {units.human(first / count, 'share')} are the first use of their block",
-            title_justify="left",
-            box=rich.box.SIMPLE_HEAD,
+        # not as the table's title, which would be no wider than the table
+        console.print(
+            f"{kind}s missed, of which {units.human(first / count, 'share')} are the first use of their block"
         )
+        table = Table(box=rich.box.SIMPLE_HEAD)
         table.add_column("cache", justify="right")
         for policy in found["policies"]:
             table.add_column(policy["policy"], justify="right")

@@ -10,7 +10,7 @@ use super::measured::MOST_POINTS;
 use super::reader::{KINDS, MOST_DEVICES};
 use super::units::{UNITS, Unit, suffix_of};
 use super::{FORMAT, SHIPPED, Written};
-use crate::bounds::{Bounds, alternatives, has_type, is_number, schema_of};
+use crate::bounds::{Bounds, alternatives, has_type, is_number, names, schema_of};
 use crate::{array, cached, disk, fixed, ssd};
 
 /// The JSON Schema (draft 7, which TOML editors know) of device files.
@@ -194,14 +194,7 @@ fn without(schema: &Value, key: &str) -> Value {
 
 /// One of some names, or one of some tables.
 fn choice(choices: &[&Value]) -> Value {
-    let names: Vec<Value> = choices
-        .iter()
-        .filter(|choice| has_type(choice, "string"))
-        .flat_map(|choice| match choice.get("const") {
-            Some(name) => vec![name.clone()],
-            None => choice["enum"].as_array().cloned().unwrap_or_default(),
-        })
-        .collect();
+    let names: Vec<&str> = choices.iter().flat_map(|choice| names(choice)).collect();
     let tables = choices.iter().filter(|choice| has_type(choice, "object")).map(|choice| table(choice));
     let names = (!names.is_empty()).then(|| named(json!({ "enum": names })));
     let mut all: Vec<Value> = names.into_iter().chain(tables).collect();

@@ -140,7 +140,11 @@ fn an_array_has_members() {
         (r#"value = "hdd-7200""#, r#"value = "tape""#, r#"array.member[0].device: expected one of hdd-10k"#),
         ("value = 3,", "value = 0,", "array.member[0].count: expected 1 to 256"),
         ("value = 3,", "value = 257,", "array.member[0].count: expected 1 to 256"),
-        (r#"value = "stripe""#, r#"value = "raid5""#, "[array]: expected unknown variant `raid5`"),
+        (
+            r#"value = "stripe""#,
+            r#"value = "raid5""#,
+            "array.layout: expected one of stripe, mirror, found \"raid5\"",
+        ),
         ("value = 64,", "value = 63.7,", "array.chunk_bytes: expected a multiple of 512"),
         (
             "[[array.member]]",
@@ -158,8 +162,16 @@ fn an_array_has_members() {
 fn what_is_wrong_with_a_cache_is_said() {
     let whole = format!("{FIXED}{CACHE}{MEMORY}");
     for (from, to, expected) in [
-        (r#"value = "2q""#, r#"value = "mru""#, "[cache]: expected unknown variant `mru`"),
-        (r#"value = "through""#, r#"value = "away""#, "[cache]: expected unknown variant `away`"),
+        (
+            r#"value = "2q""#,
+            r#"value = "mru""#,
+            "cache.policy: expected one of lru, fifo, clock, lfu, 2q, arc, s3-fifo, sieve, found \"mru\"",
+        ),
+        (
+            r#"value = "through""#,
+            r#"value = "away""#,
+            "cache.write: expected one of through, back, around, found \"away\"",
+        ),
         ("value = 64, unit = \"KiB\"", "value = 2, unit = \"GB\"", "cache.block_bytes: expected 512 to"),
         (
             "value = 64, unit = \"KiB\"",
