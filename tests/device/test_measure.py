@@ -24,6 +24,7 @@ from iotrail.device.probe import Prober
 from iotrail.errors import DeviceError
 
 from ..emudisk.conftest import MIB, Emulate, device_file, emulate, is_root
+from .written import is_judged
 
 __all__ = ["emulate"]
 
@@ -105,6 +106,7 @@ def test_a_disk_is_found_again(emulate: Emulate, tmp_path: Path) -> None:
             break
     disk.stop()
     assert not wrong
+    assert is_judged(written, "measured-disk.toml")
     assert values["disk.revolution"]["error"] < 0.06
     assert values["disk.heads"]["source"].startswith("assumed: not measured")
 
@@ -173,6 +175,7 @@ def test_a_volume_is_found_again(emulate: Emulate, tmp_path: Path) -> None:
             break
     volume.stop()
     assert not wrong
+    assert is_judged(output, "measured-volume.toml")
     assert all(values[f"fixed.{key}"]["source"].startswith("measured") for key in expected)
     # The file that is there is kept, and the page shows what was measured.
     again = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -4,8 +4,11 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 
 import pytest
+
+from .written import is_judged
 
 SHARED = Path(__file__).resolve().parents[3] / "shared/traces/block/disksim-atlas10k.trace"
 
@@ -50,6 +53,25 @@ def test_a_fitted_disk_answers_like_the_measured_one(tmp_path: Path) -> None:
         assert name in found["classes"] and op in times
     assert times["write"] == pytest.approx(found["classes"]["writes"]["measured_mean"], rel=0.1)
     assert "exists" in iotrail("device", "fit", trail, "-o", device, fails=True)
+
+
+def test_a_fitted_file_is_as_the_one_held_to_the_schema(tmp_path: Path) -> None:
+    random = Random(3)
+    lines = [
+        f"{at * 40_000 + random.randrange(9000)},{random.choice('RRW')},{random.randrange(4_000_000) * 4096},"
+        f"{random.choice((4096, 65536))},{random.randrange(2000, 16_000)}"
+        for at in range(400)
+    ]
+    device = tmp_path / "d.toml"
+    iotrail("device", "fit", trail_of(tmp_path, lines), "-o", device)
+    assert is_judged(device, "fitted.toml")
+
+
+def test_the_schema_is_printed() -> None:
+    schema = json.loads(iotrail("device", "schema"))
+    assert schema["$schema"] == "http://json-schema.org/draft-07/schema#"
+    revolution = schema["definitions"]["disk"]["properties"]["revolution"]
+    assert revolution["properties"]["unit"]["enum"] == ["ns", "us", "ms", "s", "rpm"]
 
 
 @pytest.mark.parametrize(
