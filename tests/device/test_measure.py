@@ -148,8 +148,8 @@ def compare_disk(values: dict[str, dict[str, Any]]) -> dict[str, tuple[Any, Any]
 
 @needs_root
 def test_a_volume_is_found_again(emulate: Emulate, tmp_path: Path) -> None:
-    rate = "{ value = 100, unit = 'MB/s', source = 'test' }"
-    device = device_file(tmp_path, servers="{ value = 5, unit = 'count', source = 'test' }", rate=rate)
+    rate = "100 MB/s"
+    device = device_file(tmp_path, servers="5 count", rate=rate)
     volume = emulate(device, tmp_path / "d", "--size", "256M", "--loop")
     output = tmp_path / "measured.toml"
     command = [sys.executable, "-m", "iotrail", "device", "measure", volume.target, "-o", output, "--write"]

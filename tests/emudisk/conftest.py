@@ -17,21 +17,23 @@ from iotrail import native
 MIB = 1 << 20
 
 
-def device_file(folder: Path, **changes: str) -> Path:
-    """A device file of kind `fixed`; `changes` replaces values, as read='{ value = … }'."""
+def device_file(folder: Path, name: str = "of a test", **changes: str) -> Path:
+    """A device file of kind `fixed`; `changes` replaces values, as read="50 us"."""
     values = {
-        "capacity": "{ value = 10, unit = 'GiB', source = 'test' }",
-        "servers": "{ value = 1, unit = 'count', source = 'test' }",
-        "read": "{ value = 3, unit = 'ms', source = 'test' }",
-        "write": "{ value = 5, unit = 'ms', source = 'test' }",
-        "flush": "{ value = 11, unit = 'ms', source = 'test' }",
-        "trim": "{ value = 1, unit = 'ms', source = 'test' }",
-        "rate": "{ value = 1, unit = 'GB/s', source = 'test' }",
+        "capacity": "10 GiB",
+        "servers": "1 count",
+        "read": "3 ms",
+        "write": "5 ms",
+        "flush": "11 ms",
+        "trim": "1 ms",
+        "rate": "1 GB/s",
         **changes,
     }
+    lines = [f"format = 1\nkind = 'fixed'\nname = '{name}'\n[fixed]"]
+    for key, (value, unit) in ((key, text.split()) for key, text in values.items()):
+        lines.append(f"{key} = {{ value = {value}, unit = '{unit}', source = 'test' }}")
     path = folder / "device.toml"
-    lines = "\n".join(f"{key} = {value}" for key, value in values.items())
-    path.write_text(f"format = 1\nkind = 'fixed'\nname = 'of a test'\n[fixed]\n{lines}\n")
+    path.write_text("\n".join(lines) + "\n")
     return path
 
 

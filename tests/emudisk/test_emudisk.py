@@ -74,7 +74,7 @@ def test_a_file_keeps_its_data_and_logs_each_request(emulate: Emulate, tmp_path:
 
 
 def test_answers_come_when_the_model_says(emulate: Emulate, tmp_path: Path) -> None:
-    device = device_file(tmp_path, read="{ value = 20, unit = 'ms', source = 'test' }")
+    device = device_file(tmp_path, read="20 ms")
     disk = emulate(device, tmp_path / "d", "--size", "64M")
     descriptor = os.open(disk.target, os.O_RDONLY)
     times = []
@@ -91,9 +91,7 @@ def test_answers_come_when_the_model_says(emulate: Emulate, tmp_path: Path) -> N
 def test_ext4_on_a_loop_device_survives_a_kill(emulate: Emulate, tmp_path: Path) -> None:
     directory, mounted = tmp_path / "d", tmp_path / "mounted"
     mounted.mkdir()
-    device = device_file(
-        tmp_path, **dict.fromkeys(("read", "write", "flush"), "{ value = 50, unit = 'us', source = 'test' }")
-    )
+    device = device_file(tmp_path, **dict.fromkeys(("read", "write", "flush"), "50 us"))
     disk = emulate(device, directory, "--size", "128M", "--loop")
     run("mkfs.ext4", "-q", disk.target)
     run("mount", disk.target, mounted)
@@ -123,7 +121,7 @@ def test_ext4_on_a_loop_device_survives_a_kill(emulate: Emulate, tmp_path: Path)
 def test_a_mounted_disk_is_served_until_it_is_unmounted(emulate: Emulate, tmp_path: Path) -> None:
     directory, mounted = tmp_path / "d", tmp_path / "mounted"
     mounted.mkdir()
-    fast = dict.fromkeys(("read", "write", "flush"), "{ value = 50, unit = 'us', source = 'test' }")
+    fast = dict.fromkeys(("read", "write", "flush"), "50 us")
     disk = emulate(device_file(tmp_path, **fast), directory, "--size", "64M", "--loop")
     run("mkfs.ext4", "-q", disk.target)
     run("mount", disk.target, mounted)
@@ -137,8 +135,8 @@ def test_a_mounted_disk_is_served_until_it_is_unmounted(emulate: Emulate, tmp_pa
 
 
 def test_fio_verifies_what_it_wrote(emulate: Emulate, tmp_path: Path) -> None:
-    fast = dict.fromkeys(("read", "write", "flush", "trim"), "{ value = 100, unit = 'us', source = 'test' }")
-    device = device_file(tmp_path, **fast, servers="{ value = 8, unit = 'count', source = 'test' }")
+    fast = dict.fromkeys(("read", "write", "flush", "trim"), "100 us")
+    device = device_file(tmp_path, **fast, servers="8 count")
     disk = emulate(device, tmp_path / "d", "--size", "64M", "--loop")
     run(
         "fio", "--name=v", f"--filename={disk.target}", "--rw=randwrite", "--bsrange=512-128k", "--size=48M",
@@ -171,7 +169,7 @@ def test_full_storage_behind_a_file_system_is_an_error_of_its_files(emulate: Emu
     small, mounted = tmp_path / "small", tmp_path / "mounted"
     small.mkdir()
     mounted.mkdir()
-    fast = dict.fromkeys(("read", "write", "flush", "trim"), "{ value = 50, unit = 'us', source = 'test' }")
+    fast = dict.fromkeys(("read", "write", "flush", "trim"), "50 us")
     device = device_file(tmp_path, **fast)
     run("mount", "-t", "tmpfs", "-o", "size=24M", "tmpfs", small)
     try:

@@ -15,6 +15,7 @@ from iotrail import native
 from iotrail.errors import IotrailError, TrailError, UsageError
 from iotrail.whatif import verbs
 from iotrail.whatif.cache import POLICIES
+from tests.emudisk.conftest import device_file
 from tests.whatif.conftest import MakeRequests
 
 KIB = 1024
@@ -107,27 +108,17 @@ def test_a_trail_without_reads_or_writes(requests: MakeRequests) -> None:
         verbs.cache(trail, of="files")
 
 
-FIXED = """
-format = 1
-kind = "fixed"
-name = "one at a time"
-[fixed]
-capacity = { value = 1, unit = "GB", source = "test" }
-servers = { value = 1, unit = "count", source = "test" }
-read = { value = 1, unit = "ms", source = "test" }
-write = { value = 2, unit = "ms", source = "test" }
-flush = { value = 0, unit = "ns", source = "test" }
-trim = { value = 0, unit = "ns", source = "test" }
-rate = { value = 1000000, unit = "GB/s", source = "test" }
-"""
+def one_at_a_time(folder: Path) -> Path:
+    """A device that reads in 1 ms and writes in 2."""
+    times = {"read": "1 ms", "write": "2 ms", "flush": "0 ns", "trim": "0 ns"}
+    return device_file(folder, "one at a time", capacity="1 GB", rate="1000000 GB/s", **times)
 
 
 @pytest.mark.parametrize(("write", "mean_us"), [("back", 10), ("through", 2000), ("around", 2000)])
 def test_response_times_by_hand(
     requests: MakeRequests, tmp_path: Path, capsys: pytest.CaptureFixture[str], write: str, mean_us: int
 ) -> None:
-    device = tmp_path / "fixed.toml"
-    device.write_text(FIXED)
+    device = one_at_a_time(tmp_path)
     # 10 ms apart: read twice, then written
     trail = requests([(10_000 * at, 0, 4 * KIB, op, 100) for at, op in enumerate("rrw")])
     found = ask(capsys, trail, on=str(device), cache_latency="10us", size="1M", write=write, policy="arc")
@@ -148,8 +139,7 @@ def test_bad_trails_before_a_device(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    device = tmp_path / "fixed.toml"
-    device.write_text(FIXED)
+    device = one_at_a_time(tmp_path)
     options: dict[str, Any] = {"on": str(device), "cache_latency": "10us", "size": "1M"}
     # one request, and one address
     for numbers in ((7,), (7, 7, 7)):

@@ -10,22 +10,10 @@ import pyarrow as pa
 import pytest
 
 from iotrail import native
+from tests.emudisk.conftest import device_file
 
 MS = 1_000_000
 START = 1_700_000_000_000_000_000
-DEVICE = """
-format = 1
-kind = "fixed"
-name = "ten milliseconds"
-[fixed]
-capacity = { value = 1, unit = "GB", source = "test" }
-servers = { value = 1, unit = "count", source = "test" }
-read = { value = 10, unit = "ms", source = "test" }
-write = { value = 20, unit = "ms", source = "test" }
-flush = { value = 100, unit = "ms", source = "test" }
-trim = { value = 1, unit = "ms", source = "test" }
-rate = { value = 9000000000, unit = "GB/s", source = "test" }
-"""
 
 
 def trail_of(folder: Path, rows: list[dict[str, Any]]) -> Path:
@@ -72,9 +60,8 @@ def ask(trail: Path, *words: object, fails: bool = False) -> subprocess.Complete
 @pytest.fixture
 def device(tmp_path: Path) -> Path:
     """A device of which each request takes a known time."""
-    path = tmp_path / "d.toml"
-    path.write_text(DEVICE)
-    return path
+    times = {"read": "10 ms", "write": "20 ms", "flush": "100 ms"}
+    return device_file(tmp_path, "ten milliseconds", capacity="1 GB", rate="9000000000 GB/s", **times)
 
 
 def test_a_program_that_waits_keeps_its_think_time(tmp_path: Path, device: Path) -> None:
@@ -184,9 +171,9 @@ def test_a_trail_without_times(without_times: Path, device: Path) -> None:
 
 def test_device_files_that_are_wrong(tmp_path: Path, device: Path) -> None:
     trail = trail_of(tmp_path, [{"ts": 0, "dur": 1, "op": "read"}])
-    device.write_text(DEVICE.replace('value = 10, unit = "ms", ', "value = 10, "))
+    device.write_text(device.read_text().replace("value = 10, unit = 'ms', ", "value = 10, "))
     assert (
-        "d.toml: fixed.read.unit: expected a unit, found nothing"
+        "device.toml: fixed.read.unit: expected a unit, found nothing"
         in ask(trail, "--on", device, fails=True).stderr
     )
     assert "cannot read nowhere" in ask(trail, "--on", "nowhere", fails=True).stderr
