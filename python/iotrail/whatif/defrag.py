@@ -213,11 +213,11 @@ def gains(found: dict[str, Any]) -> dict[str, Any]:
 
 def speed_up(before: dict[str, Any], after: dict[str, Any], op: str | None = None) -> float | None:
     """Mean response time of reads and writes, or of one of them, before by after; None without any."""
-    means = [_mean_ns(outcome, op) for outcome in (before, after)]
-    return means[0] / means[1] if means[1] else None
+    mean_before, mean_after = (_mean_ns(outcome, op) for outcome in (before, after))
+    return mean_before / mean_after if mean_before is not None and mean_after else None
 
 
-def _mean_ns(outcome: dict[str, Any], op: str | None) -> float:
+def _mean_ns(outcome: dict[str, Any], op: str | None) -> float | None:
     return mean_ns({"times": [each for each in outcome["times"] if op in (None, each["op"])]})
 
 
@@ -273,7 +273,7 @@ def _table(found: dict[str, Any]) -> Table:
             change = speed_up(before[kind], after[kind], op)
             if change is None or (op is not None and speed_up(before[kind], after[kind]) == change):
                 continue
-            means = [_mean_ns(side[kind], op) for side in (before, after)]
+            means = [_mean_ns(side[kind], op) or 0 for side in (before, after)]
             label = name if op is None else f"  {op}s"
             table.add_row(label, *(Text(units.duration(mean)) for mean in means), f"{change:.2f}")
     return table

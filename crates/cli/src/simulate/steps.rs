@@ -48,7 +48,8 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
             let natural = |value: i64, what: &str| u64::try_from(value).map_err(|_| wrong(what));
             let list = after.value(at);
             let list = list.as_primitive_opt::<Int64Type>().ok_or_else(|| wrong("a list of BIGINT"))?;
-            let before = list.values().iter().map(|row| natural(*row, "rows of 0 or more").map(|row| row as usize));
+            let before =
+                list.values().iter().map(|row| natural(*row, "rows of 0 or more").map(|row| row as usize));
             let work = if disk.is_null(at) {
                 None
             } else {
@@ -58,8 +59,10 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
                 }
                 let op = [Op::Read, Op::Write, Op::Flush, Op::Trim].get(op[at] as usize).copied();
                 let op = op.ok_or_else(|| wrong("an operation from 0 to 3"))?;
-                let (pos, length) =
-                    (natural(pos[at], "an offset of 0 or more")?, natural(length[at], "a length of 0 or more")?);
+                let (pos, length) = (
+                    natural(pos[at], "an offset of 0 or more")?,
+                    natural(length[at], "a length of 0 or more")?,
+                );
                 if pos.checked_add(length).is_none_or(|end| end > capacity) {
                     let name = file.as_ref().map_or("a disk", |file| &file.name);
                     let expected = format!("{name}: expected requests below {capacity} bytes, its capacity");
