@@ -86,9 +86,9 @@ demo-device: build
 	@scripts/packages sqlite3=sqlite3 losetup=mount mkfs.ext4=e2fsprogs
 	@$(BIN)/python examples/devices/demo.py
 
-## demo-figures: what SSD caches and defragmentation bring to traces, in virtual time and on emulated devices (10 minutes)
+## demo-figures: what SSD caches and defragmentation bring to traces, in virtual time and on emulated devices (15 to 25 minutes)
 demo-figures: build
-	@scripts/packages fusermount3=fuse3
+	@scripts/packages fusermount3=fuse3 chrt=util-linux
 	@$(BIN)/python examples/devices/figures.py
 
 ## demo-ceph: a real Ceph cluster under load on this machine, and the page that shows it live; Ctrl-C ends it
