@@ -154,6 +154,7 @@ fn the_trail_of_format_version_1_is_read() {
         "cpu_slice",
         "thread_time",
         "member",
+        "extent",
         "node_sample",
         "kernel_seen",
         "pruned",
