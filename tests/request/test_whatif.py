@@ -216,3 +216,38 @@ def test_answers_for_people(make: MakeTrail) -> None:
     assert "ada's files in 1 copies" in done.stdout and "1 file of ada: 2 → 1 copies" in done.stdout
     for name in ("as recorded", "simulated", "changed", "disk I/Os", "none waits"):
         assert name in done.stdout
+
+
+def test_what_an_answer_does_not_rest_on_is_said(make: MakeTrail) -> None:
+    """Lost records, a request without a reply, and one that waits for what waits for it."""
+    rows: dict[str, list[dict[str, Any]]] = {"service_op": [], "stitch": [], "buffer_op": []}
+    for crumb, ts, dur, kind, name in (
+        (1, 0, 100, "server", "ada"),
+        (2, 10, 40, "internal", None),
+        (3, 10, 30, "internal", None),
+        (4, 500, None, "server", "ada"),
+        (5, 600, 100, "server", "bob"),
+    ):
+        rows["service_op"].append(
+            {"ts": ts, "dur": dur, "node": "head", "crumb": crumb, "kind": kind, "client": name}
+        )
+    for child, parent in ((2, 1), (2, 3), (3, 2)):
+        rows["stitch"].append(
+            {"ts": 10, "node": "head", "crumb": child, "parent_node": "head", "parent_crumb": parent}
+        )
+        rows["stitch"][-1] |= {"kind": "coalesce"}
+    rows["buffer_op"].append(
+        {"ts": 610, "node": "head", "crumb": 5, "kind": "write", "file": 3, "pos": 0, "length": 4096}
+    )
+    rows["unseen"] = [
+        {"node": "head", "kind": "dropped", "amount": 1203, "detail": "records that found no room"}
+    ]
+    found = whatif(make(rows), "ram", "--size", "1M")
+    assert found["left_out"] == {
+        "requests without a reply, whose response times aren't known": 1,
+        "records that found no room": 1203,
+    }
+    assert any("1 request would wait for itself" in note for note in found["notes"])
+    assert client(found, "as recorded", "ada")["mean_ns"] == 100
+    assert client(found, "simulated", "ada")["mean_ns"] is None
+    assert client(found, "simulated", "bob")["mean_ns"] == 100

@@ -187,14 +187,8 @@ def _mean(responses: dict[Any, float], keys: list[Any]) -> tuple[float | None, f
 
 def _record(case: _Case, client: str, keys: list[Any], places: set[Place] | None) -> dict[str, Any]:
     """One client in one case."""
-    recorded = {
-        crumb.key: float(crumb.main.end - crumb.main.ts)
-        for crumb in case.recorded.requests
-        if crumb.main and crumb.main.end
-    }
-    times = recorded if case.name == "as recorded" else case.closed.responses
-    mean, p99 = _mean(times, keys)
-    open_mean, _ = _mean(recorded if case.name == "as recorded" else case.opened.responses, keys)
+    mean, p99 = _mean(case.closed.responses, keys)
+    open_mean, _ = _mean(case.opened.responses, keys)
     use = Use()
     for (name, _), each in case.closed.demand.items():
         if name == client:
@@ -225,6 +219,11 @@ def _answer(
     recorded: Recorded,
     options: Options,
 ) -> None:
+    if circular := max(case.closed.circular for case in cases):
+        notes = [
+            *notes,
+            f"{units.counted(circular, 'request')} would wait for itself, as the record has it: left out",
+        ]
     clients = _clients(cases)
     rows = [_record(case, client, keys, places) for case in cases for client, keys in clients.items()]
     caches = [

@@ -1,5 +1,6 @@
 """What a system would do with its recorded requests: response times and demands, with other caches, disks or places.
 
+Answers what §6 of Stardust (SIGMETRICS 2006) asks by replaying traces of caches and disks, as it does.
 `base` says what the record itself holds; a `Change` has been made to a second reading of it (changes.py), and its caches have
 other sizes. What a fetch costs that nobody made in the record is the mean of those that were.
 """
@@ -12,6 +13,7 @@ import numpy as np
 from iotrail.errors import TrailError
 from iotrail.whatif.system import network as steps
 from iotrail.whatif.system.caches import (
+    READS,
     Cache,
     Group,
     Made,
@@ -67,6 +69,8 @@ class Answer:
     # by client and machine
     demand: dict[tuple[str | None, str], Use]
     outcome: Outcome | None
+    # requests with a reply that would wait for themselves, as the record has it
+    circular: int
 
 
 @dataclass(slots=True)
@@ -93,7 +97,7 @@ class System:
     def answer(
         self, sizes: dict[Place, int] | None, *, policy: str = "lru", on: str | None, closed: bool
     ) -> Answer:
-        """Response times and demands, with caches of these sizes; with None the record's demands alone.
+        """Response times and demands, with caches of these sizes; with None those of the record itself.
 
         Where clients wait for their replies (`closed`), they pass each other after the change: caches run again with the
         order that the response times give, some times.
@@ -104,7 +108,9 @@ class System:
         """
         recorded = self.recorded
         if sizes is None:
-            return Answer({}, _demand(recorded, None), None)
+            mains = ((crumb.key, crumb.main) for crumb in recorded.requests)
+            times = {key: float(main.end - main.ts) for key, main in mains if main and main.end is not None}
+            return Answer(times, _demand(recorded, None), None, 0)
         if closed not in self._networks:
             self._networks[closed] = steps.build(recorded, closed=closed)
         base = self._networks[closed]
@@ -114,9 +120,10 @@ class System:
             network, demand = base.copy(), _demand(recorded, outcome)
             _leave_out(network, outcome)
             _fetch(network, outcome, self._costs, self._disks, demand)
-            times = network.run(on, self.servers)
-            order = network.order(times)
-        return Answer(network.responses(times), demand, outcome)
+            done = network.run(on, self.servers)
+            order = network.order(done)
+        responses = network.responses(done)
+        return Answer(responses, demand, outcome, len(network.requests) - len(responses))
 
 
 def _costs(recorded: Recorded, groups: list[Group]) -> dict[Place, Cost]:
@@ -287,7 +294,7 @@ def reads_of(
     found: dict[tuple[Place, str | None], Reads] = defaultdict(Reads)
     for cache in caches:
         for access in cache.accesses:
-            if access.kind not in ("read_hit", "read_miss"):
+            if access.kind not in READS:
                 continue
             if outcome is None:
                 missed = access.length if access.kind == "read_miss" else 0

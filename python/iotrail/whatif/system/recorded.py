@@ -14,6 +14,17 @@ from iotrail.trail import Trail
 Key = tuple[str, int]
 
 _BATCH = 1 << 16
+# Of `unseen`: records that there were, or that nobody knows to have been.
+_LOST = (
+    "bad_record",
+    "bad_type",
+    "dropped",
+    "interrupted",
+    "kernel_dropped",
+    "no_memory",
+    "overwritten_ring",
+    "unread_segment",
+)
 
 
 @dataclass(slots=True)
@@ -118,7 +129,7 @@ class Recorded:
     # whether the kernel said what CPU time was: what programs post of it has their waits in it
     knows_cpu: bool
     start: int
-    # records that can't be placed: without a breadcrumb, never completed, of a cache without a place
+    # what an answer doesn't rest on: records that can't be placed, requests without a reply, what the recorder lost
     left_out: dict[str, int]
 
     def below(self, crumb: Crumb) -> Iterator[Crumb]:
@@ -244,6 +255,14 @@ def read(trail: Trail) -> Recorded:
             "programs post them by the SDK (docs/sdk.md), agents collect those of Ceph and OpenTelemetry",
         )
     requests.sort(key=lambda crumb: crumb.services[0].ts)
+    if unanswered := sum(crumb.main is not None and crumb.main.end is None for crumb in requests):
+        left_out["requests without a reply, whose response times aren't known"] = unanswered
+    kinds = ", ".join(f"'{kind}'" for kind in _LOST)
+    for kind, amount, detail in _rows(
+        trail,
+        f"SELECT kind, CAST(SUM(amount) AS BIGINT), MIN(detail) FROM unseen WHERE kind IN ({kinds}) GROUP BY kind ORDER BY kind",
+    ):
+        left_out[detail or kind] = amount
     start = min(ts for crumb in crumbs.values() for ts in crumb.begins)
     return Recorded(crumbs, requests, dict(shares), evictions, knows_cpu, start, dict(left_out))
 
