@@ -7,7 +7,6 @@ table. As root: emulated disks are FUSE files behind loop devices. Trails stay i
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -16,11 +15,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import rich.box
+from rich.table import Table
+from served import IOTRAIL, served
+
+from iotrail.terminal import Console
 from iotrail.trail import Trail
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 OUTPUT = Path("demo")
-IOTRAIL = Path(sys.executable).with_name("iotrail")
 DEVICES = ("hdd-7200", "sata-ssd")
 SIZE = "2G"
 # Each is a transaction: the journal and the database are flushed.
@@ -48,14 +51,7 @@ def emulated(device: str, folder: Path) -> Iterator[Path]:
     """A file system on an emulated disk."""
     mounted = folder / "mounted"
     mounted.mkdir()
-    command = [IOTRAIL, "emudisk", device, folder / "emulated", "--size", SIZE, "--loop", "--json"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    try:
-        line = process.stdout.readline()
-        if not line:
-            sys.exit(f"demo: error: iotrail emudisk {device} did not start")
-        target = json.loads(line)["target"]
+    with served(device, folder / "emulated", "--size", SIZE, "--loop") as target:
         # laziness would write inode tables during the run
         subprocess.run(
             ["mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", target], check=True
@@ -65,9 +61,6 @@ def emulated(device: str, folder: Path) -> Iterator[Path]:
             yield mounted
         finally:
             subprocess.run(["umount", mounted], check=False)
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait()
 
 
 def record(name: str, place: Path) -> tuple[Path, float]:
@@ -95,11 +88,6 @@ def ask(*words: object) -> dict:
     return json.loads(done.stdout)
 
 
-def row(cells: list[str]) -> str:
-    """A line of the table."""
-    return f"{cells[0]:<46}{cells[1]:>12}{cells[2]:>22}{cells[3]:>16}{cells[4]:>18}"
-
-
 def main() -> int:
     """Record on each storage, predict, print."""
     if os.geteuid() != 0:
@@ -124,19 +112,12 @@ def main() -> int:
     wanted = [word for device in DEVICES for word in ("--on", device)]
     predicted = ask("whatif", "device", trails["own"], *wanted)
     recorded = predicted["recorded"]["elapsed_ns"] / 1e9
-    print()
-    print(row(["", "elapsed", "predicted", "flush", "request, mean"]))
+    table = Table(box=rich.box.SIMPLE_HEAD)
+    for title in ("", "elapsed", "predicted", "flush", "request, mean"):
+        table.add_column(title, justify="right" if title else "left")
     own = mean(predicted["recorded"])
-    print(
-        row(
-            [
-                "this machine's storage",
-                f"{seconds['own']:.2f} s",
-                "",
-                f"{flushes['own']:.2f} ms",
-                f"{own:.2f} ms",
-            ]
-        )
+    table.add_row(
+        "this machine's storage", f"{seconds['own']:.2f} s", "", f"{flushes['own']:.2f} ms", f"{own:.2f} ms"
     )
     for device, each in zip(DEVICES, predicted["simulated"], strict=True):
         # what the program did besides waiting for the disk stays
@@ -145,15 +126,9 @@ def main() -> int:
             for way in ("arrivals_recorded", WAITING)
         ]
         span = f"{min(ends):.2f} – {max(ends):.2f} s"
-        cells = [
-            each["device"],
-            f"{seconds[device]:.2f} s",
-            span,
-            f"{flushes[device]:.2f} ms",
-            f"{mean(each[WAITING]):.2f} ms",
-        ]
-        print(row(cells))
-    print()
+        of_device = f"{flushes[device]:.2f} ms", f"{mean(each[WAITING]):.2f} ms"
+        table.add_row(each["device"], f"{seconds[device]:.2f} s", span, *of_device)
+    Console(piped=120).print(table)
     print(
         "predicted: by iotrail whatif device from the recording on this machine's storage: if nobody waits for requests, and"
     )

@@ -10,24 +10,23 @@ Traces are those of ../shared/traces that are there, and one that is generated. 
 import argparse
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import workload
 from pyarrow import csv
+from served import IOTRAIL, served
 
 from iotrail.trail import Trail
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 OUTPUT = Path("demo")
-IOTRAIL = Path(sys.executable).with_name("iotrail")
 SHARED = ROOT.parent / "shared" / "traces" / "block"
 DISK, SSD = "hdd-7200", "sata-ssd"
 GB = 10**9
@@ -153,22 +152,6 @@ def cut(trail: Path, start: int, seconds: int, output: Path, folder: Path) -> Pa
     return output
 
 
-@contextmanager
-def emulated(device: Path, folder: Path, log: Path) -> Iterator[str]:
-    """The path of an emulated device, which logs to a trail."""
-    command = [*PROMPTLY, IOTRAIL, "emudisk", device, folder, "--json", "-o", log, "--force"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    try:
-        line = process.stdout.readline()
-        if not line:
-            sys.exit(f"figures: error: iotrail emudisk {device} did not start")
-        yield json.loads(line)["target"]
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait()
-
-
 def replay(slice_: Path, device: Path, folder: Path) -> dict[str, float]:
     """Run a stretch on emulated devices, one for each of its own: mean times in ms.
 
@@ -181,7 +164,10 @@ def replay(slice_: Path, device: Path, folder: Path) -> dict[str, float]:
         words: list[object] = []
         for number, (dev, log) in enumerate(zip(devices, logs, strict=True)):
             at = folder / f"disk{number}"
-            words += ["--map", f"{dev}={stack.enter_context(emulated(device, at, log))}"]
+            words += [
+                "--map",
+                f"{dev}={stack.enter_context(served(device, at, '-o', log, '--force', before=PROMPTLY))}",
+            ]
         iotrail(
             "replay", slice_, *words, "--mode", "timed", "--engine", "io_uring", "--depth", 1024, "--direct", "--zeros",
             "--overwrite", "-o", folder / "replay.trail", "--force", before=PROMPTLY,
