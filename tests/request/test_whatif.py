@@ -251,3 +251,11 @@ def test_what_an_answer_does_not_rest_on_is_said(make: MakeTrail) -> None:
     assert client(found, "as recorded", "ada")["mean_ns"] == 100
     assert client(found, "simulated", "ada")["mean_ns"] is None
     assert client(found, "simulated", "bob")["mean_ns"] == 100
+
+
+@pytest.mark.parametrize("in_turn", [False, True])
+def test_a_choice_of_copies_is_said(make: MakeTrail, in_turn: bool) -> None:
+    store = Store(replace(SETUP, in_turn=in_turn))
+    store.run(0, 200, BLOCKS, 0.2)
+    found = whatif(make(store.rows), "move", "--client", "bob", "--from", "n3", "--to", "n1")
+    assert any("the least busy one" in note for note in found["notes"]) is in_turn

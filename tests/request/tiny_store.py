@@ -47,6 +47,8 @@ class Setup:
     head_blocks: int = 64
     node_blocks: int = 32
     disk_us: int = 4000
+    # whether copies take turns in serving reads; else each MiB has one
+    in_turn: bool = False
 
 
 @dataclass
@@ -109,7 +111,8 @@ class Store:
         self._access("head", crumb, "read_hit" if hit else "read_miss", file, block)
         if not hit:
             nodes = self.setup.place[client]
-            yield from self._call(crumb, nodes[block // REGION % len(nodes)], "READ", file, block)
+            turn = crumb if self.setup.in_turn else block // REGION
+            yield from self._call(crumb, nodes[turn % len(nodes)], "READ", file, block)
             self._put("head", self._head, crumb, file, block)
 
     def _write(self, client: str, crumb: int, file: int, block: int) -> Generator[int, None, None]:

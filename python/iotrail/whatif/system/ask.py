@@ -133,7 +133,13 @@ def _changed(
     changed = read(trail)
     said = change(changed)
     cases.append(_case("changed", System(changed, system.servers), sizes, options))
-    _answer(title, cases, None, [said, _said(system.caches)], recorded, options)
+    notes = [said, _said(system.caches)]
+    if changes.chooses_copies(recorded):
+        notes.append(
+            "reads of the same MiB came from several copies: if the system chooses the least busy one, it is faster than this "
+            "says where clients share disks after the change"
+        )
+    _answer(title, cases, None, notes, recorded, options)
 
 
 def _case(

@@ -71,6 +71,19 @@ def files_of(recorded: Recorded, client: str) -> set[int]:
     return files
 
 
+def chooses_copies(recorded: Recorded) -> bool:
+    """Whether reads of one region of a file came from several machines: the system chooses a copy, perhaps by load."""
+    nodes = set(storage_nodes(recorded))
+    served: dict[tuple[int, int], set[str]] = defaultdict(set)
+    for crumb in recorded.crumbs.values():
+        main = crumb.main
+        if main is None or main.kind != "server" or crumb.node not in nodes or "read" not in main.op.lower():
+            continue
+        if main.file is not None and main.pos is not None:
+            served[main.file, main.pos // REGION].add(crumb.node)
+    return any(len(found) > 1 for found in served.values())
+
+
 def move(recorded: Recorded, client: str, to: Mapping[str, str]) -> int:
     """Move a client's files from machines to others. Returns how many files that are.
 
