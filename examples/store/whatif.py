@@ -163,13 +163,16 @@ def row(found: dict[str, Any], case: str, client: str) -> dict[str, Any]:
     return dict(only)
 
 
-def hits(found: dict[str, Any], case: str, component: str) -> list[float]:
-    """Hit shares of a component's caches."""
-    return [
-        each["hit_share"]
-        for each in found["caches"]
-        if each["case"] == case and each["cache"].split("/")[1] == component and each["hit_share"] is not None
+def hits(found: dict[str, Any], case: str, component: str) -> float | None:
+    """Share of the bytes read through a component's caches that they held, of all machines together.
+
+    Reads go to the copy on the least busy machine: which machine's cache has what differs from run to run. None if nothing was read.
+    """
+    caches = [
+        each for each in found["caches"] if each["case"] == case and each["cache"].split("/")[1] == component
     ]
+    read, missed = (sum(each[key] for each in caches) for key in ("read_bytes", "missed_bytes"))
+    return 1 - missed / read if read else None
 
 
 def compare(change: Change, options: argparse.Namespace, kept: Path, table: Table) -> None:
@@ -206,15 +209,18 @@ def compare(change: Change, options: argparse.Namespace, kept: Path, table: Tabl
         ):
             add(f"{client}: {what}", unit, (was[key], now[key], real[key]))
     for component in ("head", "node"):
-        for at, (was, now, real) in enumerate(
-            zip(
-                hits(said, "as recorded", component),
-                hits(said, predicted, component),
-                hits(truth, "as recorded", component),
-                strict=False,
+        was, now, real = (
+            hits(said, "as recorded", component),
+            hits(said, predicted, component),
+            hits(truth, "as recorded", component),
+        )
+        if was is not None and now is not None and real is not None:
+            add(
+                "hits of the head" if component == "head" else "hits of nodes",
+                1,
+                (was, now, real),
+                points=True,
             )
-        ):
-            add(f"{component} {at + 1}: hits", 1, (was, now, real), points=True)
     table.add_section()
 
 

@@ -253,9 +253,36 @@ def test_what_an_answer_does_not_rest_on_is_said(make: MakeTrail) -> None:
     assert client(found, "simulated", "bob")["mean_ns"] == 100
 
 
-@pytest.mark.parametrize("in_turn", [False, True])
-def test_a_choice_of_copies_is_said(make: MakeTrail, in_turn: bool) -> None:
-    store = Store(replace(SETUP, in_turn=in_turn))
-    store.run(0, 200, BLOCKS, 0.2)
-    found = whatif(make(store.rows), "move", "--client", "bob", "--from", "n3", "--to", "n1")
-    assert any("the least busy one" in note for note in found["notes"]) is in_turn
+CHOSEN = {"ada": ("n1", "n2"), "amy": ("n1", "n2"), "bob": ("n3", "n4"), "bea": ("n3", "n4")}
+TOGETHER = dict.fromkeys(CHOSEN, ("n1", "n2"))
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_merge_where_the_least_busy_copy_is_read(make: MakeTrail, seed: int) -> None:
+    setup = Setup({**CHOSEN, "bea": ("n5", "n6")}, read="least_busy")
+    trail = make(ran(setup, seed).rows)
+    found = whatif(trail, "move", "--client", "bob", "--from", "n3,n4", "--to", "n1,n2")
+    changed = ran(replace(setup, place={**setup.place, "bob": ("n1", "n2")}), seed)
+    for name in setup.place:
+        assert client(found, "simulated", name)["mean_ns"] == pytest.approx(
+            client(found, "as recorded", name)["mean_ns"], rel=0.05
+        )
+        assert client(found, "changed", name)["mean_ns"] == pytest.approx(mean(changed, name), rel=0.1)
+    assert any(note.startswith("reads go to the least busy copy") for note in found["notes"])
+
+
+@pytest.mark.parametrize(
+    ("read", "said"),
+    [
+        ("by_region", ""),
+        ("in_turn", "each is taken to come from"),
+        ("least_busy", "reads go to the least busy copy"),
+    ],
+)
+def test_how_copies_are_chosen_is_said(make: MakeTrail, read: str, said: str) -> None:
+    """Where nothing says how, nothing is claimed."""
+    store = Store(Setup(CHOSEN, read=read))  # type: ignore[arg-type]
+    store.run(0, 400, BLOCKS, 0.2)
+    notes = whatif(make(store.rows), "ram", "--cache", "head", "--size", "2M")["notes"]
+    about = [note for note in notes if "copies" in note or "copy" in note]
+    assert [said in note for note in about] == ([True] if said else [])

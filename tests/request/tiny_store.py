@@ -9,7 +9,7 @@ import random
 from collections import OrderedDict, defaultdict
 from collections.abc import Generator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 BLOCK = 65536
 # Blocks that are read from one node: 1 MiB.
@@ -47,8 +47,8 @@ class Setup:
     head_blocks: int = 64
     node_blocks: int = 32
     disk_us: int = 4000
-    # whether copies take turns in serving reads; else each MiB has one
-    in_turn: bool = False
+    # which copy is read: of each MiB the same one, each in turn, or that on the node with fewest calls
+    read: Literal["by_region", "in_turn", "least_busy"] = "by_region"
 
 
 @dataclass
@@ -68,6 +68,8 @@ class Store:
         names = sorted({node for nodes in self.setup.place.values() for node in nodes})
         self._nodes = {name: Lru(self.setup.node_blocks) for name in names}
         self._free: dict[str, int] = defaultdict(int)
+        # calls without a reply yet
+        self._busy: dict[str, int] = defaultdict(int)
         # clocks of machines are apart
         self._clock = {
             name: 0 if name == "head" else 7_000_000 * at for at, name in enumerate(["head", *names])
@@ -111,8 +113,11 @@ class Store:
         self._access("head", crumb, "read_hit" if hit else "read_miss", file, block)
         if not hit:
             nodes = self.setup.place[client]
-            turn = crumb if self.setup.in_turn else block // REGION
-            yield from self._call(crumb, nodes[turn % len(nodes)], "READ", file, block)
+            turn = (crumb if self.setup.read == "in_turn" else block // REGION) % len(nodes)
+            node = nodes[turn]
+            if self.setup.read == "least_busy":
+                node = min((*nodes[turn:], *nodes[:turn]), key=lambda node: self._busy[node])
+            yield from self._call(crumb, node, "READ", file, block)
             self._put("head", self._head, crumb, file, block)
 
     def _write(self, client: str, crumb: int, file: int, block: int) -> Generator[int, None, None]:
@@ -135,6 +140,7 @@ class Store:
         call, served = self._new(), self._new()
         self._stitch("head", call, "head", crumb, "split")
         sent = self.now
+        self._busy[node] += 1
         self._message("head", call, "head", node, 200 + (BLOCK if op == "WRITE" else 0))
         yield self.now + 30 * US
         self._stitch(node, served, "head", call, "rpc")
@@ -152,6 +158,7 @@ class Store:
         self._message(node, served, node, "head", 200 + (BLOCK if op == "READ" else 0))
         self._service(node, served, start, "server", op, file, block)
         yield self.now + 30 * US
+        self._busy[node] -= 1
         self._service("head", call, sent, "client", op, file, block)
 
     def _disk(self, node: str, crumb: int, op: str, file: int, block: int) -> Generator[int, None, None]:

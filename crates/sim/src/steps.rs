@@ -9,10 +9,12 @@ use std::collections::BinaryHeap;
 use crate::device::{Device, Id, Nanos, Request};
 
 /// What a step asks of a disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Work {
     /// Index of the disk.
     pub disk: usize,
+    /// Other disks that have the same: the one with fewest requests then is asked, of several the first.
+    pub others: Vec<usize>,
     /// What it asks for.
     pub request: Request,
     /// How long it took in the record, from its issue.
@@ -64,7 +66,7 @@ impl Disk {
 /// step that isn't there.
 ///
 /// # Panics
-/// If there is no disk of a step's index.
+/// If there is no disk of one of a step's indices.
 #[must_use]
 pub fn run(steps: &[Step], disks: &mut [Disk]) -> Vec<Option<Times>> {
     let mut times = vec![None; steps.len()];
@@ -83,6 +85,9 @@ pub fn run(steps: &[Step], disks: &mut [Disk]) -> Vec<Option<Times>> {
         .map(|(at, step)| Reverse((step.delay, at)))
         .collect();
     let (mut completions, mut done, mut now) = (Vec::new(), Vec::new(), 0);
+    // Requests at each disk, and when those end of which that is known.
+    let mut busy = vec![0_usize; disks.len()];
+    let mut ends: BinaryHeap<Reverse<(Nanos, usize)>> = BinaryHeap::new();
     loop {
         let events = disks.iter().filter_map(|disk| match disk {
             Disk::Recorded { .. } => None,
@@ -91,10 +96,16 @@ pub fn run(steps: &[Step], disks: &mut [Disk]) -> Vec<Option<Times>> {
         let next = ready.peek().map(|Reverse((time, _))| *time);
         let Some(event) = next.into_iter().chain(events).min() else { break };
         now = event.max(now);
-        for disk in disks.iter_mut() {
+        for (at, disk) in disks.iter_mut().enumerate() {
             if let Disk::Simulated(device) = disk {
+                let before = completions.len();
                 device.advance(now, &mut completions);
+                ends.extend(completions[before..].iter().map(|completion| Reverse((completion.done, at))));
             }
+        }
+        while let Some(Reverse((_, disk))) = ends.peek().copied().filter(|Reverse((end, _))| *end <= now) {
+            ends.pop();
+            busy[disk] -= 1;
         }
         while let Some(Reverse((time, at))) = ready.peek().copied().filter(|Reverse((time, _))| *time <= now)
         {
@@ -103,17 +114,25 @@ pub fn run(steps: &[Step], disks: &mut [Disk]) -> Vec<Option<Times>> {
                 done.push((at, Times { ready: time, issued: time, done: time }));
                 continue;
             };
-            match &mut disks[work.disk] {
+            let choices = std::iter::once(work.disk).chain(work.others.iter().copied());
+            let disk = choices.min_by_key(|disk| busy[*disk]).unwrap_or(work.disk);
+            busy[disk] += 1;
+            match &mut disks[disk] {
                 Disk::Recorded { free } => {
                     let issued = free.pop().map_or(time, |Reverse(free)| free.max(time));
                     let end = issued.saturating_add(work.service);
                     free.push(Reverse(end));
+                    ends.push(Reverse((end, disk)));
                     done.push((at, Times { ready: time, issued, done: end }));
                 }
                 Disk::Simulated(device) => {
                     times[at] = Some(Times { ready: time, issued: time, done: time });
                     device.submit(now, Id(at as u64), work.request);
+                    let before = completions.len();
                     device.advance(now, &mut completions);
+                    ends.extend(
+                        completions[before..].iter().map(|completion| Reverse((completion.done, disk))),
+                    );
                 }
             }
         }
@@ -146,7 +165,7 @@ mod tests {
 
     fn step(after: &[usize], delay: Nanos, service: Option<Nanos>) -> Step {
         let request = Request { op: Op::Read, pos: 0, length: 512 };
-        let work = service.map(|service| Work { disk: 0, request, service });
+        let work = service.map(|service| Work { disk: 0, others: vec![], request, service });
         Step { after: after.to_vec(), delay, work }
     }
 
@@ -178,6 +197,34 @@ mod tests {
     }
 
     #[test]
+    fn the_least_busy_of_several_disks_is_asked() {
+        let either = |delay, service| {
+            let mut step = step(&[], delay, Some(service));
+            step.work.as_mut().unwrap().others = vec![1];
+            step
+        };
+        // Disk 0 works until 50; 1 is asked until it has as many, then the first again. At 60 both are idle.
+        let steps = [step(&[], 0, Some(50)), either(10, 30), either(11, 30), either(60, 30), either(61, 30)];
+        let expected = [50, 40, 80, 90, 110];
+        assert_eq!(ends(&steps, &mut [Disk::recorded(1), Disk::recorded(1)]), expected.map(Some));
+        let fixed = || {
+            let times = 30;
+            let parameters = Parameters {
+                capacity_bytes: 1 << 20,
+                servers: 1,
+                read_ns: times,
+                write_ns: times,
+                flush_ns: times,
+                trim_ns: times,
+                rate_bytes_per_s: i64::MAX as u64,
+            };
+            Disk::Simulated(Box::new(Fixed::new(parameters)))
+        };
+        let steps = [step(&[], 0, Some(0)), either(10, 0), either(11, 0), either(75, 0), either(76, 0)];
+        assert_eq!(ends(&steps, &mut [fixed(), fixed()]), [30, 40, 60, 105, 106].map(Some));
+    }
+
+    #[test]
     fn a_circle_never_begins_and_the_rest_does() {
         let steps = [step(&[1], 0, None), step(&[0], 0, None), step(&[], 7, None), step(&[9, 2], 0, None)];
         assert_eq!(ends(&steps, &mut []), [None, None, Some(7), None]);
@@ -199,7 +246,7 @@ mod tests {
             let first = run(&steps, &mut [Disk::recorded(1)]);
             for (step, times) in steps.iter().zip(&first) {
                 let times = times.unwrap();
-                prop_assert_eq!(times.done - times.issued, step.work.unwrap().service);
+                prop_assert_eq!(times.done - times.issued, step.work.as_ref().unwrap().service);
             }
             // One after the other: nothing overlaps.
             let mut served: Vec<_> = first.iter().flatten().map(|times| (times.issued, times.done)).collect();

@@ -1,7 +1,8 @@
 //! `iotrail-native simulate steps`: when steps of requests that wait for each other and for disks are done.
 //!
 //! Standard input is one Arrow IPC stream of steps: `delay` (BIGINT, ns), `after` (BIGINT[], numbers of rows), `disk` (BIGINT, null
-//! none), `op` (0 read, 1 write, 2 flush, 3 discard), `pos`, `length` and `service` (BIGINT; of a step without a disk anything).
+//! none), `op` (0 read, 1 write, 2 flush, 3 discard), `pos`, `length` and `service` (BIGINT; of a step without a disk anything),
+//! `others` (BIGINT[], disks of which the least busy is asked instead).
 //! Standard output is a stream with one row a step: `ready`, `issued` and `done` (BIGINT, ns; null it never begins).
 
 use std::path::PathBuf;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::Int64Type;
-use arrow_array::{Array as _, ArrayRef, Int64Array};
+use arrow_array::{Array as _, ArrayRef, Int64Array, ListArray, RecordBatch};
 use iotrail_sim::steps::{Disk, Step, Times, Work, run as run_steps};
 use iotrail_sim::{Op, Request};
 
@@ -39,23 +40,26 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         let batch = batch?;
         let [delay, op, pos, length, service] = [0, 3, 4, 5, 6].map(|at| numbers_of(&batch, at));
         let (delay, op, pos, length, service) = (delay?, op?, pos?, length?, service?);
-        let after = batch.columns().get(1).and_then(|column| column.as_list_opt::<i32>());
-        let after = after.ok_or_else(|| Failure::new("stdin: expected lists as column 1"))?;
+        let (after, others) = (lists_of(&batch, 1)?, lists_of(&batch, 7)?);
         let disk = batch.columns().get(2).and_then(|column| column.as_primitive_opt::<Int64Type>());
         let disk = disk.ok_or_else(|| Failure::new("stdin: expected a BIGINT as column 2"))?;
         for at in 0..batch.num_rows() {
             let wrong = |what: &str| Failure::new(format!("stdin: row {at}: expected {what}"));
             let natural = |value: i64, what: &str| u64::try_from(value).map_err(|_| wrong(what));
-            let list = after.value(at);
-            let list = list.as_primitive_opt::<Int64Type>().ok_or_else(|| wrong("a list of BIGINT"))?;
-            let before =
-                list.values().iter().map(|row| natural(*row, "rows of 0 or more").map(|row| row as usize));
+            let numbers = |lists: &ListArray, what: &str| -> Result<Vec<usize>, Failure> {
+                let list = lists.value(at);
+                let list = list.as_primitive_opt::<Int64Type>().ok_or_else(|| wrong("a list of BIGINT"))?;
+                list.values().iter().map(|row| natural(*row, what).map(|row| row as usize)).collect()
+            };
+            let after = numbers(after, "rows of 0 or more")?;
             let work = if disk.is_null(at) {
                 None
             } else {
-                let number = disk.value(at) as usize;
-                if number >= args.servers.len() {
-                    return Err(wrong("a disk that --servers has"));
+                let known = "a disk that --servers has";
+                let disk = natural(disk.value(at), known)? as usize;
+                let others = numbers(others, known)?;
+                if others.iter().chain([&disk]).any(|disk| *disk >= args.servers.len()) {
+                    return Err(wrong(known));
                 }
                 let op = [Op::Read, Op::Write, Op::Flush, Op::Trim].get(op[at] as usize).copied();
                 let op = op.ok_or_else(|| wrong("an operation from 0 to 3"))?;
@@ -70,10 +74,11 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
                         .hint("a device file can say a larger capacity"));
                 }
                 let request = Request { op, pos, length };
-                Some(Work { disk: number, request, service: natural(service[at], "a time of 0 or more")? })
+                let service = natural(service[at], "a time of 0 or more")?;
+                Some(Work { disk, others, request, service })
             };
             let delay = natural(delay[at], "a delay of 0 or more")?;
-            steps.push(Step { after: before.collect::<Result<_, _>>()?, delay, work });
+            steps.push(Step { after, delay, work });
         }
     }
     let mut disks: Vec<_> = args
@@ -93,4 +98,9 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         ("issued", column(|times| times.issued)),
         ("done", column(|times| times.done)),
     ])
+}
+
+fn lists_of(batch: &RecordBatch, column: usize) -> Result<&ListArray, Failure> {
+    let lists = batch.columns().get(column).and_then(|column| column.as_list_opt::<i32>());
+    lists.ok_or_else(|| Failure::new(format!("stdin: expected lists as column {column}")))
 }

@@ -16,6 +16,7 @@ from iotrail.trail import Trail
 from iotrail.whatif.cache import check_policies
 from iotrail.whatif.system import changes, model
 from iotrail.whatif.system.caches import UNLIMITED, Cache, Place
+from iotrail.whatif.system.copies import Choice
 from iotrail.whatif.system.model import Answer, Reads, System, Use
 from iotrail.whatif.system.recorded import Recorded, read
 
@@ -59,7 +60,7 @@ def ram(trail: Trail, *, cache: str | None, sizes: Sequence[int], policy: str, o
             raise UsageError(f"--size: expected at least a block, {chosen[0].block} bytes, found {size}")
         changed = {each.place: size for each in chosen}
         cases.append(_case(units.size(size), system, changed, options, policy))
-    notes = [_said(system.caches)]
+    notes = [_said(system.caches), _said_of(system.choice)]
     names = ", ".join(each.name for each in chosen)
     _answer(
         f"caches {names}: {policy}", cases, {each.place for each in chosen}, notes, system.recorded, options
@@ -132,13 +133,8 @@ def _changed(
     cases = [_case("as recorded", system, None, options), _case("simulated", system, sizes, options)]
     changed = read(trail)
     said = change(changed)
-    cases.append(_case("changed", System(changed, system.servers), sizes, options))
-    notes = [said, _said(system.caches)]
-    if changes.chooses_copies(recorded):
-        notes.append(
-            "reads of the same MiB came from several copies: if the system chooses the least busy one, it is faster than this "
-            "says where clients share disks after the change"
-        )
+    cases.append(_case("changed", System(changed, system), sizes, options))
+    notes = [said, _said(system.caches), _said_of(system.choice)]
     _answer(title, cases, None, notes, recorded, options)
 
 
@@ -174,6 +170,18 @@ def _said(caches: list[Cache]) -> str:
     if rest:
         parts.append(f"never full, so of unknown size: {', '.join(rest)}")
     return "; ".join(parts)
+
+
+def _said_of(choice: Choice) -> str:
+    found = f"{choice.least_busy:,} of {choice.made:,} times, where machines weren't equally busy"
+    if choice.is_by_load:
+        return f"reads go to the least busy copy: that was so {found}"
+    if choice.several:
+        return (
+            f"reads of the same MiB came from several copies, from the least busy one {found}: "
+            "each is taken to come from the machine that it came from in the record"
+        )
+    return ""
 
 
 def _clients(cases: list[_Case]) -> dict[str, list[Any]]:
@@ -233,7 +241,13 @@ def _answer(
     clients = _clients(cases)
     rows = [_record(case, client, keys, places) for case in cases for client, keys in clients.items()]
     caches = [
-        {"case": case.name, "cache": "/".join(place), "hit_share": reads.hit_share}
+        {
+            "case": case.name,
+            "cache": "/".join(place),
+            "read_bytes": reads.read,
+            "missed_bytes": reads.missed,
+            "hit_share": reads.hit_share,
+        }
         for case in cases
         for (place, name), reads in sorted(case.reads.items(), key=lambda each: each[0][0])
         if name is None
@@ -241,7 +255,7 @@ def _answer(
     if options.as_json:
         found = {
             "change": title,
-            "notes": notes,
+            "notes": [note for note in notes if note],
             "clients": rows,
             "caches": caches,
             "left_out": recorded.left_out,

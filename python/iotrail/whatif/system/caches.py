@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from iotrail.whatif.simulator import simulate_rows
+from iotrail.whatif.system.copies import REGION
 from iotrail.whatif.system.recorded import Access, Crumb, DiskUse, Key, Recorded
 
 # node, component, cache
@@ -20,8 +21,6 @@ Place = tuple[str, str, str]
 
 READS = ("read_hit", "read_miss")
 LARGEST_BLOCK = 1 << 20
-# of a file: what one machine serves, as a rule
-_REGION = 1 << 20
 # Of a cache that never dropped anything: its size isn't known, and it is taken for large enough.
 UNLIMITED = 1 << 62
 _MOST_BLOCKS = (1 << 32) - 2
@@ -230,7 +229,7 @@ class _Behind:
                 for crumb in recorded.below(call):
                     for access in crumb.accesses:
                         if access.kind in READS and any(access.file == other.file for other in group.wanted):
-                            self._near[place, access.file, access.pos // _REGION][access.place] += 1
+                            self._near[place, access.file, access.pos // REGION][access.place] += 1
                             self._file[place, access.file][access.place] += 1
                             self._component[place][access.component] += 1
 
@@ -239,7 +238,7 @@ class _Behind:
 
         Where most of its MiB of the file was, or of the file; or else from one of those that have anything of the file.
         """
-        place, file, region = access.place, access.file, access.pos // _REGION
+        place, file, region = access.place, access.file, access.pos // REGION
         known = self._near.get((place, file, region)) or self._file.get((place, file))
         if known:
             return known.most_common(1)[0][0]

@@ -8,24 +8,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from iotrail.errors import UsageError
+from iotrail.whatif.system.copies import REGION, About, storage_nodes
 from iotrail.whatif.system.recorded import Crumb, DiskUse, Key, Recorded
 
-# Copies of a region of a file take turns in serving reads.
-REGION = 1 << 20
 # What is asked of a machine: operation, file, offset, length.
 _Asked = tuple[str, int, int | None, int | None]
-
-
-def storage_nodes(recorded: Recorded) -> list[str]:
-    """Machines that hold data: those of the component whose disks read and wrote most."""
-    moved: Counter[str] = Counter()
-    nodes: dict[str, set[str]] = defaultdict(set)
-    for crumb in recorded.crumbs.values():
-        if crumb.main is not None:
-            for use in crumb.disks:
-                moved[crumb.main.component] += use.length
-                nodes[crumb.main.component].add(use.node)
-    return sorted(nodes[moved.most_common(1)[0][0]]) if moved else []
 
 
 def nodes_of(recorded: Recorded, client: str) -> list[str]:
@@ -36,7 +23,7 @@ def nodes_of(recorded: Recorded, client: str) -> list[str]:
     """
     files = files_of(recorded, client)
     nodes = set(storage_nodes(recorded))
-    about = _About(recorded)
+    about = About(recorded)
     return sorted(
         {
             crumb.node
@@ -56,7 +43,7 @@ def files_of(recorded: Recorded, client: str) -> set[int]:
     if client not in clients:
         raise UsageError(f"no client {client}", f"clients of this trail are {', '.join(clients)}")
     used: dict[int, Counter[str | None]] = defaultdict(Counter)
-    about = _About(recorded)
+    about = About(recorded)
     for crumb in recorded.crumbs.values():
         if (file := about.file(crumb)) is not None:
             for name, part in recorded.clients_of(crumb.key):
@@ -71,19 +58,6 @@ def files_of(recorded: Recorded, client: str) -> set[int]:
     return files
 
 
-def chooses_copies(recorded: Recorded) -> bool:
-    """Whether reads of one region of a file came from several machines: the system chooses a copy, perhaps by load."""
-    nodes = set(storage_nodes(recorded))
-    served: dict[tuple[int, int], set[str]] = defaultdict(set)
-    for crumb in recorded.crumbs.values():
-        main = crumb.main
-        if main is None or main.kind != "server" or crumb.node not in nodes or "read" not in main.op.lower():
-            continue
-        if main.file is not None and main.pos is not None:
-            served[main.file, main.pos // REGION].add(crumb.node)
-    return any(len(found) > 1 for found in served.values())
-
-
 def move(recorded: Recorded, client: str, to: Mapping[str, str]) -> int:
     """Move a client's files from machines to others. Returns how many files that are.
 
@@ -95,7 +69,7 @@ def move(recorded: Recorded, client: str, to: Mapping[str, str]) -> int:
     for name in (*to, *to.values()):
         if name not in nodes:
             raise UsageError(f"no storage node {name}", f"storage nodes of this trail are {', '.join(nodes)}")
-    about = _About(recorded)
+    about = About(recorded)
     disks = _Disks(recorded)
     moved = set()
     for crumb in recorded.crumbs.values():
@@ -124,7 +98,7 @@ def encode(recorded: Recorded, client: str, copies: int) -> tuple[int, set[int]]
     nodes = storage_nodes(recorded)
     if not 1 <= copies <= len(nodes):
         raise UsageError(f"--copies: expected 1 to {len(nodes)}, as many as storage nodes, found {copies}")
-    about = _About(recorded)
+    about = About(recorded)
     disks = _Disks(recorded)
     # calls of storage nodes, by the one who makes them and what they are about
     calls: dict[Key, dict[_Asked, list[tuple[Crumb, Crumb]]]] = defaultdict(lambda: defaultdict(list))
@@ -231,25 +205,6 @@ def _clone(
         copy.parents = [copies.get(above.key, above) for above in original.parents]
     parent.children.append(copies[call.key])
     return number
-
-
-class _About:
-    """Which file a breadcrumb is about: its own, or that of what it works for on the same machine."""
-
-    def __init__(self, recorded: Recorded) -> None:
-        self._known: dict[Key, int | None] = {}
-        for crumb in recorded.crumbs.values():
-            named = [*(each.file for each in crumb.services), *(each.file for each in crumb.accesses)]
-            self._known[crumb.key] = next((file for file in named if file), None)
-
-    def file(self, crumb: Crumb) -> int | None:
-        """The file, None unknown."""
-        seen = set()
-        at = crumb
-        while self._known.get(at.key) is None and len(at.parents) == 1 and at.key not in seen:
-            seen.add(at.key)
-            at = at.parents[0]
-        return self._known.get(at.key)
 
 
 class _Disks:

@@ -23,6 +23,7 @@ from iotrail.whatif.system.caches import (
     groups_of_all,
     run,
 )
+from iotrail.whatif.system.copies import Choice, Copies
 from iotrail.whatif.system.network import Disk, Network, Work
 from iotrail.whatif.system.recorded import Access, Key, Recorded
 
@@ -85,14 +86,20 @@ class _Disks:
 class System:
     """A recorded system, to be asked with other sizes of caches and other disks."""
 
-    def __init__(self, recorded: Recorded, servers: dict[Disk, int] | None = None) -> None:
-        """`servers`: of its disks, where a change has moved what says them."""
+    def __init__(self, recorded: Recorded, before: "System | None" = None) -> None:
+        """`before`: the same before a change has moved what says how many requests disks serve, and how copies are chosen."""
         self.recorded = recorded
         self.caches = caches_of(recorded)
-        self.servers = steps.servers(recorded) if servers is None else servers
+        self._copies = Copies(recorded)
+        self.choice: Choice = self._copies.choice() if before is None else before.choice
+        self._servers: dict[Disk, int] = steps.servers(recorded) if before is None else before._servers
         self._groups = groups_of_all(recorded)
         self._costs, self._disks = _costs(recorded, self._groups), _disks(recorded, self._groups)
         self._networks: dict[bool, Network] = {}
+
+    @property
+    def _chosen(self) -> Copies | None:
+        return self._copies if self.choice.is_by_load else None
 
     def answer(
         self, sizes: dict[Place, int] | None, *, policy: str = "lru", on: str | None, closed: bool
@@ -112,15 +119,15 @@ class System:
             times = {key: float(main.end - main.ts) for key, main in mains if main and main.end is not None}
             return Answer(times, _demand(recorded, None), None, 0)
         if closed not in self._networks:
-            self._networks[closed] = steps.build(recorded, closed=closed)
+            self._networks[closed] = steps.build(recorded, self._chosen, closed=closed)
         base = self._networks[closed]
         order: dict[int, float] = {}
         for _ in range(_ROUNDS if closed else 1):
             outcome = run(recorded, self.caches, self._groups, sizes, policy, order)
             network, demand = base.copy(), _demand(recorded, outcome)
             _leave_out(network, outcome)
-            _fetch(network, outcome, self._costs, self._disks, demand)
-            done = network.run(on, self.servers)
+            _fetch(network, outcome, self._costs, self._disks, demand, self._chosen)
+            done = network.run(on, self._servers)
             order = network.order(done)
         responses = network.responses(done)
         return Answer(responses, demand, outcome, len(network.requests) - len(responses))
@@ -210,6 +217,7 @@ def _fetch(
     costs: dict[Place, Cost],
     disks: _Disks,
     demand: dict[tuple[str | None, str], Use],
+    copies: Copies | None,
 ) -> None:
     """Make the fetches that the record doesn't have: each before the access that waits for it."""
     from_disk = {id(made.access): made for made in outcome.made if made.behind is None}
@@ -233,6 +241,8 @@ def _fetch(
             if disk is not None and (places := disks.places.get(disk)):
                 pos = places[(read.access.pos // 4096 + read.access.file) % len(places)]
                 work = Work(disk, "read", pos, read.missed, disks.service_ns.get(disk, 0))
+                if copies is not None:
+                    work.others = copies.others(disk[0], read.access.file, read.access.pos)
                 after = [network.append(after, 0, done, work)]
                 _bill(network.recorded, made, disk[0], demand, work, None)
         network.after[number], network.delay[number] = after, cost.local_ns - cost.local_ns // 2

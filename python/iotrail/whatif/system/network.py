@@ -20,6 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from iotrail.whatif.simulator import simulate_rows
+from iotrail.whatif.system.copies import Copies
 from iotrail.whatif.system.recorded import Crumb, Key, Recorded
 
 Times = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -37,6 +38,8 @@ class Work:
     pos: int
     length: int
     service_ns: int
+    # disks of which the least busy is asked instead
+    others: list[Disk] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -75,7 +78,8 @@ class Network:
 
     def disks(self) -> list[Disk]:
         """Disks that steps use."""
-        return sorted({work.disk for work in self.work if work is not None})
+        works = [work for work in self.work if work is not None]
+        return sorted({disk for work in works for disk in (work.disk, *work.others)})
 
     def responses(self, times: Times) -> dict[Key, float]:
         """Response time of each request in ns."""
@@ -111,6 +115,10 @@ class Network:
             "pos": pa.array([0 if work is None else work.pos for work in works], pa.int64()),
             "length": pa.array([0 if work is None else work.length for work in works], pa.int64()),
             "service": pa.array([0 if work is None else work.service_ns for work in works], pa.int64()),
+            "others": pa.array(
+                [[] if work is None else [numbers[disk] for disk in work.others] for work in works],
+                pa.list_(pa.int64()),
+            ),
         }
         arguments = ["steps", "--servers", ",".join(str(servers.get(disk, 1)) for disk in numbers) or "1"]
         if on is not None:
@@ -135,13 +143,13 @@ def servers(recorded: Recorded) -> dict[Disk, int]:
     return most
 
 
-def build(recorded: Recorded, *, closed: bool) -> Network:
-    """The steps of all breadcrumbs."""
+def build(recorded: Recorded, copies: Copies | None, *, closed: bool) -> Network:
+    """The steps of all breadcrumbs. With `copies` the least busy one is read."""
     network = Network(recorded)
     nested = _waited_for(recorded)
     order = _Order(recorded, nested)
     for crumb in order.crumbs:
-        _points(network, crumb, order)
+        _points(network, crumb, copies)
     for crumb in order.crumbs:
         _wait(network, crumb, order)
     _arrive(network, closed)
@@ -199,9 +207,10 @@ def _own(crumb: Crumb) -> list[Event]:
     return events
 
 
-def _points(network: Network, crumb: Crumb, order: _Order) -> None:
+def _points(network: Network, crumb: Crumb, copies: Copies | None) -> None:
     """Make a breadcrumb's steps, that wait for nothing yet."""
     numbers = []
+    others = copies.others_of(crumb) if copies is not None and crumb.disks else []
     first = reply = len(network.after)
     main = crumb.main
     for ts, _, _, what, at in _own(crumb):
@@ -209,6 +218,8 @@ def _points(network: Network, crumb: Crumb, order: _Order) -> None:
         if what == "done":
             use = crumb.disks[at]
             work = Work((use.node, use.dev), use.op, use.pos, use.length, use.end - use.issued)
+            if use.op == "read":
+                work.others = others
         number = network.append([], 0, ts, work)
         numbers.append(number)
         if what == "access":
