@@ -166,7 +166,7 @@ def replay(slice_: Path, device: Path, folder: Path) -> dict[str, float]:
             at = folder / f"disk{number}"
             words += [
                 "--map",
-                f"{dev}={stack.enter_context(served(device, at, '-o', log, '--force', before=PROMPTLY))}",
+                f"{dev}={stack.enter_context(served(device, at, '-o', log, '--force', before=PROMPTLY)).target}",
             ]
         iotrail(
             "replay", slice_, *words, "--mode", "timed", "--engine", "io_uring", "--depth", 1024, "--direct", "--zeros",

@@ -6,14 +6,24 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 IOTRAIL = Path(sys.executable).with_name("iotrail")
 
 
+@dataclass
+class Served:
+    """A device that is served."""
+
+    target: str
+    # what it said at its end: how late its answers were; empty before
+    counts: dict[str, int] = field(default_factory=dict)
+
+
 @contextmanager
-def served(device: object, folder: Path, *options: object, before: Sequence[str] = ()) -> Iterator[str]:
-    """The path of a device that `iotrail emudisk` serves, run behind the words of `before`."""
+def served(device: object, folder: Path, *options: object, before: Sequence[str] = ()) -> Iterator[Served]:
+    """A device that `iotrail emudisk` serves, run behind the words of `before`."""
     command = [*before, IOTRAIL, "emudisk", device, folder, *options, "--json"]
     process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -21,7 +31,9 @@ def served(device: object, folder: Path, *options: object, before: Sequence[str]
         line = process.stdout.readline()
         if not line:
             sys.exit(f"error: iotrail emudisk {device} did not start")
-        yield json.loads(line)["target"]
+        disk = Served(json.loads(line)["target"])
+        yield disk
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait()
+        said, _ = process.communicate()
+    disk.counts = json.loads(said)

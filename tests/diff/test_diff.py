@@ -3,6 +3,7 @@
 import functools
 import io
 import json
+import math
 import os
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from iotrail.diff import Comparison, Difference
 from iotrail.diff.compare import compare_runs
 from iotrail.diff.files import match_files
 from iotrail.diff.run import Run, Sides
+from iotrail.diff.show import interval
 from iotrail.trail import Trail
 
 from . import drifting_runs
@@ -128,6 +130,8 @@ def test_one_run_each_tells_what_is_far_beyond_what_runs_differ_by(make: Make) -
     assert result.found[0].subject == "pread" and result.found[0].effect == pytest.approx(29, rel=0.2)
     assert {d.subject for d in result.found} == {"pread"}
     assert result.found[0].note.startswith("most in /srv/run/data.db; the fastest tenth +")
+    fast = [d for d in result.differences if d.part == "the fastest tenth"]
+    assert fast and all(d.high == math.inf and interval(d) == "" for d in fast)
 
 
 def test_a_call_that_varies_from_run_to_run_is_no_difference(make: Make) -> None:

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,11 @@ MS = 1_000_000
 START = 1_700_000_000_000_000_000
 
 
-def trail_of(folder: Path, rows: list[dict[str, Any]]) -> Path:
-    """A trail of requests that the kernel saw of one disk. `ts` is in ms from the start, `dur` in ms."""
+def trail_of(folder: Path, rows: list[dict[str, Any]], flushes: Sequence[tuple[float, float]] = ()) -> Path:
+    """A trail of requests that the kernel saw of one disk. `ts` is in ms from the start, `dur` in ms.
+
+    `flushes`: when calls of fdatasync began, and how long they took, in ms too.
+    """
     full = [
         {
             "node": "n",
@@ -41,11 +45,29 @@ def trail_of(folder: Path, rows: list[dict[str, Any]]) -> Path:
     ]
     for name in nullable:
         table = table.set_column(table.schema.get_field_index(name), name, table[name].cast(pa.int64()))
-    stream = folder / "rows.arrow"
-    with pa.ipc.new_stream(stream, table.schema) as writer:
-        writer.write_table(table)
+    calls = [
+        {
+            "node": "n",
+            "thread": 1,
+            "crumb": 0,
+            "call": "fdatasync",
+            "file": 1,
+            "result": 0,
+            "errno": 0,
+            "calls": 1,
+            "ts": START + int(ts * MS),
+            "dur": int(dur * MS),
+        }
+        for ts, dur in flushes
+    ]
+    tables = {"disk_op": table} | ({"file_op": pa.Table.from_pylist(calls)} if calls else {})
+    given = []
+    for name, each in tables.items():
+        given.append(f"{name}={folder / name}.arrow")
+        with pa.ipc.new_stream(folder / f"{name}.arrow", each.schema) as writer:
+            writer.write_table(each)
     trail = folder / "x.trail"
-    subprocess.run([native.binary(), "ingest", "--force", "-o", trail, f"disk_op={stream}"], check=True)
+    subprocess.run([native.binary(), "ingest", "--force", "-o", trail, *given], check=True)
     return trail
 
 
@@ -177,3 +199,22 @@ def test_device_files_that_are_wrong(tmp_path: Path, device: Path) -> None:
         in ask(trail, "--on", device, fails=True).stderr
     )
     assert "cannot read nowhere" in ask(trail, "--on", "nowhere", fails=True).stderr
+
+
+def test_flushes_without_requests_are_said(tmp_path: Path, device: Path) -> None:
+    """What a journal's thread queued isn't among a program's requests."""
+    # two overlap, one is over half a flush, one before all
+    rows: list[dict[str, Any]] = [
+        {"ts": 0, "dur": 1, "op": "write"},
+        {"ts": 11, "dur": 3, "op": "write"},
+        {"ts": 12, "dur": 4, "op": "write"},
+        {"ts": 25, "dur": 10, "op": "write"},
+    ]
+    trail = trail_of(tmp_path, rows, [(10, 10), (30, 10)])
+    found = json.loads(ask(trail, "--on", device, "--json").stdout)
+    assert (found["flushing_ns"], found["flushing_with_requests_ns"]) == (20 * MS, 10 * MS)
+    assert "flush files took 20.0 ms" in (said := ask(trail, "--on", device).stdout) and "--system" in said
+    covered = trail_of(tmp_path, rows, [(11, 5), (25, 12)])
+    assert "--system" not in ask(covered, "--on", device).stdout
+    none = json.loads(ask(trail_of(tmp_path, rows), "--on", device, "--json").stdout)
+    assert none["flushing_ns"] == 0

@@ -297,8 +297,8 @@ def _of_estimate(
 
 
 def _grown(logarithm: float) -> float:
-    """A logarithmic change as a relative one."""
-    return math.expm1(min(logarithm, 700.0))
+    """A logarithmic change as a relative one; infinite where nothing is known of it."""
+    return math.inf if logarithm > 700.0 else math.expm1(logarithm)
 
 
 def compare_throughput(sides: Sides) -> list[Difference]:

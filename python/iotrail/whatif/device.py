@@ -7,10 +7,12 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import rich.box
 from rich.table import Table
 
 from iotrail import units
+from iotrail.device.observed import Ints
 from iotrail.errors import TrailError
 from iotrail.terminal import Console, Text
 from iotrail.trail import Trail
@@ -18,6 +20,8 @@ from iotrail.whatif.simulator import simulate
 
 # What the simulator gets: `op` is 0 read, 1 write, 2 flush, 3 discard.
 _PLACED = "r.pos IS NOT NULL AND r.length IS NOT NULL"
+# Share of the time of flushes without a request from which on it is said. Software takes some.
+_UNEXPLAINED = 0.4
 
 
 def requests(trail: Trail, node: str | None = None) -> tuple[str, int]:
@@ -51,6 +55,40 @@ def requests(trail: Trail, node: str | None = None) -> tuple[str, int]:
     return query, count - placed
 
 
+def flushed(trail: Trail) -> tuple[int, int]:
+    """How long calls that flush files took (ns), and for how much of that any request of a disk was in the record.
+
+    Requests that a file system's journal queues are its own threads': a recording of a program's threads lacks them.
+    """
+
+    def intervals(query: str) -> Ints:
+        found = trail.query(query).to_arrow_table()
+        ts, end = (found[name].to_numpy().astype(np.int64) for name in ("ts", "stop"))
+        # as one where they overlap
+        latest = np.maximum.accumulate(end) if len(end) else end
+        first = np.concatenate(([True], ts[1:] > latest[:-1])) if len(end) else np.array([], bool)
+        last = np.concatenate((first[1:], [True])) if len(end) else first
+        return np.stack((ts[first], latest[last]))
+
+    calls = intervals(
+        "SELECT ts, ts + dur AS stop FROM op WHERE kind = 'flush' AND dur IS NOT NULL ORDER BY ts"
+    )
+    requests = intervals(
+        "SELECT ts, ts + dur AS stop FROM disk_op WHERE kind = 'kernel' AND dur IS NOT NULL ORDER BY ts"
+    )
+    if not calls.size or not requests.size:
+        return 0, 0
+    # requests until a time, of each
+    busy = np.concatenate(([0], np.cumsum(requests[1] - requests[0])))
+
+    def until(time: Ints) -> Ints:
+        at = np.searchsorted(requests[0], time, side="right")
+        over = np.where(at > 0, np.maximum(requests[1][at - 1] - time, 0), 0)
+        return busy[at] - over
+
+    return int((calls[1] - calls[0]).sum()), int((until(calls[1]) - until(calls[0])).sum())
+
+
 def run(trail: Trail, *, on: Sequence[str], fold: bool, as_json: bool) -> None:
     """Print response times on other devices beside the recorded ones.
 
@@ -62,6 +100,7 @@ def run(trail: Trail, *, on: Sequence[str], fold: bool, as_json: bool) -> None:
     arguments = ["device", *(word for name in on for word in ("--on", name)), *(["--fold"] if fold else [])]
     found = simulate(trail, query, arguments)
     found["left_out"] = left_out
+    found["flushing_ns"], found["flushing_with_requests_ns"] = flushed(trail)
     if as_json:
         print(json.dumps(found))
         return
@@ -121,6 +160,13 @@ def _show(found: dict[str, Any]) -> None:
     if has_ends and found["without_end"]:
         console.print(
             f"{found['without_end']:,} requests never completed in the record: nobody waits for them"
+        )
+    flushing, explained = found["flushing_ns"], found["flushing_with_requests_ns"]
+    if flushing - explained > _UNEXPLAINED * flushing:
+        console.print(
+            f"Calls that flush files took {units.duration(flushing)}, of which the record has requests of disks for "
+            f"{units.duration(explained)}. Those of a file system's journal are the kernel's own: record --kernel=disk --system has "
+            "them, and without them the program seems faster than it would be."
         )
     if found["left_out"]:
         console.print(f"left out: {found['left_out']:,} requests without a known place")
