@@ -15,6 +15,9 @@ SHARED = Path(__file__).parents[3] / "shared" / "traces"
 # Columns: time in µs, byte, bytes, r or w, response time in µs.
 MAP = "ts=1,unit=us,pos=2,length=3,op=4,read=r,write=w,dur=5,dur_unit=us"
 
+# Sentences are on one line, however wide the terminal of the tests is.
+UNBROKEN = os.environ | {"COLUMNS": "400"}
+
 MakeRequests = Callable[[Sequence[tuple[int, int, int, str, int]]], Path]
 
 

@@ -13,6 +13,8 @@ import pytest
 from iotrail import native
 from tests.emudisk.conftest import device_file
 
+from .conftest import UNBROKEN
+
 MS = 1_000_000
 START = 1_700_000_000_000_000_000
 
@@ -74,7 +76,7 @@ def trail_of(folder: Path, rows: list[dict[str, Any]], flushes: Sequence[tuple[f
 def ask(trail: Path, *words: object, fails: bool = False) -> subprocess.CompletedProcess[str]:
     """Runs the verb."""
     command = [sys.executable, "-m", "iotrail", "whatif", "device", trail, *words]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, env=UNBROKEN, check=False)
     assert (done.returncode != 0) == fails, done.stderr
     return done
 
