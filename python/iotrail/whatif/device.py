@@ -56,37 +56,37 @@ def requests(trail: Trail, node: str | None = None) -> tuple[str, int]:
 
 
 def flushed(trail: Trail) -> tuple[int, int]:
-    """How long calls that flush files took (ns), and for how much of that any request of a disk was in the record.
+    """How long calls that flush files took (ns), and for how much of that any request of a disk of their machine was in the record.
 
-    Requests that a file system's journal queues are its own threads': a recording of a program's threads lacks them.
+    Calls at the same time count once. Requests that a file system's journal queues are its own threads': a recording of a
+    program's threads lacks them.
     """
+    calls = "FROM op WHERE kind = 'flush' AND dur IS NOT NULL"
+    requests = "FROM disk_op WHERE kind = 'kernel' AND dur IS NOT NULL"
+    flushing = covered = 0
+    for [node] in trail.query(f"SELECT DISTINCT node {calls}").fetchall():
+        called, busy = (_union(trail, query, node) for query in (calls, requests))
+        # of a machine whose kernel said nothing nothing is known
+        if busy.size:
+            flushing += int((called[1] - called[0]).sum())
+            before = np.concatenate(([0], np.cumsum(busy[1] - busy[0])))
+            # how long requests were there until a time: those that began before, but for what the last has left
+            at = np.searchsorted(busy[0], called, side="right")
+            until = before[at] - np.where(at > 0, np.maximum(busy[1][at - 1] - called, 0), 0)
+            covered += int((until[1] - until[0]).sum())
+    return flushing, covered
 
-    def intervals(query: str) -> Ints:
-        found = trail.query(query).to_arrow_table()
-        ts, end = (found[name].to_numpy().astype(np.int64) for name in ("ts", "stop"))
-        # as one where they overlap
-        latest = np.maximum.accumulate(end) if len(end) else end
-        first = np.concatenate(([True], ts[1:] > latest[:-1])) if len(end) else np.array([], bool)
-        last = np.concatenate((first[1:], [True])) if len(end) else first
-        return np.stack((ts[first], latest[last]))
 
-    calls = intervals(
-        "SELECT ts, ts + dur AS stop FROM op WHERE kind = 'flush' AND dur IS NOT NULL ORDER BY ts"
-    )
-    requests = intervals(
-        "SELECT ts, ts + dur AS stop FROM disk_op WHERE kind = 'kernel' AND dur IS NOT NULL ORDER BY ts"
-    )
-    if not calls.size or not requests.size:
-        return 0, 0
-    # requests until a time, of each
-    busy = np.concatenate(([0], np.cumsum(requests[1] - requests[0])))
-
-    def until(time: Ints) -> Ints:
-        at = np.searchsorted(requests[0], time, side="right")
-        over = np.where(at > 0, np.maximum(requests[1][at - 1] - time, 0), 0)
-        return busy[at] - over
-
-    return int((calls[1] - calls[0]).sum()), int((until(calls[1]) - until(calls[0])).sum())
+def _union(trail: Trail, rows: str, node: str) -> Ints:
+    """Begins and ends of the times in which any of the rows of a machine was there, as two rows."""
+    chosen = f"SELECT ts, ts + dur AS stop {rows} AND node = $node ORDER BY ts"
+    found = trail.query(chosen, {"node": node}).to_arrow_table()
+    ts, stop = (found[name].to_numpy().astype(np.int64) for name in ("ts", "stop"))
+    if not len(ts):
+        return np.empty((2, 0), np.int64)
+    latest = np.maximum.accumulate(stop)
+    first = np.concatenate(([True], ts[1:] > latest[:-1]))
+    return np.stack((ts[first], latest[np.concatenate((first[1:], [True]))]))
 
 
 def run(trail: Trail, *, on: Sequence[str], fold: bool, as_json: bool) -> None:
