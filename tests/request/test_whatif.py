@@ -254,7 +254,6 @@ def test_what_an_answer_does_not_rest_on_is_said(make: MakeTrail) -> None:
 
 
 CHOSEN = {"ada": ("n1", "n2"), "amy": ("n1", "n2"), "bob": ("n3", "n4"), "bea": ("n3", "n4")}
-TOGETHER = dict.fromkeys(CHOSEN, ("n1", "n2"))
 
 
 @pytest.mark.parametrize("seed", range(2))

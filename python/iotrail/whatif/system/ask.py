@@ -177,9 +177,10 @@ def _said_of(choice: Choice) -> str:
     if choice.is_by_load:
         return f"reads go to the least busy copy: that was so {found}"
     if choice.several:
+        rest = f", from the least busy one {found}" if choice.made else ""
         return (
-            f"reads of the same MiB came from several copies, from the least busy one {found}: "
-            "each is taken to come from the machine that it came from in the record"
+            f"reads of the same MiB came from several copies{rest}: each is taken to come from the machine that it came from in "
+            "the record"
         )
     return ""
 
