@@ -6,20 +6,21 @@
 //! `depth=N` keeps N requests in flight instead of submitting each at its arrival; `full=SHARE` preconditions with random
 //! writes, `sequential=SHARE` with one write of each page; `buffer=BYTES`, `buffer_rate=BYTES_PER_SECOND`,
 //! `mapping=ENTRIES`, `gc=exclusive`, `interleaving=off`, `planes=single`, `queue=N`, `op=SHARE`, `channels=N`, `chips=N`
-//! (per channel), `blocks=N` (per plane), `pages=N` (per block) and `threshold=N` (blocks) change parameters.
+//! (per channel), `blocks=N` (per plane), `pages=N` (per block), `threshold=N` and `hard=N` (blocks) and `choices=N` (blocks
+//! of which the emptiest is cleaned) change parameters; `log=PATH` writes the response times in ns, a line a request.
 
 use std::collections::VecDeque;
 use std::error::Error;
 use std::str::FromStr;
 use std::time::Instant;
 
-use iotrail_sim::ssd::{Fill, Parameters, Priority, Ssd};
+use iotrail_sim::ssd::{Fill, Parameters, Priority, Ssd, Victim};
 use iotrail_sim::{Completion, Device, Id, Nanos, Op, Request, device};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let path = arguments.next().ok_or("expected a trace file")?;
-    let (mut parameters, mut depth, mut fill) = (Parameters::default(), None, None);
+    let (mut parameters, mut depth, mut fill, mut log) = (Parameters::default(), None, None, None);
     for argument in arguments {
         let (name, value) =
             argument.split_once('=').ok_or_else(|| format!("expected NAME=VALUE: {argument}"))?;
@@ -40,6 +41,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             "pages" => parameters.pages_per_block = parse(name, value)?,
             "blocks" => parameters.blocks_per_plane = parse(name, value)?,
             "threshold" => parameters.gc_threshold_blocks = parse(name, value)?,
+            "choices" => parameters.victim = Victim::RandomGreedy(parse(name, value)?),
+            "hard" => parameters.gc_hard_threshold_blocks = parse(name, value)?,
+            "log" => log = Some(value.to_owned()),
             _ => return Err(format!("unknown value: {name}").into()),
         }
     }
@@ -50,10 +54,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         ssd.precondition(share, fill)?;
         println!("preconditioned in {:.3} s", started.elapsed().as_secs_f64());
     }
-    let mut responses: [Vec<Nanos>; 4] = Default::default();
+    let mut responses = vec![0; requests.len()];
     let started = Instant::now();
     let mut record = |index: usize, since: Nanos, completion: Completion| {
-        responses[requests[index].1.op as usize].push(completion.done - since);
+        responses[index] = completion.done - since;
     };
     let end = match depth {
         None => device::run(&mut ssd, requests.iter().copied(), |index, completion| {
@@ -66,7 +70,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         "{:5} {:>9} {:>12} {:>12} {:>12} {:>12}",
         "op", "requests", "mean_ns", "p50_ns", "p99_ns", "max_ns"
     );
-    for (name, times) in ["read", "write", "flush", "trim"].into_iter().zip(&mut responses) {
+    for (name, op) in [("read", Op::Read), ("write", Op::Write), ("flush", Op::Flush), ("trim", Op::Trim)] {
+        let of_op = requests.iter().zip(&responses).filter(|((_, request), _)| request.op == op);
+        let mut times: Vec<Nanos> = of_op.map(|(_, &time)| time).collect();
         if times.is_empty() {
             continue;
         }
@@ -83,6 +89,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         counters.write_amplification().unwrap_or(0.0)
     );
     println!("{counters:?}");
+    if let Some(log) = log {
+        std::fs::write(log, responses.iter().map(|time| format!("{time}\n")).collect::<String>())?;
+    }
     println!("simulated {:.0} requests/s in {elapsed:.3} s", requests.len() as f64 / elapsed);
     Ok(())
 }
