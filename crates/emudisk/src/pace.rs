@@ -21,6 +21,8 @@ use crate::log::Row;
 
 /// Wait for data that is not there yet when its answer is due.
 const DATA_POLL: Nanos = 20_000;
+/// How late the device may do what completes no request: so that little is left to do when one arrives.
+const BEHIND: Nanos = 5_000_000;
 /// Longest wait without a message, so that a clock that was read too early costs little.
 const LONGEST_WAIT: Nanos = 1_000_000_000;
 /// How long before an answer the thread stops sleeping at most. How long it really is follows how late timers wake it: an
@@ -205,9 +207,13 @@ impl Pacing {
     fn run(&mut self, messages: &Receiver<Message>) {
         loop {
             self.step();
-            let next = [self.device.next_event(), self.due.peek().map(|Reverse((at, _))| *at)];
-            let next = next.into_iter().flatten().min();
-            let wait = next.map_or(LONGEST_WAIT, |at| at.saturating_sub(self.now())).min(LONGEST_WAIT);
+            let now = self.now();
+            let completes = if self.submitted.is_empty() { None } else { self.device.next_completion() };
+            // What a cache or a flash drive does by itself isn't waited for exactly: that would keep a processor busy.
+            let happens = self.device.next_event().map(|at| at.max(now + BEHIND));
+            let answers = self.due.peek().map(|Reverse((at, _))| *at);
+            let next = [completes, happens, answers].into_iter().flatten().min();
+            let wait = next.map_or(LONGEST_WAIT, |at| at.saturating_sub(now)).min(LONGEST_WAIT);
             let Some(message) = self.receive(messages, wait) else { continue };
             match message {
                 Message::Arrival(arrival) => self.arrive(arrival),

@@ -231,6 +231,11 @@ impl Device for Array {
         self.members.iter().filter_map(|member| member.next_event()).chain(certain).min()
     }
 
+    fn next_completion(&self) -> Option<Nanos> {
+        let certain = (!self.certain.is_empty()).then_some(self.now);
+        self.members.iter().filter_map(|member| member.next_completion()).chain(certain).min()
+    }
+
     fn advance(&mut self, now: Nanos, completions: &mut Vec<Completion>) {
         self.now = now;
         let mut parts = Vec::new();

@@ -63,6 +63,12 @@ pub trait Device: Send {
     /// a device comes to rest: without requests, events end.
     fn next_event(&self) -> Option<Nanos>;
 
+    /// A time before which no completion becomes certain if no request arrives; none if no request is in flight. What happens
+    /// until then, such as what a cache fetches for later, needs no exact waking.
+    fn next_completion(&self) -> Option<Nanos> {
+        self.next_event()
+    }
+
     /// Does everything due until `now`, included, and appends the requests whose completion became certain. Its time can
     /// lie after `now`: an emulation answers such a request a little earlier, for what the answer itself costs.
     fn advance(&mut self, now: Nanos, completions: &mut Vec<Completion>);
@@ -82,6 +88,10 @@ impl<D: Device + ?Sized> Device for Box<D> {
 
     fn next_event(&self) -> Option<Nanos> {
         (**self).next_event()
+    }
+
+    fn next_completion(&self) -> Option<Nanos> {
+        (**self).next_completion()
     }
 
     fn advance(&mut self, now: Nanos, completions: &mut Vec<Completion>) {

@@ -582,6 +582,10 @@ impl<D: Device> Device for Cached<D> {
         self.pieces.next_event()
     }
 
+    fn next_completion(&self) -> Option<Nanos> {
+        self.pieces.next_completion()
+    }
+
     fn advance(&mut self, now: Nanos, completions: &mut Vec<Completion>) {
         self.pieces.advance(now, completions);
     }

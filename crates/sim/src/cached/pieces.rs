@@ -72,6 +72,10 @@ pub struct Pieces<D> {
     /// Pieces whose end is certain, by it.
     ends: BinaryHeap<Reverse<(Nanos, Piece)>>,
     open: HashMap<u64, Open, BuildHasherDefault<Mixed>>,
+    /// Pieces of requests whose end isn't certain: those that wait, those on the medium and behind.
+    waiting: usize,
+    on_medium: usize,
+    on_behind: usize,
     certain: Vec<Completion>,
     reported: Vec<Completion>,
     now: Nanos,
@@ -90,6 +94,9 @@ impl<D: Device> Pieces<D> {
             barrier: None,
             ends: BinaryHeap::new(),
             open: HashMap::default(),
+            waiting: 0,
+            on_medium: 0,
+            on_behind: 0,
             certain: Vec::new(),
             reported: Vec::new(),
             now: 0,
@@ -175,6 +182,7 @@ impl<D: Device> Pieces<D> {
         self.pieces[piece] = Some(Pending { target, request, units, owner, waits, followers: Vec::new() });
         #[cfg(test)]
         self.log_made(piece, target, request, owner, from);
+        self.waiting += usize::from(owner.is_some());
         if waits == 0 {
             self.submit(piece);
         }
@@ -182,8 +190,13 @@ impl<D: Device> Pieces<D> {
     }
 
     fn submit(&mut self, piece: Piece) {
-        let Some(Pending { target, request, .. }) = &self.pieces[piece] else { return };
-        let (id, request) = (Id(piece as u64), *request);
+        let Some(Pending { target, request, owner, .. }) = &self.pieces[piece] else { return };
+        let (id, request, owned) = (Id(piece as u64), *request, usize::from(owner.is_some()));
+        self.waiting -= owned;
+        *match target {
+            Target::Medium => &mut self.on_medium,
+            Target::Behind => &mut self.on_behind,
+        } += owned;
         match target {
             Target::Medium => self.medium.submit(self.now, id, request),
             Target::Behind => self.behind.submit(self.now, id, request),
@@ -197,6 +210,19 @@ impl<D: Device> Pieces<D> {
         let end = self.ends.peek().map(|Reverse((end, _))| *end);
         let certain = (!self.certain.is_empty()).then_some(self.now);
         [end, certain, self.medium.next_event(), self.behind.next_event()].into_iter().flatten().min()
+    }
+
+    /// When the end of a piece of a request can become certain at the earliest.
+    pub fn next_completion(&self) -> Option<Nanos> {
+        if !self.certain.is_empty() {
+            return Some(self.now);
+        }
+        if self.waiting > 0 {
+            return self.next_event();
+        }
+        let medium = (self.on_medium > 0).then(|| self.medium.next_completion());
+        let behind = (self.on_behind > 0).then(|| self.behind.next_completion());
+        medium.into_iter().chain(behind).flatten().min()
     }
 
     /// Does all that is due until `now`.
@@ -236,7 +262,12 @@ impl<D: Device> Pieces<D> {
         self.ends.push(Reverse((completion.done.max(self.now), piece)));
         #[cfg(test)]
         self.log_end(piece, completion.done);
-        if let Some(owner) = self.pieces[piece].as_ref().and_then(|pending| pending.owner) {
+        if let Some(Pending { target, owner: Some(owner), .. }) = &self.pieces[piece] {
+            *match target {
+                Target::Medium => &mut self.on_medium,
+                Target::Behind => &mut self.on_behind,
+            } -= 1;
+            let owner = *owner;
             self.settle(owner, Some(completion), cached);
         }
     }

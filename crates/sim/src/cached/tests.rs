@@ -326,6 +326,40 @@ proptest! {
     }
 
     #[test]
+    fn nothing_completes_before_it_can(
+        steps in proptest::collection::vec((0_u64..120, 0_u8..17, 0..SECTORS, 0_u64..30), 1..60),
+        (blocks, write, admission) in (1_u64..8, modes(), 1_u32..4),
+        (at_once, seed) in (any::<(bool, bool)>(), any::<u64>()),
+    ) {
+        let behind = Jitter::new(SECTORS * SECTOR, seed, at_once.0);
+        let medium = Jitter::new(blocks * 4 * SECTOR, !seed, at_once.1);
+        let parameters = parameters(Policy::Lru, blocks, write, admission, false);
+        let mut cached = Cached::new(parameters, Some(Box::new(medium)), behind).unwrap();
+        let (mut completions, mut flying, mut now) = (Vec::new(), 0, 0);
+        let all = requests(&steps);
+        let mut arrivals = all.iter().enumerate().peekable();
+        loop {
+            let foreseen = cached.next_completion();
+            prop_assert_eq!(foreseen.is_some(), flying > 0);
+            let arrival = arrivals.peek().map(|(_, (arrival, _))| *arrival);
+            let Some(next) = foreseen.into_iter().chain(arrival).min() else { break };
+            // What happens until then, such as blocks that go to the medium, completes nothing.
+            if next > now {
+                cached.advance(next - 1, &mut completions);
+                prop_assert!(completions.is_empty(), "{foreseen:?}, {completions:?}");
+            }
+            now = next;
+            cached.advance(next, &mut completions);
+            if let Some((at, (_, request))) = arrivals.next_if(|(_, (arrival, _))| *arrival <= next) {
+                cached.submit(next, Id(at as u64), *request);
+                flying += 1;
+            }
+            flying -= completions.drain(..).count();
+        }
+        prop_assert_eq!(flying, 0);
+    }
+
+    #[test]
     fn hits_are_those_of_the_policy(
         steps in proptest::collection::vec((0_u64..120, 0_u8..15, 0..SECTORS, 1_u64..12), 1..80),
         policy in 0_usize..8,
