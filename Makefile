@@ -86,7 +86,7 @@ demo-device: build
 	@scripts/packages sqlite3=sqlite3 losetup=mount mkfs.ext4=e2fsprogs
 	@$(BIN)/python examples/devices/demo.py
 
-## demo-figures: what SSD caches and defragmentation bring to traces, in virtual time and on emulated devices (15 to 25 minutes)
+## demo-figures: what SSD caches and defragmentation bring to traces, in virtual time and on emulated devices (20 minutes)
 demo-figures: build
 	@scripts/packages fusermount3=fuse3 chrt=util-linux
 	@$(BIN)/python examples/devices/figures.py
