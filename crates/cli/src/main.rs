@@ -13,6 +13,7 @@ mod failure;
 mod ingest;
 mod kernel;
 mod memory;
+mod model;
 mod probe;
 mod program;
 mod prune;
@@ -64,6 +65,9 @@ enum Verb {
     /// Read device files, for `iotrail device`
     #[command(hide = true)]
     Device(device::Args),
+    /// Fit and read workload models, and draw from them, for `iotrail model` and `iotrail generate`
+    #[command(hide = true)]
+    Model(model::Args),
     /// Simulate caches and devices, for `iotrail whatif`
     #[command(hide = true)]
     Simulate(simulate::Args),
@@ -100,6 +104,7 @@ fn main() -> ExitCode {
             | Verb::Types(_)
             | Verb::Strace(_)
             | Verb::Device(_)
+            | Verb::Model(_)
             | Verb::Simulate(_)
             | Verb::Schema(_)
     ) {
@@ -119,6 +124,7 @@ fn main() -> ExitCode {
         Verb::Ingest(args) => ingest::run(args),
         Verb::Strace(args) => strace::run(args),
         Verb::Device(args) => device::run(args),
+        Verb::Model(args) => model::run(args),
         Verb::Simulate(args) => simulate::run(args),
         Verb::Schema(args) => schema::run(args),
     };

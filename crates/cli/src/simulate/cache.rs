@@ -250,7 +250,7 @@ fn read(block: u64, rate: Option<f64>) -> Result<Uses, Failure> {
     Ok(Uses { uses, blocks: numbers.len(), groups, rate: rate.unwrap_or(1.0), total })
 }
 
-pub(super) fn numbers_of(batch: &RecordBatch, at: usize) -> Result<&[i64], Failure> {
+pub fn numbers_of(batch: &RecordBatch, at: usize) -> Result<&[i64], Failure> {
     let column = batch.columns().get(at).and_then(|column| column.as_primitive_opt::<Int64Type>());
     let column = column.filter(|column| column.null_count() == 0).map(|column| column.values().as_ref());
     column.ok_or_else(|| Failure::new(format!("stdin: expected a BIGINT without null as column {at}")))

@@ -2,7 +2,7 @@
 //! for people. The answer is JSON on standard output, or an Arrow IPC stream where there is one for each row.
 
 mod accesses;
-mod cache;
+pub mod cache;
 mod cached;
 mod defrag;
 mod device;
@@ -68,7 +68,7 @@ pub fn print(answer: &impl Serialize) -> Result<ExitCode, Failure> {
 }
 
 /// The batches of standard input.
-fn batches() -> Result<impl Iterator<Item = Result<RecordBatch, Failure>>, Failure> {
+pub fn batches() -> Result<impl Iterator<Item = Result<RecordBatch, Failure>>, Failure> {
     let broken = |e| Failure::new(format!("stdin: not a whole Arrow IPC stream: {e}"));
     let reader = StreamReader::try_new(std::io::stdin().lock(), None).map_err(broken)?;
     Ok(reader.map(move |batch| batch.map_err(broken)))

@@ -15,6 +15,11 @@ const REGION: usize = 64;
 /// Turns at least, however few blocks there are.
 const LEAST_TURNS: usize = BITS * GROUP;
 
+/// Turns that a number of blocks is given.
+fn turns_for(blocks: usize) -> usize {
+    (2 * blocks).max(LEAST_TURNS).next_multiple_of(BITS * GROUP * REGION)
+}
+
 /// The uses of blocks so far.
 pub struct Reuse {
     /// Turn of a block's last use; [`NONE`] if it wasn't used yet.
@@ -31,10 +36,10 @@ pub struct Reuse {
 }
 
 impl Reuse {
-    /// Of blocks below `blocks`.
+    /// With room for blocks below `blocks`; there can be more.
     #[must_use]
     pub fn new(blocks: u32) -> Self {
-        let turns = (2 * blocks as usize).max(LEAST_TURNS).next_multiple_of(BITS * GROUP * REGION);
+        let turns = turns_for(blocks as usize);
         Self {
             last: vec![NONE; blocks as usize],
             at: vec![NONE; turns],
@@ -48,10 +53,10 @@ impl Reuse {
     }
 
     /// Uses a block: its reuse distance in blocks, 0 for its first use.
-    ///
-    /// # Panics
-    /// If the block is not below the number given to [`Self::new`].
     pub fn touch(&mut self, block: Block) -> u32 {
+        if block as usize >= self.last.len() {
+            self.last.resize((block as usize + 1).next_power_of_two(), NONE);
+        }
         if self.turn == self.at.len() {
             self.close_up();
         }
@@ -68,6 +73,51 @@ impl Reuse {
         self.mark(self.turn, true);
         self.turn += 1;
         distance
+    }
+
+    /// The block whose reuse distance would be `distance` if it were used now; none if fewer blocks were used.
+    #[must_use]
+    pub fn at_distance(&self, distance: u32) -> Option<Block> {
+        if distance == 0 || distance > self.used {
+            return None;
+        }
+        let mut left = distance;
+        // The last one of each level from whose end on there are `left` marks.
+        let mut back = |counts: &mut dyn Iterator<Item = (usize, u32)>| {
+            for (at, count) in counts {
+                if count >= left {
+                    return Some(at);
+                }
+                left -= count;
+            }
+            None
+        };
+        let with = |from: usize, to: usize| (from..to).rev();
+        let region = back(&mut with(0, self.regions.len()).map(|at| (at, self.regions[at])))?;
+        let groups = with(region * REGION, (region + 1) * REGION);
+        let group = back(&mut groups.map(|at| (at, u32::from(self.groups[at]))))?;
+        let words = with(group * GROUP, (group + 1) * GROUP);
+        let word = back(&mut words.map(|at| (at, u32::from(self.words[at]))))?;
+        let mut marks = self.marks[word];
+        for _ in 1..left {
+            marks ^= 1 << (BITS - 1 - marks.leading_zeros() as usize);
+        }
+        Some(self.at[word * BITS + BITS - 1 - marks.leading_zeros() as usize])
+    }
+
+    /// The reuse distance of a block if it were used now; 0 if it wasn't used yet.
+    #[must_use]
+    pub fn distance(&self, block: Block) -> u32 {
+        match self.last.get(block as usize) {
+            Some(&last) if last != NONE => self.marks_from(last as usize),
+            _ => 0,
+        }
+    }
+
+    /// Different blocks used so far.
+    #[must_use]
+    pub fn used(&self) -> u32 {
+        self.used
     }
 
     fn mark(&mut self, turn: usize, set: bool) {
@@ -97,7 +147,7 @@ impl Reuse {
         in_word + words + groups + regions
     }
 
-    /// Moves the marks together, in their order.
+    /// Moves the marks together, in their order; if they take over half of the turns, there are twice as many from then on.
     fn close_up(&mut self) {
         let mut next = 0;
         for turn in 0..self.turn {
@@ -109,10 +159,16 @@ impl Reuse {
             }
         }
         self.turn = next;
-        self.marks.fill(0);
-        self.words.fill(0);
-        self.groups.fill(0);
-        self.regions.fill(0);
+        let turns = turns_for(next).max(self.at.len());
+        self.at.resize(turns, NONE);
+        self.marks.clear();
+        self.marks.resize(turns / BITS, 0);
+        self.words.clear();
+        self.words.resize(turns / BITS, 0);
+        self.groups.clear();
+        self.groups.resize(turns / BITS / GROUP, 0);
+        self.regions.clear();
+        self.regions.resize(turns / BITS / GROUP / REGION, 0);
         (0..next).for_each(|turn| self.mark(turn, true));
     }
 }

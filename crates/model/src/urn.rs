@@ -1,0 +1,101 @@
+//! Draws that keep to counts: what comes out in the end is what was counted.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use foldhash::fast::FixedState;
+use rand::Rng;
+
+/// How strongly a thing is drawn that is behind, or ahead of, its share.
+const PULL: f64 = 2.0;
+/// Bounds of that.
+const LEAST: f64 = 0.01;
+const MOST: f64 = 8.0;
+
+/// Counted things that still have to come.
+#[derive(Clone, Debug)]
+pub struct Quotas<T> {
+    of: HashMap<T, (i64, i64), FixedState>,
+    left: i64,
+    full: i64,
+}
+
+impl<T: Copy + Eq + Hash> Quotas<T> {
+    /// Things and how often each comes.
+    pub fn new(counts: impl Iterator<Item = (T, u64)>) -> Self {
+        let mut of: HashMap<T, (i64, i64), FixedState> = HashMap::default();
+        let mut full = 0;
+        for (thing, count) in counts {
+            let entry = of.entry(thing).or_default();
+            entry.0 += count as i64;
+            entry.1 += count as i64;
+            full += count as i64;
+        }
+        Self { of, left: full, full }
+    }
+
+    /// Adds things that still have to come.
+    pub fn add(&mut self, counts: impl Iterator<Item = (T, u64)>) {
+        for (_, full) in self.of.values_mut() {
+            self.full -= *full;
+            *full = 0;
+        }
+        for (thing, count) in counts {
+            let entry = self.of.entry(thing).or_default();
+            entry.0 += count as i64;
+            entry.1 += count as i64;
+            self.left += count as i64;
+            self.full += count as i64;
+        }
+        // What is behind, or ahead, from before counts too.
+        self.full = 0;
+        self.left = 0;
+        for (left, full) in self.of.values_mut() {
+            *full = (*left).max(0);
+            self.full += *full;
+            self.left += *full;
+        }
+    }
+
+    /// Notes that a thing came; when all have come, they come again.
+    pub fn take(&mut self, thing: T) {
+        self.left -= 1;
+        if let Some((left, _)) = self.of.get_mut(&thing) {
+            *left -= 1;
+        }
+        if self.left == 0 {
+            self.left = self.full;
+            for (left, full) in self.of.values_mut() {
+                *left += *full;
+            }
+        }
+    }
+
+    /// By how much a thing has to be drawn more, or less, than it was counted.
+    pub fn pull(&self, thing: T) -> f64 {
+        if self.full == 0 {
+            return 1.0;
+        }
+        let (left, full) = self.of.get(&thing).map_or((0.0, 0.0), |&(left, full)| (left as f64, full as f64));
+        let due = full * (self.left as f64 / self.full as f64).max(0.0);
+        ((left.max(0.0) + 0.05) / (due + 0.5)).powf(PULL).clamp(LEAST, MOST)
+    }
+}
+
+/// Draws one of weighted things; none if there is none of any weight.
+pub fn choose<T: Copy>(things: &[(T, u64)], random: &mut impl Rng, weight: impl Fn(T) -> f64) -> Option<T> {
+    let total: f64 = things.iter().map(|(thing, count)| *count as f64 * weight(*thing)).sum();
+    let mut rest = random.random::<f64>() * total;
+    let mut last = None;
+    for (thing, count) in things {
+        let share = *count as f64 * weight(*thing);
+        if share > 0.0 {
+            last = Some(*thing);
+            rest -= share;
+            if rest < 0.0 {
+                break;
+            }
+        }
+    }
+    last
+}
