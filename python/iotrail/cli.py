@@ -10,6 +10,8 @@ import typer
 from iotrail import native
 from iotrail.device.verbs import app as device
 from iotrail.errors import UsageError
+from iotrail.model.verbs import app as model
+from iotrail.model.verbs import generate
 from iotrail.options import DiffCommand, Format, TrailPath, one_each, split_sides
 from iotrail.requests.verbs import (
     ClientOption,
@@ -185,6 +187,8 @@ def sql(
 
 app.add_typer(whatif, name="whatif", rich_help_panel="Ask")
 app.add_typer(device, name="device", rich_help_panel="Ask")
+app.add_typer(model, name="model", rich_help_panel="Ask")
+app.command(rich_help_panel="Record and keep")(generate)
 
 for _question in (path, graph, demand, explain, arrivals):
     app.command(rich_help_panel="Ask")(_question)

@@ -78,3 +78,7 @@ class DeviceError(IotrailError):
 
 class FitError(IotrailError):
     """Requests don't determine a device's parameters."""
+
+
+class ModelError(IotrailError):
+    """A workload model can't be read, fitted or drawn from."""

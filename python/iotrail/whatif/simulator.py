@@ -1,4 +1,4 @@
-"""Run `iotrail-native simulate` on rows: a pipe of Arrow batches in, one JSON document or a table out."""
+"""Run `iotrail-native simulate`, or another of its verbs, on rows: a pipe of Arrow batches in, one JSON document or a table out."""
 
 import contextlib
 import json
@@ -28,10 +28,29 @@ def simulate(trail: Trail, query: str, arguments: Sequence[str]) -> dict[str, An
         SimulationError: with the simulator's own message.
         TrailError: the query fails.
     """
+    return ask(trail, query, ["simulate", *arguments])
+
+
+def ask(trail: Trail, query: str, words: Sequence[str]) -> dict[str, Any]:
+    """What `iotrail-native` with these words says of the rows of a query.
+
+    Raises:
+        SimulationError: with its own message.
+        TrailError: the query fails.
+    """
     relation = trail.query(query)
+    with trail.errors(query):
+        return ask_of(relation.to_arrow_reader(_BATCH), words)
+
+
+def ask_of(rows: pa.RecordBatchReader, words: Sequence[str]) -> dict[str, Any]:
+    """What `iotrail-native` with these words says of rows.
+
+    Raises:
+        SimulationError: with its own message.
+    """
     with tempfile.TemporaryFile() as answer:
-        with trail.errors(query):
-            _run(relation.to_arrow_reader(_BATCH), arguments, answer)
+        _run(rows, words, answer)
         answer.seek(0)
         found: dict[str, Any] = json.load(answer)
         return found
@@ -44,15 +63,15 @@ def simulate_rows(rows: pa.Table, arguments: Sequence[str]) -> pa.Table:
         SimulationError: with the simulator's own message.
     """
     with tempfile.TemporaryFile() as answer:
-        _run(rows.to_reader(_BATCH), arguments, answer)
+        _run(rows.to_reader(_BATCH), ["simulate", *arguments], answer)
         answer.seek(0)
         return pa.ipc.open_stream(cast("IOBase", answer)).read_all()
 
 
-def _run(reader: pa.RecordBatchReader, arguments: Sequence[str], answer: IO[bytes]) -> None:
+def _run(reader: pa.RecordBatchReader, words: Sequence[str], answer: IO[bytes]) -> None:
     with tempfile.TemporaryFile() as errors:
         child = subprocess.Popen(
-            [str(native.binary()), "simulate", *arguments],
+            [str(native.binary()), *words],
             stdin=subprocess.PIPE,
             stdout=answer,
             stderr=errors,

@@ -1,0 +1,169 @@
+"""Fit a model to the requests of a trail, draw requests from one, and choose how fine its states are.
+
+A model is what `iotrail-native model fit` says (crates/model/src/model.rs has its fields): a dictionary here.
+"""
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+
+from iotrail import native
+from iotrail.errors import ModelError
+from iotrail.trail import Trail
+from iotrail.whatif.device import requests
+from iotrail.whatif.simulator import SimulationError, ask, ask_of
+
+Model = dict[str, Any]
+
+# Levels that `auto` tries, and by how little saturated throughput changes where they are enough (Delimitrou et al., section 4.3).
+LEVELS = range(1, 7)
+ENOUGH = 0.02
+# Requests that a device is saturated with.
+_SATURATING = 50_000
+
+
+@dataclass(frozen=True)
+class Level:
+    """Requests per second of a saturated device at a number of levels."""
+
+    levels: int
+    iops: float
+
+
+def fit(trail: Trail, levels: int, *, node: str | None = None, min_count: int = 5) -> Model:
+    """A model of the requests of disks in a trail.
+
+    Raises:
+        TrailError: there are none with a known time and place, or all have one time.
+    """
+    query, _ = requests(trail, node)
+    return ask(trail, query, ["model", "fit", "--levels", str(levels), "--min-count", str(min_count)])
+
+
+def fit_auto(
+    trail: Trail, on: str, *, node: str | None = None, min_count: int = 5
+) -> tuple[Model, list[Level]]:
+    """A model with as few levels as are enough, and what was tried.
+
+    Each level's model saturates a simulated device: with few requests at a time places don't matter. The first level at which
+    that changes throughput by less than ENOUGH is taken, or the last one.
+    """
+    series: list[Level] = []
+    model: Model = {}
+    for levels in LEVELS:
+        model = fit(trail, levels, node=node, min_count=min_count)
+        series.append(Level(levels, saturated(model, on)))
+        if len(series) > 1 and abs(series[-1].iops / series[-2].iops - 1) < ENOUGH:
+            break
+    return model, series
+
+
+def saturated(model: Model, on: str) -> float:
+    """Requests per second of a device that always has all of a model's requests waiting."""
+    with written(model) as path, draw(path, seed=1) as batches:
+        batch = next(batches)[:_SATURATING]
+    columns = {name: batch.column(name) for name in batch.schema.names}
+    zeros = pa.array(np.zeros(len(batch), np.int64))
+    table = pa.table(
+        {
+            "ts": zeros,
+            "dur": pa.nulls(len(batch), pa.int64()),
+            **{name: columns[name] for name in ("device", "op", "pos", "length")},
+            "flags": zeros,
+        }
+    )
+    found = ask_of(table.to_reader(), ["simulate", "device", "--on", on, "--fold"])
+    elapsed: int = found["simulated"][0]["arrivals_recorded"]["elapsed_ns"]
+    return len(batch) / elapsed * 1e9
+
+
+def text_of(model: Model) -> str:
+    """A model as its file: a line for each table, so that versions of it can be compared."""
+    lines = (f'"{name}":{json.dumps(value, separators=(",", ":"))}' for name, value in model.items())
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def load(path: Path) -> Model:
+    """A model file, checked.
+
+    Raises:
+        ModelError: it isn't there, or no model: what, where, expected, found.
+    """
+    done = subprocess.run(
+        [native.binary(), "model", "read", str(path)], capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        message, _, hint = done.stderr.removeprefix("iotrail: error: ").partition("\n  hint: ")
+        raise ModelError(message.strip(), hint.strip() or None)
+    found: Model = json.loads(done.stdout)
+    return found
+
+
+@contextmanager
+def written(model: Model) -> Iterator[Path]:
+    """A temporary file with a model."""
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        file.write(text_of(model))
+        file.flush()
+        yield Path(file.name)
+
+
+@contextmanager
+def draw(path: Path, *, seed: int, intensity: float = 1.0) -> Iterator[Iterator[pa.RecordBatch]]:
+    """Batches of requests drawn from a model file: `ts` (ns from 0), `device`, `op` (0 read, 1 write, 2 flush, 3 discard),
+    `pos` and `length` (bytes).
+
+    Raises:
+        ModelError: with the native binary's own message.
+    """
+    with tempfile.TemporaryFile() as errors:
+        child = subprocess.Popen(
+            [
+                native.binary(),
+                "model",
+                "draw",
+                str(path),
+                "--seed",
+                str(seed),
+                "--intensity",
+                repr(intensity),
+            ],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+        )
+        assert child.stdout is not None
+        try:
+            try:
+                yield iter(pa.ipc.open_stream(cast("Any", child.stdout)))
+            except pa.ArrowInvalid as error:
+                child.wait()
+                message, hint = native.said(errors)
+                raise ModelError(message or f"nothing could be drawn: {error}", hint) from error
+        finally:
+            # whoever has seen enough of them needs no more
+            child.stdout.close()
+            child.terminate()
+            child.wait()
+
+
+__all__ = [
+    "ENOUGH",
+    "LEVELS",
+    "Level",
+    "Model",
+    "SimulationError",
+    "draw",
+    "fit",
+    "fit_auto",
+    "load",
+    "saturated",
+    "text_of",
+]

@@ -1,0 +1,216 @@
+"""The command lines of `iotrail model` and `iotrail generate`."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from iotrail import units
+from iotrail.errors import UsageError
+from iotrail.options import TrailPath
+
+if TYPE_CHECKING:
+    from iotrail.model.check import Line
+
+app = typer.Typer(
+    help="Workload models: requests of disks as counts, to keep, compare and draw from.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+
+ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file.", show_default=False)]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the random numbers.")]
+Node = Annotated[
+    str | None, typer.Option("--node", metavar="NAME", help="Of this machine only.", show_default=False)
+]
+# A disk: on it places matter.
+_DISK = "hdd-7200"
+
+
+@app.callback()
+def _main() -> None:
+    pass
+
+
+@app.command()
+def fit(
+    trail: TrailPath,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="Model file to write.", show_default=False)
+    ],
+    levels: Annotated[
+        str,
+        typer.Option(
+            "--levels",
+            metavar="N|auto",
+            help="How often ranges of addresses are divided in four; auto: until throughput changes by less than 2 %.",
+        ),
+    ] = "auto",
+    on: Annotated[
+        str, typer.Option("--on", metavar="DEVICE", help="With --levels auto: the device, simulated.")
+    ] = _DISK,
+    min_count: Annotated[
+        int, typer.Option("--min-count", min=1, help="Sizes of fewer requests count as the nearest size.")
+    ] = 5,
+    node: Node = None,
+    as_json: AsJson = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
+) -> None:
+    """Fit a model to the requests of disks in a trail.
+
+    How close its requests are, iotrail model check says: response times on a busy disk can be several times off.
+    """
+    from iotrail.model.fit import fit as fit_levels
+    from iotrail.model.fit import fit_auto, text_of
+    from iotrail.terminal import Console
+    from iotrail.trail import Trail
+
+    if output.exists() and not force:
+        raise UsageError(f"{output}: exists already", "--force replaces it, -o names another place")
+    if levels != "auto" and not (levels.isdecimal() and int(levels) <= 8):
+        raise UsageError(f"--levels: expected auto or 0 to 8, found {levels!r}")
+    opened = Trail(trail)
+    if levels == "auto":
+        model, series = fit_auto(opened, on, node=node, min_count=min_count)
+    else:
+        model, series = fit_levels(opened, int(levels), node=node, min_count=min_count), []
+    text = text_of(model)
+    temporary = output.with_name(f".{output.name}.new")
+    temporary.write_text(text)
+    temporary.replace(output)
+    if as_json:
+        print(
+            json.dumps(
+                {"levels": model["levels"], "bytes": len(text), "series": [asdict(each) for each in series]}
+            )
+        )
+        return
+    console = Console(stderr=True, soft_wrap=True)
+    for each in series:
+        console.print(
+            f"iotrail: {units.counted(each.levels, 'level')}: {each.iops:,.1f} requests per second on {on}"
+        )
+    console.print(
+        f"iotrail: {output}, {units.size(len(text))}: {model['rate']['count']:,} requests, "
+        f"{units.counted(model['levels'], 'level')}; next: iotrail model check {output} --against {trail}"
+    )
+
+
+@app.command()
+def show(model: ModelPath, as_json: AsJson = False) -> None:
+    """Show what a model holds."""
+    from iotrail.model.fit import load
+    from iotrail.model.show import show as text
+    from iotrail.terminal import Console
+
+    found = load(model)
+    if as_json:
+        print(json.dumps(found))
+        return
+    for line in text(found):
+        Console(piped=160).print(line)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of model files."""
+    import subprocess
+
+    from iotrail import native
+
+    done = subprocess.run([native.binary(), "model", "schema"], capture_output=True, text=True, check=True)
+    print(json.dumps(json.loads(done.stdout), indent=2))
+
+
+@app.command()
+def check(
+    model: ModelPath,
+    against: Annotated[
+        Path,
+        typer.Option("--against", metavar="X.trail", help="The trail it was fitted to.", show_default=False),
+    ],
+    on: Annotated[
+        str | None,
+        typer.Option(
+            "--on",
+            metavar="DEVICE",
+            help="Compare response times on this device, simulated.",
+            show_default=False,
+        ),
+    ] = None,
+    seed: Seed = 1,
+    node: Node = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare the requests of a model with those of a trail."""
+    from iotrail.model.check import check as compare
+    from iotrail.model.fit import load
+    from iotrail.trail import Trail
+
+    lines = compare(load(model), Trail(against), seed=seed, on=on, node=node)
+    if as_json:
+        print(json.dumps([asdict(line) for line in lines]))
+        return
+    _print_lines(lines)
+
+
+def _print_lines(lines: "list[Line]") -> None:
+    from rich.table import Table
+
+    from iotrail.terminal import Console
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("")
+    for name in ("original", "model", "deviation", "halves"):
+        table.add_column(name, justify="right")
+    for line in lines:
+        table.add_row(
+            f"{line.name}{f', {line.unit}' if line.unit not in ('', '%') else ''}",
+            _figure(line.original, line.unit),
+            _figure(line.synthetic, line.unit),
+            _off(line.deviation, line),
+            _off(line.halves, line),
+        )
+    Console(piped=160).print(table)
+
+
+def _figure(value: float | None, unit: str) -> str:
+    if value is None:
+        return ""
+    if unit == "%":
+        return f"{value:.1%}"
+    return f"{value:,.0f}" if abs(value) >= 1000 or float(value).is_integer() else f"{value:,.3g}"
+
+
+def _off(value: float | None, line: Any) -> str:
+    if value is None:
+        return "–"
+    if line.original is None:
+        return f"{value:.2%}"
+    return f"{value * 100:+.2f} points" if line.unit == "%" else f"{value:+.1%}"
+
+
+def generate(
+    model: ModelPath,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="Y.trail", help="Trail to write.", show_default=False)
+    ],
+    seed: Seed = 1,
+    intensity: Annotated[
+        float, typer.Option("--intensity", metavar="F", help="Divide the gaps between requests by this.")
+    ] = 1.0,
+    force: Annotated[bool, typer.Option("--force", help="Replace Y.trail if it exists.")] = False,
+) -> None:
+    """Draw requests from a model, and write them as a trail: nothing is read or written for them."""
+    from iotrail.model.generate import generate as draw
+    from iotrail.terminal import Console
+
+    if not 0 < intensity < float("inf"):
+        raise UsageError(f"--intensity: expected a number above 0, found {intensity:g}")
+    count = draw(model, output, seed=seed, intensity=intensity, force=force)
+    Console(stderr=True, soft_wrap=True).print(
+        f"iotrail: {output}: {units.counted(count, 'request')}; next: iotrail report {output}"
+    )

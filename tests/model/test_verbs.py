@@ -1,0 +1,96 @@
+"""`iotrail model` and `iotrail generate` as people run them: from a trace to a model, to a trail that is as much like it as said."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+
+
+def iotrail(*words: object, fails: bool = False) -> str:
+    """What a command prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", "iotrail", *map(str, words)], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode != 0) == fails, done.stderr
+    return done.stderr if fails else done.stdout
+
+
+@pytest.fixture
+def trail(tmp_path: Path) -> Path:
+    """Random reads of 8 KiB, some of them again, and a log that is written from begin to end."""
+    random, lines, at, log, used = Random(1), [], 0, 0, [0]
+    for _ in range(6000):
+        at += random.randrange(1, 20_000)
+        if random.random() < 0.3:
+            lines.append(f"{at},W,{(8 << 30) + log},4096")
+            log += 4096
+        else:
+            again = random.random() < 0.5
+            used.append(random.choice(used[-200:]) if again else random.randrange(1 << 20) * 8192)
+            lines.append(f"{at},R,{used[-1]},8192")
+    trace = tmp_path / "t.csv"
+    trace.write_text("ts_us,op,offset,size\n" + "".join(f"{line}\n" for line in lines))
+    iotrail("import", "csv", trace, "-o", tmp_path / "t.trail")
+    return tmp_path / "t.trail"
+
+
+@pytest.fixture
+def model(trail: Path, tmp_path: Path) -> Path:
+    """Its model."""
+    iotrail("model", "fit", trail, "-o", tmp_path / "m.json", "--levels", "2")
+    return tmp_path / "m.json"
+
+
+def test_a_model_draws_what_it_was_fitted_to(trail: Path, model: Path, tmp_path: Path) -> None:
+    lines = {
+        line["name"]: line
+        for line in json.loads(iotrail("model", "check", model, "--against", trail, "--json"))
+    }
+    assert lines["requests"]["synthetic"] == 6000
+    assert abs(lines["reads"]["deviation"]) < 0.01
+    assert abs(lines["mean gap"]["deviation"]) < 0.01
+    assert abs(lines["go on with one of the last 32 runs"]["deviation"]) < 0.02
+    assert lines["miss ratios of LRU caches"]["deviation"] < 0.03
+    assert lines["requests of another size"]["deviation"] < 0.01
+    iotrail("generate", model, "-o", tmp_path / "y.trail", "--seed", "2")
+    counted = iotrail(
+        "sql",
+        tmp_path / "y.trail",
+        "SELECT COUNT(*) AS n, COUNT(dur) AS known FROM device_request",
+        "--format",
+        "json",
+    )
+    assert json.loads(counted) in ({"n": 6000, "known": 0}, [{"n": 6000, "known": 0}])
+
+
+def test_levels_are_chosen_by_throughput(trail: Path, tmp_path: Path) -> None:
+    said = json.loads(iotrail("model", "fit", trail, "-o", tmp_path / "m.json", "--json"))
+    last, before = said["series"][-1], said["series"][-2]
+    assert said["levels"] == last["levels"]
+    assert abs(last["iops"] / before["iops"] - 1) < 0.02 or last["levels"] == 6
+
+
+def test_a_model_is_shown(model: Path) -> None:
+    text = iotrail("model", "show", model)
+    assert "6,000 requests" in text
+    assert "device 0" in text
+    assert json.loads(iotrail("model", "show", model, "--json")) == json.loads(model.read_text())
+
+
+def test_what_is_no_model_is_refused(trail: Path, model: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "b.json"
+    broken.write_text(model.read_text().replace('"format":1', '"format":9'))
+    assert "format: expected 1, found 9" in iotrail("model", "show", broken, fails=True)
+    broken.write_text("{}")
+    assert "not a model" in iotrail("generate", broken, "-o", tmp_path / "y.trail", fails=True)
+    assert not (tmp_path / "y.trail").exists()
+    assert "exists already" in iotrail("model", "fit", trail, "-o", model, fails=True)
+    assert "--levels: expected" in iotrail(
+        "model", "fit", trail, "-o", broken, "--levels", "x", "--force", fails=True
+    )
+    assert "--intensity" in iotrail(
+        "generate", model, "-o", tmp_path / "y.trail", "--intensity", "0", fails=True
+    )
