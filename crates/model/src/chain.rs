@@ -3,7 +3,7 @@
 use rand::Rng;
 
 use crate::model::Chain;
-use crate::urn::{Quotas, choose};
+use crate::quotas::{Quotas, choose};
 
 /// Counted transitions between things 0 to `size`, which is not 0.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ use iotrail_sim::{Nanos, Op};
 use serde::Serialize;
 
 use crate::model::Direction;
-use crate::runs::{RECENT, Recent, Run};
+use crate::runs::{Recent, Run};
 use crate::states::States;
 use crate::{Arrival, PAGE};
 
@@ -114,7 +114,6 @@ pub fn describe(arrivals: &[Arrival], states: &[States], pages: Option<u64>) -> 
             *distances.entry(reuse.touch(number)).or_default() += 1;
         }
     }
-    debug_assert!(recent.runs().len() <= RECENT);
     let times: Vec<Nanos> = arrivals.iter().map(|arrival| arrival.at - first.at).collect();
     let mut gaps: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
     gaps.sort_unstable();
@@ -161,15 +160,19 @@ fn dispersion(times: &[Nanos], width: Nanos) -> Option<f64> {
     if intervals < 10 {
         return None;
     }
-    // Whole intervals only.
-    let mut counts = vec![0_u32; intervals as usize];
-    times.iter().filter_map(|at| usize::try_from(at / width).ok()).for_each(|at| {
-        if let Some(count) = counts.get_mut(at) {
-            *count += 1;
+    // Whole intervals only. Those without a request need no room.
+    let inside = times.iter().map(|at| at / width).take_while(|interval| *interval < intervals);
+    let (mut count, mut squares, mut total, mut last) = (0.0, 0.0, 0.0, 0);
+    for interval in inside {
+        if interval != last {
+            squares += count * count;
+            (count, last) = (0.0, interval);
         }
-    });
-    let mean = counts.iter().map(|count| f64::from(*count)).sum::<f64>() / intervals as f64;
-    let variance =
-        counts.iter().map(|count| (f64::from(*count) - mean).powi(2)).sum::<f64>() / intervals as f64;
+        count += 1.0;
+        total += 1.0;
+    }
+    squares += count * count;
+    let mean = total / intervals as f64;
+    let variance = squares / intervals as f64 - mean * mean;
     (mean > 0.0).then(|| variance / mean)
 }

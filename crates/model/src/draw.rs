@@ -12,10 +12,10 @@ use rand_pcg::Pcg64Mcg;
 use crate::chain::Walk;
 use crate::history::{self, History};
 use crate::model::{Direction, Largest, Model, Part, Return};
+use crate::quotas::{Quotas, choose};
 use crate::rate::Arrivals;
 use crate::runs::{self, Context, RECENT, Recent, Run};
 use crate::states::States;
-use crate::urn::{Quotas, choose};
 use crate::{Arrival, PAGE};
 
 /// Places looked at, of each list, for one that a run may return to.
@@ -344,7 +344,8 @@ impl Draw {
         self.place = Some((device, number));
         self.go(device, number);
         let request = Request { op: direction.op(), pos, length };
-        let to_come = self.recent.runs().first().map_or(length, |run| (run.left + 1) * run.length);
+        let to_come =
+            self.recent.runs().first().map_or(length, |run| run.length.saturating_mul(run.left + 1));
         self.used(device, number, request, to_come);
         Arrival { at, device: device as u32, request }
     }
@@ -403,7 +404,7 @@ impl Draw {
         inside.due_starts.take((direction, class));
         self.due_lengths.take((direction, length_class));
         self.due_returns.take((direction, class.div_ceil(4), back));
-        let bytes = size * requests;
+        let bytes = size.saturating_mul(requests);
         let follows = if back.follows {
             let at = inside.ends.iter().rposition(|(of, _)| *of == direction);
             at.map(|at| inside.ends.remove(at).1)

@@ -83,7 +83,7 @@ impl History {
     #[must_use]
     pub fn covered(&self, device: u32, pos: u64, bytes: u64) -> u8 {
         let used = |at: u64| u8::from(self.find(device, at).is_some());
-        used(pos + bytes / 2) + used(pos + bytes.max(1) - 1)
+        used(pos.saturating_add(bytes / 2)) + used(pos.saturating_add(bytes.max(1) - 1))
     }
 
     /// Where a run of so many bytes begins with a request: the distance class of its first page, and what is there.

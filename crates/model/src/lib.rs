@@ -13,10 +13,10 @@ pub mod draw;
 pub mod fit;
 pub mod history;
 pub mod model;
+mod quotas;
 pub mod rate;
 pub mod runs;
 pub mod states;
-mod urn;
 
 pub use model::Model;
 

@@ -201,9 +201,9 @@ impl Model {
             let place = format!("largest[{at}]");
             check(self.devices.get(run.1 as usize).is_some(), &place, "a device", run.1)?;
             check(
-                run.6.is_none_or(|(before, _)| before < at),
+                run.6.is_none_or(|(before, offset)| before < at && offset < MOST_BYTES),
                 &place,
-                "one before it",
+                "one before it, and an offset in it",
                 format!("{:?}", run.6),
             )?;
             check_length(&place, run.4)?;

@@ -1,4 +1,4 @@
-//! Draws that keep to counts: what comes out in the end is what was counted.
+//! Draws that keep to counts: what comes out in the end is about what was counted.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -36,16 +36,8 @@ impl<T: Copy + Eq + Hash> Quotas<T> {
 
     /// Adds things that still have to come.
     pub fn add(&mut self, counts: impl Iterator<Item = (T, u64)>) {
-        for (_, full) in self.of.values_mut() {
-            self.full -= *full;
-            *full = 0;
-        }
         for (thing, count) in counts {
-            let entry = self.of.entry(thing).or_default();
-            entry.0 += count as i64;
-            entry.1 += count as i64;
-            self.left += count as i64;
-            self.full += count as i64;
+            self.of.entry(thing).or_default().0 += count as i64;
         }
         // What is behind, or ahead, from before counts too.
         self.full = 0;
