@@ -88,6 +88,8 @@ def test_what_is_no_model_is_refused(trail: Path, model: Path, tmp_path: Path) -
     assert "not a model" in iotrail("generate", broken, "-o", tmp_path / "y.trail", fails=True)
     assert not (tmp_path / "y.trail").exists()
     assert "exists already" in iotrail("model", "fit", trail, "-o", model, fails=True)
+    nowhere = tmp_path / "none" / "m.json"
+    assert "there is no folder" in iotrail("model", "fit", trail, "-o", nowhere, fails=True)
     assert "--levels: expected" in iotrail(
         "model", "fit", trail, "-o", broken, "--levels", "x", "--force", fails=True
     )

@@ -70,6 +70,8 @@ def fit(
 
     if output.exists() and not force:
         raise UsageError(f"{output}: exists already", "--force replaces it, -o names another place")
+    if not output.absolute().parent.is_dir():
+        raise UsageError(f"{output}: can't be written: there is no folder {output.parent}")
     if levels != "auto" and not (levels.isdecimal() and int(levels) <= 8):
         raise UsageError(f"--levels: expected auto or 0 to 8, found {levels!r}")
     opened = Trail(trail)
