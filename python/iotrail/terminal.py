@@ -31,7 +31,8 @@ class Text(rich.text.Text):
 class Console(rich.console.Console):
     """Standard output or error. What it is given is text, without markup, emoji or highlighting; a `str` is one line.
 
-    `piped` is its width where it is no terminal; COLUMNS changes it unless it is WIDE.
+    `piped` is its width where it is no terminal; COLUMNS changes it unless it is WIDE. There, lines of text are
+    not wrapped: they are for programs to search.
     """
 
     def __init__(
@@ -48,6 +49,11 @@ class Console(rich.console.Console):
         fixed = piped == WIDE or "COLUMNS" not in os.environ
         if piped is not None and not self.is_terminal and fixed:
             self.width = piped
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        if not self.is_terminal and all(isinstance(each, str | rich.text.Text) for each in objects):
+            options.setdefault("soft_wrap", True)
+        super().print(*objects, **options)
 
     def render_str(self, text: str, **options: Any) -> rich.text.Text:
         return super().render_str(one_line(text), **options)

@@ -154,8 +154,9 @@ def test_a_volume_is_found_again(emulate: Emulate, tmp_path: Path) -> None:
     output = tmp_path / "measured.toml"
     command = [sys.executable, "-m", "iotrail", "device", "measure", volume.target, "-o", output, "--write"]
     for _ in range(TRIES):
+        narrow = {**os.environ, "COLUMNS": "40"}
         ran = subprocess.run(
-            [*command, "--force", "--seconds", "12"], capture_output=True, text=True, check=False
+            [*command, "--force", "--seconds", "12"], capture_output=True, text=True, check=False, env=narrow
         )
         if "measure again on an idle machine" in ran.stderr:
             wrong = {"refused": (ran.stderr, "")}
