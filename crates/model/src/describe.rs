@@ -97,7 +97,7 @@ pub fn describe(arrivals: &[Arrival], states: &[States], pages: Option<u64>) -> 
             }
         }
         if let Some(rank) = recent.rank(device, request.op, request.pos) {
-            recent.go_on(rank, request.length);
+            recent.continue_run(rank, request.length);
             for (count, _) in going_on.iter_mut().zip(RANKS).filter(|(_, of)| rank < *of) {
                 *count += 1;
             }

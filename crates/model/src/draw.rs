@@ -1,6 +1,6 @@
-//! Draws requests from a model.
+//! Draws requests from a model: when one comes, of which kind, of which run, how large.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
 use foldhash::fast::FixedState;
@@ -9,435 +9,357 @@ use rand::Rng as _;
 use rand::SeedableRng as _;
 use rand_pcg::Pcg64Mcg;
 
-use crate::chain::Walk;
-use crate::history::{self, History};
-use crate::model::{Direction, Largest, Model, Part, Return};
-use crate::quotas::{Quotas, choose};
-use crate::rate::Arrivals;
-use crate::runs::{self, Context, RECENT, Recent, Run};
-use crate::states::States;
+use crate::model::{Direction, Largest, MOMENTS, Model, Part, Return, Table};
+use crate::places::{Places, Start};
+use crate::quotas::{Quotas, choose, pick};
+use crate::rate::{Arrivals, KINDS};
+use crate::runs::{self, Kind, Recent, Run};
 use crate::{Arrival, PAGE};
 
-/// Places looked at, of each list, for one that a run may return to.
-const LOOKED_AT: usize = 6;
-/// Lists of places, by powers of four of what was to come of a run.
-const LISTS: usize = 8;
-/// Ends of forgotten runs that a state knows.
-const MOST_ENDS: usize = 256;
-/// Tries to find a place that was never used.
-const TRIES: usize = 32;
-/// A page that is in no state's list.
-const UNLISTED: u32 = u32::MAX;
+/// Requests that are looked at ahead: they come in an order that the runs to continue allow.
+const AHEAD: usize = 64;
+/// Least and most that a run is continued more, or less, often as its rank is behind, or ahead.
+const LEAST_PULL: f64 = 0.1;
+const MOST_PULL: f64 = 2.0;
 
-type Table<K, T> = HashMap<K, Vec<(T, u64)>, FixedState>;
-
-struct InState {
-    first: u64,
-    end: u64,
-    directions: Table<Direction, Direction>,
-    due_directions: Quotas<Direction>,
-    sizes: Table<Direction, u64>,
-    due_sizes: Quotas<(Direction, u64)>,
-    starts: Table<Direction, u8>,
-    due_starts: Quotas<(Direction, u8)>,
-    due_lengths: Quotas<(Direction, u8)>,
-    lengths: HashMap<(Direction, u8), u64, FixedState>,
-    /// Pages in which requests began, by how much of their run was to come, and the time of their last use.
-    begun: [BTreeMap<u64, u32>; LISTS],
-    /// Where runs ended that are forgotten.
-    ends: Vec<(Direction, u64)>,
-}
-
-struct OfDevice {
-    range: States,
-    walks: HashMap<(u32, u64), Walk, FixedState>,
-    /// Number of a state to its index in [`Draw::states`].
-    index: HashMap<u64, u32, FixedState>,
-}
+/// Things to choose from, by what is known before.
+type Choices<K, T> = HashMap<K, Vec<(T, u64)>, FixedState>;
 
 /// The requests of a model, in the order of their arrivals.
 pub struct Draw {
     random: Pcg64Mcg,
     arrivals: Arrivals,
-    next_device: Walk,
-    devices: Vec<OfDevice>,
-    states: Vec<InState>,
+    /// Times and kinds of the next requests.
+    times: VecDeque<Nanos>,
+    kinds: VecDeque<Kind>,
+    /// Requests since the first of these kinds is the first.
+    waited: usize,
+    length_ns: Nanos,
+    last: Nanos,
+    drawn: u64,
     recent: Recent,
     began: bool,
-    last: Nanos,
-    before: Direction,
-    place: Option<(usize, u64)>,
-    actions: Table<u8, u8>,
-    due_actions: Quotas<u8>,
-    next_size: Table<(Direction, bool, u64), u64>,
-    due_size: Quotas<(Direction, u64)>,
-    lengths: Table<(Direction, u64), u8>,
+    continued: HashMap<u8, f64, FixedState>,
+    begun: HashMap<u8, f64, FixedState>,
+    /// Share of requests that begin a run.
+    begin_share: f64,
+    due_ranks: Quotas<u8>,
+    next_sizes: Choices<(Direction, bool, u64), u64>,
+    due_next_sizes: Quotas<(Direction, u64)>,
+    sizes: Schedule<Table<(u64, u64)>>,
+    due_sizes: Quotas<(Direction, u64)>,
+    lengths: Schedule<Table<(u8, u64)>>,
     due_lengths: Quotas<(Direction, u8)>,
-    /// Mean lengths of runs by class.
+    lengths_by_size: Choices<(Direction, u64), u8>,
+    /// Of runs that begin with a size, shares of each reach.
+    reaches: HashMap<(Direction, u64), [f64; 4], FixedState>,
     mean_lengths: HashMap<(Direction, u8), f64, FixedState>,
-    due_direction: Quotas<Direction>,
-    begins: HashMap<(Direction, bool, u8, u8), f64, FixedState>,
-    returns: Table<(Direction, u8), Return>,
-    due_returns: Quotas<(Direction, u8, Return)>,
-    alignment: HashMap<(Direction, u64), u8, FixedState>,
-    /// Uses of pages by distance class.
-    due: Quotas<u8>,
-    /// Requests by range, of all levels: device, level, number.
-    due_states: Quotas<(u32, u32, u64)>,
-    parts: Vec<Part>,
     largest: Vec<Largest>,
-    /// Sizes of the requests that they still go on with.
-    sizes_of_large: HashMap<u64, Vec<u64>, FixedState>,
-    /// Where those that were drawn began.
+    /// Where those of the largest that were drawn began.
     placed: Vec<u64>,
-    requests: u64,
-    drawn: u64,
-    part: usize,
-    history: History,
-    /// Of each page the state in whose list it is.
-    listed: Vec<(u32, u8)>,
+    /// Sizes of the requests that they are still continued with.
+    sizes_of_large: HashMap<u64, Vec<u64>, FixedState>,
+    places: Places,
 }
 
-/// What a request does.
-#[derive(Clone, Copy, Debug)]
-enum Step {
-    GoOn(usize),
-    Begin,
-    BeginLarge,
-    Flush,
+/// Counts over time, one part after the other.
+pub struct Schedule<T> {
+    parts: std::vec::IntoIter<Part<T>>,
+    /// Requests before the next part.
+    before: u64,
 }
 
-/// The direction of a run.
-fn of_run(run: &Run) -> Direction {
-    Direction::of(run.op).unwrap_or(Direction::Read)
+impl<T: Clone> Schedule<T> {
+    /// Of a model's parts.
+    pub fn new(parts: &[Part<T>]) -> Self {
+        Self { parts: parts.to_vec().into_iter(), before: 0 }
+    }
+
+    /// The next part, if it begins with or before the request after so many.
+    pub fn next(&mut self, requests: u64) -> Option<T> {
+        if requests < self.before {
+            return None;
+        }
+        let Part(of, counts) = self.parts.next()?;
+        self.before += of;
+        Some(counts)
+    }
 }
 
-/// The list of a place with so much of its run to come.
-fn list_of(bytes: u64) -> u8 {
-    ((bytes / PAGE).max(1).ilog2() / 2).min(LISTS as u32 - 1) as u8
+/// The rows of a table with their direction.
+pub fn rows<R: Copy>(table: &Table<R>) -> impl Iterator<Item = (Direction, R)> + '_ {
+    table.iter().flat_map(|(direction, rows)| rows.iter().map(|row| (*direction, *row)))
 }
 
-fn grouped<K: Hash + Eq, T: Copy>(items: impl Iterator<Item = (K, T, u64)>) -> Table<K, T> {
-    let mut lists: Table<K, T> = HashMap::default();
+/// Things to choose from, by what is known before.
+pub fn choices<K: Hash + Eq, T: Copy>(items: impl Iterator<Item = (K, T, u64)>) -> Choices<K, T> {
+    let mut lists: Choices<K, T> = HashMap::default();
     for (key, thing, count) in items {
         lists.entry(key).or_default().push((thing, count));
     }
     lists
 }
 
-/// How much more often a distance class comes with a kind of run than by chance.
-fn lift(begins: &[(Direction, bool, u8, u8, u64)]) -> HashMap<(Direction, bool, u8, u8), f64, FixedState> {
-    let (mut of_kind, mut of_class, mut of_both) = (HashMap::new(), HashMap::new(), HashMap::new());
-    for &(direction, here, length, class, count) in begins {
-        *of_kind.entry((direction, here, length)).or_insert(0) += count;
-        *of_class.entry((direction, class)).or_insert(0) += count;
-        *of_both.entry(direction).or_insert(0) += count;
-    }
-    let one = |&(direction, here, length, class, count): &(Direction, bool, u8, u8, u64)| {
-        let chance = of_kind[&(direction, here, length)] as f64 * of_class[&(direction, class)] as f64
-            / of_both[&direction] as f64;
-        ((direction, here, length, class), count as f64 / chance)
-    };
-    begins.iter().map(one).collect()
+/// How often opportunities were taken; with few of them less sure to be always or never.
+fn rates(rows: &[(u8, u64, u64)]) -> HashMap<u8, f64, FixedState> {
+    rows.iter().map(|&(known, all, some)| (known, (some as f64 + 0.1) / (all as f64 + 0.5))).collect()
 }
 
 impl Draw {
     /// From the start of the model's time.
     #[must_use]
     pub fn new(model: &Model, seed: u64) -> Self {
-        let mut states = Vec::new();
-        let mut devices = Vec::new();
-        for device in &model.devices {
-            let range = States { reach: device.reach_bytes, levels: model.levels };
-            let mut index: HashMap<u64, u32, FixedState> = HashMap::default();
-            for state in &device.states {
-                index.insert(state.number, states.len() as u32);
-                let (first, end) = range.range(state.number);
-                let counted = |&(d, class, count): &(Direction, u8, u64)| ((d, class), count);
-                states.push(InState {
-                    first,
-                    end,
-                    directions: grouped(state.directions.iter().copied()),
-                    due_directions: Quotas::new(state.directions.iter().map(|&(_, d, count)| (d, count))),
-                    sizes: grouped(state.sizes.iter().copied()),
-                    due_sizes: Quotas::new(state.sizes.iter().map(|&(d, size, count)| ((d, size), count))),
-                    starts: grouped(state.starts.iter().copied()),
-                    due_starts: Quotas::new(state.starts.iter().map(counted)),
-                    due_lengths: Quotas::new(state.lengths.iter().map(counted)),
-                    lengths: state.lengths.iter().map(counted).collect(),
-                    begun: Default::default(),
-                    ends: Vec::new(),
-                });
-            }
-            let walks =
-                device.chains.iter().map(|(level, node, chain)| ((*level, *node), Walk::new(4, chain)));
-            devices.push(OfDevice { range, walks: walks.collect(), index });
+        let all: u64 = model.begun.iter().map(|row| row.1).sum();
+        let begun: u64 = model.begun.iter().map(|row| row.2).sum();
+        let mut runs_of: HashMap<(Direction, u8), u64, FixedState> = HashMap::default();
+        for (d, (_, length, _, count)) in rows(&model.begins) {
+            *runs_of.entry((d, length)).or_default() += count;
         }
+        let mean = |(d, (class, requests)): (Direction, (u8, u64))| {
+            let runs = runs_of.get(&(d, class)).copied().unwrap_or(0).max(1);
+            ((d, class), requests as f64 / runs as f64)
+        };
+        let mut reaches: HashMap<(Direction, u64), [f64; 4], FixedState> = HashMap::default();
+        for (d, (size, class, count)) in rows(&model.lengths_by_size) {
+            let shares = reaches.entry((d, size)).or_insert([0.01; 4]);
+            shares[usize::from(runs::reach(class))] += count as f64;
+        }
+        for shares in reaches.values_mut() {
+            let all: f64 = shares.iter().sum();
+            shares.iter_mut().for_each(|share| *share /= all);
+        }
+        let next_sizes = rows(&model.next_sizes);
         Self {
             random: Pcg64Mcg::seed_from_u64(seed),
             arrivals: Arrivals::new(&model.rate),
-            next_device: Walk::new(model.devices.len().max(1), &model.next_device),
-            devices,
-            states,
+            times: VecDeque::new(),
+            kinds: VecDeque::new(),
+            waited: 0,
+            length_ns: model.rate.length_ns + 1,
+            last: 0,
+            drawn: 0,
             recent: Recent::default(),
             began: false,
-            last: 0,
-            before: Direction::Read,
-            place: None,
-            actions: grouped(model.actions.iter().copied()),
-            due_actions: Quotas::new(model.ranks.iter().copied()),
-            next_size: grouped(
-                model
-                    .next_size
-                    .iter()
-                    .map(|&(d, last, before, after, count)| ((d, last, before), after, count)),
+            continued: rates(&model.continued),
+            begun: rates(&model.begun),
+            begin_share: (begun as f64 + 0.1) / (all as f64 + 0.2),
+            due_ranks: Quotas::new(model.ranks.iter().copied()),
+            next_sizes: choices(
+                next_sizes.map(|(d, (last, before, size, count))| ((d, last == 1, before), size, count)),
             ),
-            due_size: Quotas::new(model.next_size.iter().map(|&(d, _, _, after, count)| ((d, after), count))),
-            lengths: grouped(model.lengths.iter().map(|&(d, size, class, count)| ((d, size), class, count))),
-            due_lengths: Quotas::new(std::iter::empty()),
-            mean_lengths: model
-                .in_runs
-                .iter()
-                .map(|&(d, class, requests)| {
-                    let runs: u64 =
-                        model.begins.iter().filter(|row| (row.0, row.2) == (d, class)).map(|row| row.4).sum();
-                    ((d, class), requests as f64 / runs.max(1) as f64)
-                })
-                .collect(),
-            due_direction: Quotas::new(
-                model
-                    .in_runs
-                    .iter()
-                    .map(|&(d, _, requests)| (d, requests))
-                    .chain(model.largest.iter().map(|run| (run.3, run.requests()))),
+            due_next_sizes: Quotas::new(
+                rows(&model.next_sizes).map(|(d, (_, _, size, count))| ((d, size), count)),
             ),
-            begins: lift(&model.begins),
-            returns: grouped(model.returns.iter().map(|&(d, class, back, count)| ((d, class), back, count))),
-            due_returns: Quotas::new(
-                model.returns.iter().map(|&(d, class, back, count)| ((d, class, back), count)),
+            sizes: Schedule::new(&model.sizes),
+            due_sizes: Quotas::default(),
+            lengths: Schedule::new(&model.lengths),
+            due_lengths: Quotas::default(),
+            lengths_by_size: choices(
+                rows(&model.lengths_by_size).map(|(d, (size, class, count))| ((d, size), class, count)),
             ),
-            alignment: model.alignment.iter().map(|&(d, size, power)| ((d, size), power)).collect(),
-            due: Quotas::new(std::iter::empty()),
-            due_states: Quotas::new(std::iter::empty()),
-            parts: model.parts.clone(),
+            reaches,
+            mean_lengths: rows(&model.requests).map(mean).collect(),
             largest: model.largest.clone(),
             placed: Vec::new(),
             sizes_of_large: HashMap::default(),
-            requests: model.rate.count,
-            drawn: 0,
-            part: 0,
-            history: History::default(),
-            listed: Vec::new(),
+            places: Places::new(model),
         }
-    }
-
-    /// What the next request does.
-    fn step(&mut self, gap: Nanos) -> Step {
-        let going: Vec<usize> = self.recent.going().collect();
-        if let Some(rank) = going.last().filter(|rank| **rank == RECENT - 1) {
-            // It would be forgotten.
-            return Step::GoOn(*rank);
-        }
-        if self.largest.get(self.placed.len()).is_some_and(|run| run.0 < self.drawn) {
-            return Step::BeginLarge;
-        }
-        let due = &self.due_actions;
-        let context = self.recent.context(self.began, gap);
-        // Else as with fewer runs, another gap, or those of another rank, where these never came.
-        let less = (0..=context.many).rev().map(|many| Context { many, ..context });
-        let gaps = (0..4).map(|gap| Context { gap, ..context });
-        let ranks = (0..7).flat_map(|first| (0..4).map(move |gap| Context { first, gap, ..context }));
-        let things = less.chain(gaps).chain(ranks).find_map(|context| self.actions.get(&u8::from(context)));
-        let runs = self.recent.runs();
-        let pull = |rank: usize| due.pull(runs::action(rank)) * self.due_direction.pull(of_run(&runs[rank]));
-        let of = |action: u8| {
-            let ranks = runs::ranks(action);
-            &going[ranks.start.min(going.len())..ranks.end.min(going.len())]
-        };
-        let pull_of = |action: u8| match (action, of(action)) {
-            (runs::BEGIN | runs::FLUSH, _) => due.pull(action),
-            (_, []) => 0.0,
-            (_, some) => some.iter().map(|rank| pull(*rank)).sum::<f64>() / some.len() as f64,
-        };
-        let action = things.and_then(|things| choose(things, &mut self.random, pull_of));
-        if action == Some(runs::FLUSH) {
-            return Step::Flush;
-        }
-        let of: Vec<(usize, u64)> = of(action.unwrap_or(runs::BEGIN)).iter().map(|rank| (*rank, 1)).collect();
-        choose(&of, &mut self.random, pull).map_or(Step::Begin, Step::GoOn)
-    }
-
-    /// Notes in which range a request is.
-    fn go(&mut self, device: usize, number: u64) {
-        self.next_device.go(device);
-        let OfDevice { range, walks, .. } = &mut self.devices[device];
-        for level in 0..range.levels {
-            let (node, child) =
-                (number >> (2 * (range.levels - level)), number >> (2 * (range.levels - level - 1)) & 3);
-            if let Some(walk) = walks.get_mut(&(level, node)) {
-                walk.go(child as usize);
-            }
-            self.due_states.take((device as u32, level + 1, node << 2 | child));
-        }
-    }
-
-    /// What has to come in the next part of the whole.
-    fn next_part(&mut self) {
-        let levels = self.devices.first().map_or(0, |device| device.range.levels);
-        let part = &self.parts[self.part];
-        self.due.add(part.distances.iter().copied());
-        self.due_lengths.add(part.lengths.iter().map(|&(d, class, count)| ((d, class), count)));
-        let states = part.states.iter().flat_map(|&(device, number, count)| {
-            (1..=levels).map(move |level| ((device, level, number >> (2 * (levels - level))), count))
-        });
-        self.due_states.add(states);
-        self.part += 1;
     }
 
     fn request(&mut self, at: Nanos) -> Arrival {
-        if self.part < self.parts.len()
-            && self.drawn * self.parts.len() as u64 >= self.part as u64 * self.requests
-        {
-            self.next_part();
+        while let Some(sizes) = self.sizes.next(self.drawn) {
+            self.due_sizes.add(rows(&sizes).map(|(d, (size, count))| ((d, size), count)));
         }
+        while let Some(lengths) = self.lengths.next(self.drawn) {
+            self.due_lengths.add(rows(&lengths).map(|(d, (class, count))| ((d, class), count)));
+        }
+        self.places.advance(self.drawn);
         self.drawn += 1;
-        let step = self.step(at - self.last);
+        let gap = at - self.last;
         self.last = at;
-        let (device, direction, pos, length) = match step {
-            Step::Flush => {
-                self.due_actions.take(runs::FLUSH);
-                let device = self.place.map_or(0, |(device, _)| device as u32);
-                return Arrival { at, device, request: Request { op: Op::Flush, pos: 0, length: 0 } };
+        let large = self.largest.get(self.placed.len()).filter(|run| at >= self.moment(run.0)).cloned();
+        let (device, request) = match large {
+            Some(run) => {
+                self.take_kind(run.3, runs::reach(runs::length_class(run.requests())));
+                self.begin_large(&run)
             }
-            Step::GoOn(rank) => {
-                let run = self.recent.runs()[rank];
-                let direction = of_run(&run);
-                let due = &self.due_size;
-                let things = self.next_size.get(&(direction, run.left == 1, run.length));
-                let pull = |size| due.pull((direction, size));
-                let of_large = self.sizes_of_large.get_mut(&run.number).and_then(Vec::pop);
-                let length =
-                    of_large.or_else(|| choose(things?, &mut self.random, pull)).unwrap_or(run.length);
-                if of_large.is_none() {
-                    self.due_size.take((direction, length));
+            None => match self.next_kind(gap) {
+                Kind::Flush => {
+                    let request = Request { op: Op::Flush, pos: 0, length: 0 };
+                    return Arrival { at, device: self.places.last_device(), request };
                 }
-                let now = self.recent.go_on(rank, length);
-                now.left -= 1;
-                if run.end + length >= self.devices[run.device as usize].range.reach {
-                    now.left = 0;
-                }
-                self.due_actions.take(runs::action(rank));
-                (run.device as usize, direction, run.end, length)
-            }
-            Step::BeginLarge => self.begin_large(),
-            Step::Begin => {
-                self.due_actions.take(runs::BEGIN);
-                self.begin()
-            }
+                Kind::Begin(direction, reach) => self.begin(direction, reach),
+                Kind::Continue(direction) => match self.run_to_continue(direction, gap) {
+                    Some(rank) => self.continue_run(rank),
+                    None => self.begin(direction, 0),
+                },
+            },
         };
-        self.began = !matches!(step, Step::GoOn(_));
-        self.before = direction;
-        self.due_direction.take(direction);
-        let range = self.devices[device].range;
-        let pos = pos.min(range.reach.saturating_sub(length));
-        let number = range.of(pos);
-        self.place = Some((device, number));
-        self.go(device, number);
-        let request = Request { op: direction.op(), pos, length };
-        let to_come =
-            self.recent.runs().first().map_or(length, |run| run.length.saturating_mul(run.left + 1));
-        self.used(device, number, request, to_come);
-        Arrival { at, device: device as u32, request }
+        let run = self.recent.runs().first();
+        let to_come = run.map_or(request.length, |run| run.length.saturating_mul(run.remaining + 1));
+        self.places.used(device, request, to_come);
+        Arrival { at, device, request }
     }
 
-    fn begin(&mut self) -> (usize, Direction, u64, u64) {
+    /// When one of the parts of the whole time begins, in ns.
+    fn moment(&self, part: u64) -> Nanos {
+        (u128::from(part) * u128::from(self.length_ns) / u128::from(MOMENTS)) as Nanos
+    }
+
+    /// Takes the beginning of a run of a direction and a reach from the kinds to come, or what resembles it most.
+    fn take_kind(&mut self, direction: Direction, reach: u8) {
+        let difference = |kind: &Kind| match kind {
+            Kind::Begin(d, of) => u8::from(*d != direction) * 8 + of.abs_diff(reach),
+            Kind::Continue(d) => 16 + u8::from(*d != direction),
+            Kind::Flush => 32,
+        };
+        let most = (0..self.kinds.len()).min_by_key(|at| difference(&self.kinds[*at]));
+        self.kinds.remove(most.unwrap_or(0));
+    }
+
+    /// What the next request does, of the kinds to come.
+    fn next_kind(&mut self, gap: Nanos) -> Kind {
+        let mut counts = [0u64; KINDS];
+        self.kinds.iter().for_each(|kind| counts[usize::from(kind.number())] += 1);
+        let unfinished: Vec<(Direction, u8)> = self
+            .recent
+            .unfinished()
+            .map(|rank| (self.recent.runs()[rank].direction(), runs::rank_class(rank)))
+            .collect();
+        let known = runs::known_before(unfinished.len(), gap, self.began);
+        let begin = self.begun.get(&known).copied().unwrap_or(self.begin_share);
+        let weight = |kind: Kind| match kind {
+            Kind::Flush => 1.0,
+            Kind::Begin(..) => begin / self.begin_share,
+            Kind::Continue(d) => {
+                // Less if all runs to continue are of ranks that came too often; none if there is none.
+                let of_direction = unfinished.iter().filter(|run| run.0 == d);
+                let due = of_direction.map(|run| self.due_ranks.pull(run.1).clamp(LEAST_PULL, MOST_PULL));
+                (1.0 - begin) / (1.0 - self.begin_share) * due.fold(0.0, f64::max)
+            }
+        };
+        let kinds: Vec<(usize, f64)> = (0..KINDS)
+            .filter(|kind| counts[*kind] > 0)
+            .map(|kind| (kind, counts[kind] as f64 * weight(Kind::of(kind as u8))))
+            .collect();
+        let drawn = if self.waited > 2 * AHEAD { None } else { pick(&kinds, &mut self.random) };
+        let kind = drawn.map_or(self.kinds[0], |kind| Kind::of(kind as u8));
+        let at = self.kinds.iter().position(|one| *one == kind).unwrap_or(0);
+        self.kinds.remove(at);
+        self.waited = if at == 0 { 0 } else { self.waited + 1 };
+        kind
+    }
+
+    /// The rank of the run that a request continues; none if there is none of its direction.
+    fn run_to_continue(&mut self, direction: Direction, gap: Nanos) -> Option<usize> {
+        let runs = self.recent.runs();
+        let of_direction = |rank: &usize| runs[*rank].direction() == direction;
+        let due = |rank: usize| self.due_ranks.pull(runs::rank_class(rank));
+        let rate = |rank: usize| {
+            let known = runs::known_of(rank, &runs[rank], gap);
+            let rate = self.continued.get(&known).copied().unwrap_or(0.5);
+            (rank, rate * due(rank).clamp(LEAST_PULL, MOST_PULL))
+        };
+        let unfinished: Vec<_> = self.recent.unfinished().filter(of_direction).map(rate).collect();
         let random = &mut self.random;
-        let device = self.next_device.choose(random, |_| 1.0);
-        let OfDevice { range, walks, index } = &self.devices[device];
-        let mut number = 0;
-        for level in 0..range.levels {
-            let due =
-                |child: usize| self.due_states.pull((device as u32, level + 1, number << 2 | child as u64));
-            let child = walks.get(&(level, number)).map_or(0, |walk| walk.choose(random, due));
-            number = number << 2 | child as u64;
+        if unfinished.is_empty() {
+            // One is continued that was to end.
+            let any = (0..runs.len()).filter(of_direction).map(|rank| (rank, due(rank) / (rank + 1) as f64));
+            return pick(&any.collect::<Vec<_>>(), random);
         }
-        let Some(&state) = index.get(&number).or_else(|| index.values().next()) else {
-            return (device, Direction::Read, 0, PAGE);
-        };
-        let state = state as usize;
-        let here = self.place == Some((device, number));
-        let inside = &self.states[state];
-        let of_before = inside.directions.get(&self.before).or_else(|| inside.directions.values().next());
-        let pull = |d| inside.due_directions.pull(d);
-        let direction = of_before.and_then(|of| choose(of, random, pull)).unwrap_or(Direction::Read);
-        let pull = |size| inside.due_sizes.pull((direction, size));
-        let size = inside.sizes.get(&direction).and_then(|of| choose(of, random, pull)).unwrap_or(PAGE);
-        let pull = |class| {
-            let here = inside.lengths.get(&(direction, class)).copied().unwrap_or(0);
-            let here = if here > 0 { inside.due_lengths.pull((direction, class)) } else { 0.01 };
-            here * self.due_lengths.pull((direction, class))
-        };
-        let length_class =
-            self.lengths.get(&(direction, size)).and_then(|of| choose(of, random, pull)).unwrap_or(0);
-        let (from, to) = runs::lengths(length_class);
-        // Of the class, with its mean.
-        let mean =
-            self.mean_lengths.get(&(direction, length_class)).copied().unwrap_or(from as f64) - from as f64;
-        let width = (to - 1 - from) as f64;
-        let bend = if mean > 0.0 { width / mean - 1.0 } else { f64::INFINITY };
-        let requests = from + (width * random.random::<f64>().powf(bend)).round() as u64;
-        let pull = |class: u8| {
-            let lift = self.begins.get(&(direction, here, length_class, class)).copied().unwrap_or(0.02);
-            lift * self.due.pull(class) * inside.due_starts.pull((direction, class))
-        };
-        let class = inside.starts.get(&direction).and_then(|of| choose(of, random, pull)).unwrap_or(0);
-        let pull = |back| self.due_returns.pull((direction, class.div_ceil(4), back));
-        let back = self
-            .returns
-            .get(&(direction, class.div_ceil(4)))
-            .and_then(|of| choose(of, random, pull))
-            .unwrap_or_default();
-        let inside = &mut self.states[state];
-        inside.due_directions.take(direction);
-        inside.due_sizes.take((direction, size));
-        inside.due_lengths.take((direction, length_class));
-        inside.due_starts.take((direction, class));
-        self.due_lengths.take((direction, length_class));
-        self.due_returns.take((direction, class.div_ceil(4), back));
-        let bytes = size.saturating_mul(requests);
-        let follows = if back.follows {
-            let at = inside.ends.iter().rposition(|(of, _)| *of == direction);
-            at.map(|at| inside.ends.remove(at).1)
-        } else {
-            None
-        };
-        let again = |draw: &mut Self| {
-            if class == 0 { None } else { draw.again(state, direction, size, bytes, class, back) }
-        };
-        let pos = follows
-            .or_else(|| again(self))
-            .unwrap_or_else(|| self.fresh(device, state, direction, size, bytes));
-        let pos = pos.min(self.devices[device].range.reach.saturating_sub(size));
-        let request = Request { op: direction.op(), pos, length: size };
-        self.remember(Run::new(device as u32, request, requests - 1, 0));
-        (device, direction, pos, size)
+        let taken = unfinished.iter().find(|(_, rate)| random.random::<f64>() < *rate);
+        taken.map(|(rank, _)| *rank).or_else(|| pick(&unfinished, random))
     }
 
-    fn begin_large(&mut self) -> (usize, Direction, u64, u64) {
-        let run = self.largest[self.placed.len()].clone();
-        let (requests, bytes) = (run.requests(), run.bytes());
-        let Largest(_, device, state, direction, size, others, within, class) = run;
-        let state = self.devices[device as usize].index.get(&state).copied().unwrap_or(0) as usize;
-        let place = match within {
-            Some((before, offset)) => Some(self.placed[before] + offset),
-            None if class > 0 => {
-                let back = Return { same_size: true, covered: 2, ..Return::default() };
-                self.again(state, direction, size, bytes, class, back)
-            }
-            None => None,
+    fn continue_run(&mut self, rank: usize) -> (u32, Request) {
+        let run = self.recent.runs()[rank];
+        let direction = run.direction();
+        let due = &self.due_next_sizes;
+        let sizes = self.next_sizes.get(&(direction, run.remaining == 1, run.length));
+        let of_large = self.sizes_of_large.get_mut(&run.number).and_then(Vec::pop);
+        let random = &mut self.random;
+        let length = of_large
+            .or_else(|| choose(sizes?, random, |size| due.pull((direction, size))))
+            .or_else(|| Some(due.choose(random, |(d, _)| f64::from(u8::from(*d == direction)))?.1))
+            .unwrap_or(run.length);
+        if of_large.is_none() {
+            self.due_next_sizes.take((direction, length));
+        }
+        let reach = self.places.reach(run.device);
+        let now = self.recent.continue_run(rank, length);
+        now.remaining = if run.end + length >= reach { 0 } else { now.remaining.saturating_sub(1) };
+        self.due_ranks.take(runs::rank_class(rank));
+        self.began = false;
+        (run.device, Request { op: run.op, pos: run.end.min(reach.saturating_sub(length)), length })
+    }
+
+    fn begin(&mut self, direction: Direction, reach: u8) -> (u32, Request) {
+        let random = &mut self.random;
+        let start = self.places.start(direction, &self.recent, random);
+        let size = self
+            .due_sizes
+            .choose(random, |(d, size)| {
+                if *d != direction {
+                    return 0.0;
+                }
+                let of_reach =
+                    self.reaches.get(&(*d, *size)).map_or(0.01, |of| of[usize::from(reach.min(3))]);
+                of_reach * self.places.size_lift(&start, direction, *size)
+            })
+            .map_or(PAGE, |(_, size)| size);
+        let pull = |class| {
+            f64::from(u8::from(runs::reach(class) == reach)) * self.due_lengths.pull((direction, class))
         };
-        let pos = place.unwrap_or_else(|| self.fresh(device as usize, state, direction, size, bytes));
-        let pos = pos.min(self.devices[device as usize].range.reach.saturating_sub(size));
+        let classes = self.lengths_by_size.get(&(direction, size));
+        let class = classes
+            .and_then(|of| choose(of, random, pull))
+            .or_else(|| {
+                let of_reach = |(d, class): &(Direction, u8)| *d == direction && runs::reach(*class) == reach;
+                self.due_lengths.choose(random, |of| f64::from(u8::from(of_reach(of)))).map(|of| of.1)
+            })
+            .unwrap_or_else(|| runs::least_class(reach));
+        let requests = self.length(direction, size, class);
+        self.due_sizes.take((direction, size));
+        self.due_lengths.take((direction, class));
+        let bytes = size.saturating_mul(requests);
+        let pos = self.places.place(&start, direction, (size, bytes), class, &self.recent, &mut self.random);
+        let request = Request { op: direction.op(), pos, length: size };
+        self.remember(Run::new(start.device, request, requests - 1, 0));
+        (start.device, request)
+    }
+
+    /// Requests of a run whose length is of a class, so that those of all have its mean; fewer if those of its size came too
+    /// often.
+    fn length(&mut self, direction: Direction, size: u64, class: u8) -> u64 {
+        let (from, to) = runs::lengths(class);
+        let due = self.due_next_sizes.pull((direction, size)).clamp(LEAST_PULL, MOST_PULL);
+        let mean = self.mean_lengths.get(&(direction, class)).copied().unwrap_or(from as f64) - from as f64;
+        let mean = mean * due;
+        let width = (to - 1 - from) as f64;
+        let bend = if mean > 0.0 { (width / mean - 1.0).max(0.05) } else { f64::INFINITY };
+        from + (width * self.random.random::<f64>().powf(bend)).round() as u64
+    }
+
+    fn begin_large(&mut self, run: &Largest) -> (u32, Request) {
+        let requests = run.requests();
+        let &Largest(_, device, state, direction, size, ref others, within, class) = run;
+        let start = Start::in_state(device, state);
+        let pos = match within.and_then(|(before, offset)| Some(self.placed.get(before)? + offset)) {
+            Some(pos) => self.places.inside(device, pos, size),
+            None => {
+                let back = Return { same_size: true, covered: 2, ..Return::default() };
+                let of = (size, run.bytes());
+                self.places.return_or_fresh(
+                    &start,
+                    direction,
+                    of,
+                    class,
+                    back,
+                    &self.recent,
+                    &mut self.random,
+                )
+            }
+        };
         self.placed.push(pos);
         let number = self.placed.len() as u64;
         let mut sizes: Vec<u64> =
@@ -448,103 +370,14 @@ impl Draw {
         self.sizes_of_large.insert(number, sizes);
         let request = Request { op: direction.op(), pos, length: size };
         self.remember(Run::new(device, request, requests - 1, number));
-        (device as usize, direction, pos, size)
+        (device, request)
     }
 
     fn remember(&mut self, run: Run) {
-        if let Some(run) = self.recent.begin(run) {
-            let of = &self.devices[run.device as usize];
-            if let Some(state) = of.index.get(&of.range.of(run.end)) {
-                let ends = &mut self.states[*state as usize].ends;
-                if ends.len() == MOST_ENDS {
-                    ends.remove(0);
-                }
-                ends.push((of_run(&run), run.end));
-            }
+        self.began = true;
+        if let Some(forgotten) = self.recent.begin(run) {
+            self.places.ended(&forgotten);
         }
-    }
-
-    /// A place of a state where a request began, whose page was used last at a distance of a class.
-    fn again(
-        &mut self,
-        state: usize,
-        direction: Direction,
-        size: u64,
-        bytes: u64,
-        class: u8,
-        back: Return,
-    ) -> Option<u64> {
-        let (nearest, furthest) = history::distances(class);
-        let distance = nearest * (furthest / nearest).powf(self.random.random::<f64>());
-        let time = self.history.page(self.history.at_distance(distance)?).time;
-        let same = |one: bool, other: bool| f64::from(u8::from(one == other));
-        let now = self.history.time();
-        let age = |time: u64| (now - time) as f64 + 1.0;
-        let score = |number: u32, far: usize| {
-            let page = self.history.page(number);
-            let covered = self.history.covered(page.device, page.pos, bytes);
-            3.0 * same(page.length == size, back.same_size)
-                + 2.0 * same(page.write == (direction == Direction::Write), back.same_direction)
-                - 3.0 * f64::from(covered.abs_diff(back.covered))
-                - (f64::from(page.uses.max(1).ilog2().min(6)) - f64::from(back.uses)).abs() / 2.0
-                - 2.0 * (age(page.time) / age(time)).log2().abs()
-                - far as f64 / 8.0
-        };
-        let best = self.states[state].begun.iter().flat_map(|list| {
-            let before = list.range(..time).rev().take(LOOKED_AT / 2).map(|(_, page)| *page).enumerate();
-            let after = list.range(time..).take(LOOKED_AT / 2).map(|(_, page)| *page).enumerate();
-            before.chain(after).map(|(far, page)| (score(page, far), page))
-        });
-        // Where a run ended that is known, it would go on with that.
-        let goes_on = |page: u32| {
-            let page = self.history.page(page);
-            self.recent.rank(page.device, direction.op(), page.pos).is_some()
-        };
-        let best = best.filter(|(_, page)| !goes_on(*page));
-        let (_, page) = best.max_by(|one, other| one.0.total_cmp(&other.0))?;
-        Some(self.history.page(page).pos)
-    }
-
-    /// A place of a state that wasn't used.
-    fn fresh(&mut self, device: usize, state: usize, direction: Direction, size: u64, bytes: u64) -> u64 {
-        let inside = &self.states[state];
-        let power = self.alignment.get(&(direction, size)).copied().unwrap_or(9).min(40);
-        let (first, end) = (inside.first >> power, (inside.end.max(inside.first + 1) - 1) >> power);
-        let mut pos = inside.first;
-        for _ in 0..TRIES {
-            pos = (self.random.random_range(first..=end) << power).max(inside.first);
-            if self.history.find(device as u32, pos).is_none()
-                && self.history.covered(device as u32, pos, bytes) == 0
-            {
-                break;
-            }
-        }
-        pos
-    }
-
-    fn used(&mut self, device: usize, number: u64, request: Request, to_come: u64) {
-        let state = self.devices[device].index.get(&number).copied().unwrap_or(UNLISTED);
-        let (listed, states, due) = (&mut self.listed, &mut self.states, &mut self.due);
-        let mut is_first = true;
-        let mut time = self.history.time();
-        self.history.used_by(device as u32, request, |page, before, class| {
-            due.take(class);
-            time += 1;
-            if listed.len() <= page as usize {
-                listed.resize(page as usize + 1, (UNLISTED, 0));
-            }
-            let place = &mut listed[page as usize];
-            if let Some(state) = states.get_mut(place.0 as usize) {
-                state.begun[usize::from(place.1)].remove(&before);
-            }
-            if is_first && state != UNLISTED {
-                *place = (state, list_of(to_come));
-            }
-            is_first = false;
-            if let Some(state) = states.get_mut(place.0 as usize) {
-                state.begun[usize::from(place.1)].insert(time, page);
-            }
-        });
     }
 }
 
@@ -552,7 +385,13 @@ impl Iterator for Draw {
     type Item = Arrival;
 
     fn next(&mut self) -> Option<Arrival> {
-        let at = self.arrivals.next(&mut self.random)?;
+        while self.kinds.len() <= AHEAD
+            && let Some((at, kind)) = self.arrivals.next(&mut self.random)
+        {
+            self.times.push_back(at);
+            self.kinds.push_back(Kind::of(kind));
+        }
+        let at = self.times.pop_front()?;
         Some(self.request(at))
     }
 }

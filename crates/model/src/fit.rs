@@ -1,53 +1,28 @@
 //! Fits a model to requests: two passes, one that finds runs and one that counts.
 
 use std::collections::{BTreeMap, HashMap};
-use std::hash::Hash;
 
 use foldhash::fast::FixedState;
 use iotrail_sim::Op;
 
-use crate::chain::Counts;
+use crate::counts::{Counts, remarkable, table};
 use crate::history::{Ends, History};
-use crate::model::{Device, Direction, FORMAT, Largest, Model, Part, Return, State};
-use crate::runs::{self, Recent, Run};
+use crate::model::{Device, Direction, FORMAT, Largest, MOMENTS, Model, Return, State, Table};
+use crate::parts::Windows;
+use crate::runs::{self, Kind, Recent, Run};
 use crate::states::States;
-use crate::{Arrival, PAGE, rate};
+use crate::{Arrival, PAGE, chain, rate};
 
 /// Runs that are kept one by one.
-const LARGEST: usize = 256;
+const LARGEST: usize = 144;
 /// Least bytes of these.
 const LEAST_LARGE: u64 = 64 * PAGE;
 /// Sizes that each keeps.
 const SIZES: usize = 2;
-/// Parts of the whole, each with quotas of its own.
-const PARTS: usize = 16;
-
-/// How often things were seen.
-#[derive(Clone)]
-struct Tally<K>(HashMap<K, u64, FixedState>);
-
-impl<K> Default for Tally<K> {
-    fn default() -> Self {
-        Self(HashMap::default())
-    }
-}
-
-impl<K: Hash + Ord + Copy> Tally<K> {
-    fn add(&mut self, thing: K, count: u64) {
-        *self.0.entry(thing).or_default() += count;
-    }
-
-    fn count(&mut self, thing: K) {
-        self.add(thing, 1);
-    }
-
-    /// Rows of a table, in the order of the things.
-    fn rows<R>(self, row: impl Fn(K, u64) -> R) -> Vec<R> {
-        let mut counts: Vec<_> = self.0.into_iter().collect();
-        counts.sort_unstable();
-        counts.into_iter().map(|(thing, count)| row(thing, count)).collect()
-    }
-}
+/// Rows at most of each table over time.
+const ROWS: usize = 250;
+/// Of so many requests a size must be of one to be kept apart.
+const COMMON: u64 = 5_000;
 
 /// A run as a whole.
 #[derive(Clone, Copy, Default)]
@@ -61,36 +36,45 @@ struct Whole {
 
 #[derive(Default)]
 struct InState {
-    directions: Tally<(Direction, Direction)>,
-    sizes: Tally<(Direction, u64)>,
-    starts: Tally<(Direction, u8)>,
-    lengths: Tally<(Direction, u8)>,
-}
-
-#[derive(Clone, Default)]
-struct InPart {
-    distances: Tally<u8>,
-    lengths: Tally<(Direction, u8)>,
-    states: Tally<(u32, u64)>,
+    begins: BTreeMap<Direction, u64>,
+    sizes: Counts<(Direction, u64)>,
+    starts: Counts<(Direction, u8)>,
 }
 
 #[derive(Default)]
 struct OfDevice {
     reach: u64,
-    chains: BTreeMap<(u32, u64), Counts>,
+    chains: BTreeMap<(u32, u64), chain::Counts>,
     states: BTreeMap<u64, InState>,
 }
 
+/// Opportunities and how often they were taken, by what was known before.
+type Rates = HashMap<u8, (u64, u64), FixedState>;
+
 #[derive(Default)]
 struct Tables {
-    actions: Tally<(u8, u8)>,
-    ranks: Tally<u8>,
-    next_size: Tally<(Direction, bool, u64, u64)>,
-    lengths: Tally<(Direction, u64, u8)>,
-    in_runs: Tally<(Direction, u8)>,
-    begins: Tally<(Direction, bool, u8, u8)>,
-    returns: Tally<(Direction, u8, Return)>,
+    continued: Rates,
+    begun: Rates,
+    ranks: Counts<u8>,
+    /// Direction, bytes, whether it is the last, bytes before: rare ones are merged with others of the same size.
+    next_sizes: Counts<(Direction, u64, u8, u64)>,
+    lengths_by_size: Counts<(Direction, u64, u8)>,
+    requests: Counts<(Direction, u8)>,
+    begins: Counts<(Direction, u8, u8, u8)>,
+    returns: Counts<(Direction, u8, Return)>,
+    jump_ranks: Counts<(Direction, u8, u8)>,
+    all_sizes: Counts<(Direction, u64)>,
+    all_starts: Counts<(Direction, u8)>,
     zeros: HashMap<(Direction, u64), [u64; 64], FixedState>,
+}
+
+/// Counts over time.
+struct OverTime {
+    distances: Windows<u8>,
+    states: Windows<(u32, u64)>,
+    sizes: Windows<(Direction, u64)>,
+    lengths: Windows<(Direction, u8)>,
+    jumps: Windows<(Direction, i8)>,
 }
 
 /// The run of each request that has a place, and how long each is in all.
@@ -103,7 +87,7 @@ fn find_runs(arrivals: &[Arrival]) -> (Vec<u32>, Vec<Whole>) {
             continue;
         }
         let number = match recent.rank(*device, request.op, request.pos) {
-            Some(rank) => recent.go_on(rank, request.length).number,
+            Some(rank) => recent.continue_run(rank, request.length).number,
             None => {
                 let number = wholes.len() as u64;
                 recent.begin(Run::new(*device, *request, 0, number));
@@ -123,25 +107,27 @@ fn find_runs(arrivals: &[Arrival]) -> (Vec<u32>, Vec<Whole>) {
 
 /// Which size stands for each: those of fewer requests than `least` are of the nearest that has more.
 fn common_sizes(arrivals: &[Arrival], least: u64) -> HashMap<(Direction, u64), u64, FixedState> {
-    let mut counts: Tally<(Direction, u64)> = Tally::default();
+    let mut counts: Counts<(Direction, u64)> = Counts::default();
     for Arrival { request, .. } in arrivals {
         if let Some(direction) = Direction::of(request.op) {
             counts.count((direction, request.length));
         }
     }
-    let rows = counts.rows(|(direction, size), count| (direction, size, count));
-    let nearest = |&(direction, size, _): &(Direction, u64, u64)| {
-        let of_direction = rows.iter().filter(|row| row.0 == direction);
-        let common = of_direction.clone().filter(|row| row.2 >= least).min_by_key(|row| row.1.abs_diff(size));
-        let most = of_direction.max_by_key(|row| row.2);
-        ((direction, size), common.or(most).map_or(size, |row| row.1))
+    let counts = counts.sorted();
+    let nearest = |&(direction, size): &(Direction, u64)| {
+        let of_direction = counts.range((direction, 0)..=(direction, u64::MAX));
+        let common =
+            of_direction.clone().filter(|row| *row.1 >= least).min_by_key(|row| row.0.1.abs_diff(size));
+        let most = of_direction.max_by_key(|row| *row.1);
+        ((direction, size), common.or(most).map_or(size, |row| row.0.1))
     };
-    rows.iter().map(nearest).collect()
+    counts.keys().map(nearest).collect()
 }
 
 /// Fits a model with ranges of addresses divided `levels` times. Requests are in the order of their arrivals.
 ///
-/// Sizes of fewer than `min_count` requests, or of fewer than one in 5,000, count as the nearest of more.
+/// Sizes of fewer than `min_count` requests, or of fewer than one in 5,000, count as the nearest of more; in tables of them and
+/// of classes, what is both rarer than that counts as what is most similar.
 #[must_use]
 pub fn fit(arrivals: &[Arrival], levels: u32, min_count: u64) -> Model {
     let count = arrivals.iter().map(|arrival| arrival.device + 1).max().unwrap_or(0) as usize;
@@ -151,9 +137,9 @@ pub fn fit(arrivals: &[Arrival], levels: u32, min_count: u64) -> Model {
         *reach = (request.pos + request.length).max(*reach);
     }
     let (run_of, mut wholes) = find_runs(arrivals);
-    let common = common_sizes(arrivals, min_count.max(arrivals.len() as u64 / 5_000));
+    let common = common_sizes(arrivals, min_count.max(arrivals.len() as u64 / COMMON));
     let size_of = |direction: Direction, size: u64| common.get(&(direction, size)).copied().unwrap_or(size);
-    let mut sizes_of_large: HashMap<u32, Tally<u64>, FixedState> = HashMap::default();
+    let mut sizes_of_large: HashMap<u32, Counts<u64>, FixedState> = HashMap::default();
     for (Arrival { request, .. }, run) in arrivals.iter().zip(&run_of) {
         if let Some(direction) = Direction::of(request.op)
             && wholes[*run as usize].is_large
@@ -161,34 +147,41 @@ pub fn fit(arrivals: &[Arrival], levels: u32, min_count: u64) -> Model {
             sizes_of_large.entry(*run).or_default().count(size_of(direction, request.length));
         }
     }
-    let mut next_device = Counts::new(count.max(1));
-    let (mut tables, mut parts) = (Tables::default(), vec![InPart::default(); PARTS]);
+    let mut next_device = chain::Counts::new(count.max(1));
+    let (mut tables, mut time) = (Tables::default(), OverTime::new(arrivals.len()));
     let (mut recent, mut ends, mut history) = (Recent::default(), Ends::default(), History::default());
     let (mut largest, mut kept) = (Vec::<Largest>::new(), Vec::new());
-    let (mut began, mut before, mut place) = (false, Direction::Read, None);
-    let mut last = arrivals.first().map_or(0, |arrival| arrival.at);
-    for (at, (&Arrival { at: time, device, request }, run)) in arrivals.iter().zip(run_of).enumerate() {
-        let context = u8::from(recent.context(began, time - last));
-        last = time;
+    let mut began = false;
+    let mut kinds = Vec::with_capacity(arrivals.len());
+    let first = arrivals.first().map_or(0, |arrival| arrival.at);
+    let whole_time = arrivals.last().map_or(0, |arrival| arrival.at - first) + 1;
+    let mut last = first;
+    for (before, (&Arrival { at, device, request }, run)) in arrivals.iter().zip(run_of).enumerate() {
+        let gap = at - last;
+        last = at;
         let Some(direction) = Direction::of(request.op) else {
-            tables.actions.count((context, runs::FLUSH));
-            tables.ranks.count(runs::FLUSH);
+            kinds.push(Kind::Flush.number());
             continue;
         };
-        let part = &mut parts[at * PARTS / arrivals.len()];
         let size = size_of(direction, request.length);
         let whole = &mut wholes[run as usize];
         let begins = whole.seen == 0;
         whole.seen += 1;
-        let left = whole.requests - whole.seen;
+        let remaining = whole.requests - whole.seen;
+        let chosen = if begins { None } else { recent.rank(device, request.op, request.pos) };
+        tables.count_choice(&recent, chosen, gap, began);
+        let length = runs::length_class(whole.requests);
+        let kind =
+            if begins { Kind::Begin(direction, runs::reach(length)) } else { Kind::Continue(direction) };
+        kinds.push(kind.number());
         let of = &mut devices[device as usize];
         let number = States { reach: of.reach, levels }.of(request.pos);
         let draws_place = begins && !whole.is_large;
-        part.states.count((device, number));
+        time.states.count(before, (device, number));
         next_device.visit(device as usize, draws_place);
         for level in 0..levels {
             let (node, child) = (number >> (2 * (levels - level)), number >> (2 * (levels - level - 1)) & 3);
-            let chain = of.chains.entry((level, node)).or_insert_with(|| Counts::new(4));
+            let chain = of.chains.entry((level, node)).or_insert_with(|| chain::Counts::new(4));
             chain.visit(child as usize, draws_place);
         }
         let state = of.states.entry(number).or_default();
@@ -202,109 +195,171 @@ pub fn fit(arrivals: &[Arrival], levels: u32, min_count: u64) -> Model {
                     });
                 let within = within.map(|run| (run, request.pos - kept[run].1));
                 let others = sizes_of_large.remove(&run).unwrap_or_default();
-                largest.push(Largest(
-                    at as u64,
-                    device,
-                    number,
-                    direction,
-                    size,
-                    frequent(others, size),
-                    within,
-                    class,
-                ));
+                let moment = u128::from(at - first) * u128::from(MOMENTS) / u128::from(whole_time);
+                let others = frequent(others, size);
+                largest.push(Largest(moment as u64, device, number, direction, size, others, within, class));
                 kept.push((device, request.pos));
             } else {
-                let length = runs::length_class(whole.requests);
-                let here = place == Some((device, number));
-                tables.actions.count((context, runs::BEGIN));
-                tables.ranks.count(runs::BEGIN);
-                tables.lengths.count((direction, size, length));
-                tables.in_runs.add((direction, length), whole.requests);
-                tables.begins.count((direction, here, length, class));
+                let jump = recent.jump(device, request.op, request.pos);
+                let near = runs::near_class(jump.map(|jump| jump.1));
+                if let Some((rank, class)) = jump {
+                    time.jumps.count(before, (direction, class));
+                    tables.jump_ranks.count((direction, near, rank));
+                }
+                time.sizes.count(before, (direction, size));
+                time.lengths.count(before, (direction, length));
+                tables.lengths_by_size.count((direction, size, length));
+                tables.requests.add((direction, length), whole.requests);
+                tables.begins.count((direction, near, length, class));
                 tables.returns.count((direction, class.div_ceil(4), back));
-                part.lengths.count((direction, length));
-                state.directions.count((before, direction));
+                *state.begins.entry(direction).or_default() += 1;
                 state.sizes.count((direction, size));
+                tables.all_sizes.count((direction, size));
+                tables.all_starts.count((direction, class));
                 state.starts.count((direction, class));
-                state.lengths.count((direction, length));
             }
             let zeros = tables.zeros.entry((direction, size)).or_insert([0; 64]);
             zeros[request.pos.trailing_zeros().min(63) as usize] += 1;
-            if let Some(run) = recent.begin(Run::new(device, request, left, 0)) {
+            if let Some(run) = recent.begin(Run::new(device, request, remaining, 0)) {
                 ends.add(run.device, run.op, run.end);
             }
         } else {
-            let rank = recent.rank(device, request.op, request.pos).unwrap_or(0);
-            let among = recent.going().take_while(|going| *going < rank).count();
-            tables.actions.count((context, runs::action(among)));
-            tables.ranks.count(runs::action(rank));
+            let rank = chosen.unwrap_or(0);
+            tables.ranks.count(runs::rank_class(rank));
             if !whole.is_large {
                 let size_before = size_of(direction, recent.runs()[rank].length);
-                tables.next_size.count((direction, left == 0, size_before, size));
+                tables.next_sizes.count((direction, size, u8::from(remaining == 0), size_before));
             }
-            recent.go_on(rank, request.length).left = left;
+            recent.continue_run(rank, request.length).remaining = remaining;
         }
-        history.used_by(device, request, |_, _, class| part.distances.count(class));
-        (began, before, place) = (begins, direction, Some((device, number)));
+        history.used_by(device, request, |_, _, class| time.distances.count(before, class));
+        began = begins;
     }
     let times: Vec<_> = arrivals.iter().map(|arrival| arrival.at).collect();
+    let (sizes, starts) = (tables.all_sizes.sorted(), tables.all_starts.sorted());
+    // Of few runs each class says much, and reveals little.
+    let rare = min_count.min(sizes.values().sum::<u64>() / COMMON);
     Model {
         format: FORMAT,
         levels,
-        devices: devices.into_iter().map(OfDevice::found).collect(),
+        devices: devices.into_iter().map(|device| device.fitted(rare, &sizes, &starts)).collect(),
         next_device: next_device.found(),
-        rate: rate::fit(&times, rate::KEPT),
-        actions: tables.actions.rows(|(context, action), count| (context, action, count)),
-        ranks: tables.ranks.rows(|action, count| (action, count)),
-        next_size: tables.next_size.rows(|(d, last, before, after), count| (d, last, before, after, count)),
-        lengths: tables.lengths.rows(|(d, size, class), count| (d, size, class, count)),
-        in_runs: tables.in_runs.rows(|(d, class), requests| (d, class, requests)),
-        begins: tables.begins.rows(|(d, here, length, class), count| (d, here, length, class, count)),
-        returns: tables.returns.rows(|(d, class, back), count| (d, class, back, count)),
-        parts: parts.into_iter().map(InPart::found).collect(),
+        rate: rate::fit(&times, &kinds, rate::KEPT),
+        distances: time.distances.parts(ROWS, |counts| counts.into_iter().collect()),
+        states: time.states.parts(ROWS, |counts| {
+            counts.into_iter().map(|((device, number), count)| (device, number, count)).collect()
+        }),
+        sizes: time.sizes.parts(ROWS, |counts| table(counts, |(d, _)| *d, |(_, size), count| (size, count))),
+        lengths: time
+            .lengths
+            .parts(ROWS, |counts| table(counts, |(d, _)| *d, |(_, class), count| (class, count))),
+        jumps: time
+            .jumps
+            .parts(ROWS, |counts| table(counts, |(d, _)| *d, |(_, class), count| (class, count))),
+        jump_ranks: table(
+            tables.jump_ranks.sorted(),
+            |(d, ..)| *d,
+            |(_, near, rank), count| (near, rank, count),
+        ),
+        continued: rates(tables.continued),
+        begun: rates(tables.begun),
+        ranks: tables.ranks.sorted().into_iter().collect(),
+        next_sizes: table(
+            tables.next_sizes.merged(rare, |(d, size, ..)| (*d, *size)),
+            |(d, ..)| *d,
+            |(_, size, last, before), count| (last, before, size, count),
+        ),
+        lengths_by_size: table(
+            tables.lengths_by_size.merged(rare, |(d, size, _)| (*d, *size)),
+            |(d, ..)| *d,
+            |(_, size, class), count| (size, class, count),
+        ),
+        requests: table(tables.requests.sorted(), |(d, _)| *d, |(_, class), count| (class, count)),
+        begins: table(
+            tables.begins.merged(rare, |(d, near, length, _)| (*d, *near, *length)),
+            |(d, ..)| *d,
+            |(_, near, length, class), count| (near, length, class, count),
+        ),
+        returns: table(
+            tables.returns.merged(rare, |(d, class, _)| (*d, *class)),
+            |(d, ..)| *d,
+            |(_, class, back), count| (class, back, count),
+        ),
         largest,
         alignment: aligned(tables.zeros),
     }
 }
 
+impl OverTime {
+    fn new(requests: usize) -> Self {
+        Self {
+            distances: Windows::new(requests),
+            states: Windows::new(requests),
+            sizes: Windows::new(requests),
+            lengths: Windows::new(requests),
+            jumps: Windows::new(requests),
+        }
+    }
+}
+
+impl Tables {
+    /// Counts what a request could have done, and did: continue the run at a rank, or begin one.
+    fn count_choice(&mut self, recent: &Recent, chosen: Option<usize>, gap: u64, began: bool) {
+        if let Some(chosen) = chosen {
+            for rank in recent.unfinished().take_while(|rank| *rank <= chosen) {
+                let known = runs::known_of(rank, &recent.runs()[rank], gap);
+                let counts = self.continued.entry(known).or_default();
+                counts.0 += 1;
+                counts.1 += u64::from(rank == chosen);
+            }
+        }
+        let known = runs::known_before(recent.unfinished().count(), gap, began);
+        let counts = self.begun.entry(known).or_default();
+        counts.0 += 1;
+        counts.1 += u64::from(chosen.is_none());
+    }
+}
+
 impl OfDevice {
-    fn found(self) -> Device {
+    fn fitted(
+        self,
+        rare: u64,
+        sizes: &BTreeMap<(Direction, u64), u64>,
+        starts: &BTreeMap<(Direction, u8), u64>,
+    ) -> Device {
         let state = |(number, state): (u64, InState)| State {
             number,
-            directions: state.directions.rows(|(before, d), count| (before, d, count)),
-            sizes: state.sizes.rows(|(d, size), count| (d, size, count)),
-            starts: state.starts.rows(|(d, class), count| (d, class, count)),
-            lengths: state.lengths.rows(|(d, class), count| (d, class, count)),
+            begins: state.begins,
+            sizes: table(
+                remarkable(state.sizes.merged(rare, |(d, _)| *d), sizes),
+                |(d, _)| *d,
+                |(_, size), count| (size, count),
+            ),
+            starts: table(
+                remarkable(state.starts.merged(rare, |(d, _)| *d), starts),
+                |(d, _)| *d,
+                |(_, class), count| (class, count),
+            ),
         };
+        let chain = |((level, node), counts): ((u32, u64), chain::Counts)| (level, node, counts.found());
         Device {
             reach_bytes: self.reach,
-            chains: self
-                .chains
-                .into_iter()
-                .map(|((level, node), counts)| (level, node, counts.found()))
-                .collect(),
+            chains: self.chains.into_iter().map(chain).collect(),
             states: self.states.into_iter().map(state).collect(),
         }
     }
 }
 
-impl InPart {
-    fn found(self) -> Part {
-        Part {
-            distances: self.distances.rows(|class, count| (class, count)),
-            lengths: self.lengths.rows(|(d, class), count| (d, class, count)),
-            states: self.states.rows(|(device, number), count| (device, number, count)),
-        }
-    }
+fn rates(counts: Rates) -> Vec<(u8, u64, u64)> {
+    let mut rows: Vec<_> = counts.into_iter().map(|(known, (all, some))| (known, all, some)).collect();
+    rows.sort_unstable();
+    rows
 }
 
 /// The sizes that most requests have but the first one, with those of the others.
-fn frequent(mut sizes: Tally<u64>, first: u64) -> Vec<(u64, u64)> {
-    if let Some(count) = sizes.0.get_mut(&first) {
-        *count -= 1;
-    }
-    let mut kept = sizes.rows(|bytes, count| (bytes, count));
-    kept.retain(|(_, count)| *count > 0);
+fn frequent(mut sizes: Counts<u64>, first: u64) -> Vec<(u64, u64)> {
+    sizes.uncount(first);
+    let mut kept: Vec<(u64, u64)> = sizes.sorted().into_iter().collect();
     kept.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let others = kept.split_off(kept.len().min(SIZES));
     for (bytes, count) in others {
@@ -316,7 +371,7 @@ fn frequent(mut sizes: Tally<u64>, first: u64) -> Vec<(u64, u64)> {
 }
 
 /// The power of two that at least 95 % of the addresses at which runs begin are multiples of.
-fn aligned(zeros: HashMap<(Direction, u64), [u64; 64], FixedState>) -> Vec<(Direction, u64, u8)> {
+fn aligned(zeros: HashMap<(Direction, u64), [u64; 64], FixedState>) -> Table<(u64, u8)> {
     let power = |zeros: [u64; 64]| {
         let total: u64 = zeros.iter().sum();
         let mut at_least = 0;
@@ -324,9 +379,8 @@ fn aligned(zeros: HashMap<(Direction, u64), [u64; 64], FixedState>) -> Vec<(Dire
             at_least += zeros[*power];
             at_least * 20 >= total * 19
         });
-        found.unwrap_or(0) as u8
+        found.unwrap_or(0) as u64
     };
-    let mut rows: Vec<_> = zeros.into_iter().map(|((d, size), zeros)| (d, size, power(zeros))).collect();
-    rows.sort_unstable();
-    rows
+    let powers: BTreeMap<_, _> = zeros.into_iter().map(|(of, zeros)| (of, power(zeros))).collect();
+    table(powers, |(d, _)| *d, |(_, size), power| (size, power as u8))
 }

@@ -8,11 +8,14 @@
 //! (Delimitrou et al., "Accurate Modeling and Generation of Storage I/O for Datacenter Workloads", sections 3.1 and 3.2).
 
 pub mod chain;
+mod counts;
 pub mod describe;
 pub mod draw;
 pub mod fit;
 pub mod history;
 pub mod model;
+mod parts;
+mod places;
 mod quotas;
 pub mod rate;
 pub mod runs;

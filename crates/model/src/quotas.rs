@@ -20,6 +20,12 @@ pub struct Quotas<T> {
     full: i64,
 }
 
+impl<T> Default for Quotas<T> {
+    fn default() -> Self {
+        Self { of: HashMap::default(), left: 0, full: 0 }
+    }
+}
+
 impl<T: Copy + Eq + Hash> Quotas<T> {
     /// Things and how often each comes.
     pub fn new(counts: impl Iterator<Item = (T, u64)>) -> Self {
@@ -49,18 +55,23 @@ impl<T: Copy + Eq + Hash> Quotas<T> {
         }
     }
 
-    /// Notes that a thing came; when all have come, they come again.
+    /// Notes that a thing came.
     pub fn take(&mut self, thing: T) {
         self.left -= 1;
         if let Some((left, _)) = self.of.get_mut(&thing) {
             *left -= 1;
         }
-        if self.left == 0 {
-            self.left = self.full;
-            for (left, full) in self.of.values_mut() {
-                *left += *full;
-            }
-        }
+    }
+
+    /// Draws one of those that still have to come, as often as they have to, times a weight; if all came, one of all.
+    pub fn choose(&self, random: &mut impl Rng, weight: impl Fn(&T) -> f64) -> Option<T> {
+        let some = self.of.iter().filter(|(_, (left, _))| *left > 0);
+        let some: Vec<_> = some.map(|(thing, (left, _))| (*thing, *left as f64 * weight(thing))).collect();
+        pick(&some, random).or_else(|| {
+            let all: Vec<_> =
+                self.of.iter().map(|(thing, (_, full))| (*thing, *full as f64 * weight(thing))).collect();
+            pick(&all, random)
+        })
     }
 
     /// By how much a thing has to be drawn more, or less, than it was counted.
@@ -72,6 +83,18 @@ impl<T: Copy + Eq + Hash> Quotas<T> {
         let due = full * (self.left as f64 / self.full as f64).max(0.0);
         ((left.max(0.0) + 0.05) / (due + 0.5)).powf(PULL).clamp(LEAST, MOST)
     }
+}
+
+/// Draws one of things with a weight; none if there is none of any.
+pub fn pick<T: Copy>(things: &[(T, f64)], random: &mut impl Rng) -> Option<T> {
+    let total: f64 = things.iter().map(|(_, weight)| weight).sum();
+    let mut rest = random.random::<f64>() * total;
+    let some = || things.iter().filter(|(_, weight)| *weight > 0.0);
+    let drawn = some().find(|(_, weight)| {
+        rest -= weight;
+        rest < 0.0
+    });
+    drawn.or_else(|| some().last()).map(|(thing, _)| *thing)
 }
 
 /// Draws one of weighted things; none if there is none of any weight.

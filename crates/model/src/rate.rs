@@ -1,24 +1,32 @@
-//! When requests arrive: counts of intervals that are halved again and again.
+//! When requests of each kind arrive: counts of intervals that are halved again and again.
 //!
-//! The whole time has a count; each half has a share of it, down to the clock's tick. The splits that say most are
-//! kept; the others are drawn as unequal as those of the same interval length and a similar count. So bursts are as large and as
-//! clustered at each scale as they were (multiplicative cascades with beta multipliers: Riedi et al., "A multifractal wavelet
-//! model", IEEE Trans. Inf. Theory 1999; here of counts, by the beta-binomial distribution).
+//! The whole time has a count of each kind; each half has a share of them, down to the clock's tick. The splits that say most
+//! are kept; the others are drawn as unequal as those of the same interval length and a similar count. So bursts are as large
+//! and as clustered at each scale as they were, and of the same kinds (multiplicative cascades with beta multipliers: Riedi
+//! et al., "A multifractal wavelet model", IEEE Trans. Inf. Theory 1999; here of counts, by the beta-binomial distribution).
+//! Kinds are split one after the other, as draws without replacement from those on both sides, and more separated than
+//! these where they were.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
+use foldhash::fast::FixedState;
 use iotrail_sim::Nanos;
 use rand::Rng;
-use rand_distr::{Beta, Binomial, Distribution as _};
+use rand_distr::{Beta, Binomial, Distribution as _, Hypergeometric};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Splits that are kept.
 pub const KEPT: usize = 300;
+/// Kinds at most.
+pub const KINDS: usize = 16;
 /// Count from which on splits with all on one side are drawn as such: fewer are often so by chance.
 const WHOLE: u64 = 8;
 /// Halvings at most: a nanosecond of 500 years.
 const MOST_LEVELS: u32 = 64;
+
+/// Requests of an interval by kind.
+type Counts = [u64; KINDS];
 
 /// Arrivals over a time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -28,26 +36,28 @@ pub struct Rate {
     pub length_ns: u64,
     /// The clock's step, in ns: all arrivals are multiples of it.
     pub tick_ns: u64,
-    /// Requests.
-    pub count: u64,
-    /// Kept splits: level, number of the interval on it, requests in its first half.
-    pub kept: Vec<(u32, u64, u64)>,
-    /// How the others are, by level and class of the count.
-    pub drawn: Vec<(u32, u32, Split)>,
+    /// Requests of each kind.
+    pub counts: Vec<u64>,
+    /// Kept splits: level, number of the interval on it, requests of each kind in its first half.
+    pub kept: Vec<(u32, u64, Vec<u64>)>,
+    /// How requests are split otherwise, by level and class of the count: share of splits with all requests on one side, and,
+    /// of the others, correlation between the sides of two requests: 0 by chance, negative more equal than that.
+    pub drawn: Vec<(u32, u32, f64, f64)>,
+    /// How kinds are separated otherwise, by level and kind: 0 by chance, 1 as far as possible.
+    pub separated: Vec<(u32, u8, f64)>,
 }
 
-/// How unequal the halves of intervals are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Split(
-    /// Share of those with all requests on one side.
-    pub f64,
-    /// Of the others, correlation between the sides of two requests: 0 by chance, negative more equal than that.
-    pub f64,
-);
+impl Rate {
+    /// Requests of all kinds.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.counts.iter().fold(0, |sum, count| sum.saturating_add(*count))
+    }
+}
 
-/// The class of a count: two in a power of two, from 2 on.
+/// The class of a count: powers of two.
 fn class(count: u64) -> u32 {
-    2 * count.ilog2() + u32::from(count >> (count.ilog2() - 1) & 1 == 1)
+    count.max(1).ilog2()
 }
 
 /// Length of an interval: the ends of `index` on `level`, in ticks.
@@ -56,39 +66,132 @@ fn ends(ticks: u64, level: u32, index: u64) -> (u64, u64) {
     (end(index), end(index + 1))
 }
 
-/// Counts arrivals, ns, which never decrease.
+fn counts_of(kinds: &[u8]) -> Counts {
+    let mut counts = [0; KINDS];
+    kinds.iter().for_each(|kind| counts[usize::from(*kind)] += 1);
+    counts
+}
+
+fn round(share: f64) -> f64 {
+    (share * 1e3).round() / 1e3
+}
+
+/// Counts arrivals, ns, which never decrease, and their kinds, numbers below [`KINDS`].
 #[must_use]
-pub fn fit(arrivals: &[Nanos], kept: usize) -> Rate {
+pub fn fit(arrivals: &[Nanos], kinds: &[u8], kept: usize) -> Rate {
     let Some((&first, &last)) = arrivals.first().zip(arrivals.last()) else { return Rate::default() };
     let tick_ns = arrivals.iter().fold(0, |tick, at| gcd(tick, at - first)).max(1);
     let length_ns = last - first;
     let ticks = length_ns / tick_ns + 1;
-    let mut splits: Vec<(f64, (u32, u64, u64), u64)> = Vec::new();
-    let mut todo = vec![(0, 0, arrivals)];
-    while let Some((level, index, inside)) = todo.pop() {
+    let all = counts_of(kinds);
+    let used = all.iter().rposition(|count| *count > 0).map_or(0, |kind| kind + 1);
+    struct Found {
+        surprise: f64,
+        level: u32,
+        index: u64,
+        left: Counts,
+        all: Counts,
+    }
+    let mut splits: Vec<Found> = Vec::new();
+    let mut todo = vec![(0, 0, 0..arrivals.len(), all)];
+    while let Some((level, index, inside, all)) = todo.pop() {
         let (from, to) = ends(ticks, level, index);
-        let count = inside.len() as u64;
-        if count < 2 || to - from < 2 || level == MOST_LEVELS - 1 {
+        if inside.len() < 2 || to - from < 2 || level == MOST_LEVELS - 1 {
             continue;
         }
         let middle = ends(ticks, level + 1, 2 * index).1;
-        let left = inside.partition_point(|at| (at - first) / tick_ns < middle);
-        splits.push((surprise(left as f64, count as f64), (level, index, left as u64), count));
-        todo.push((level + 1, 2 * index, &inside[..left]));
-        todo.push((level + 1, 2 * index + 1, &inside[left..]));
+        let half =
+            inside.start + arrivals[inside.clone()].partition_point(|at| (at - first) / tick_ns < middle);
+        let left = counts_of(&kinds[inside.start..half]);
+        let mut right = all;
+        right.iter_mut().zip(left).for_each(|(count, left)| *count -= left);
+        let surprise = left.iter().zip(all).map(|(left, all)| surprise(*left as f64, all as f64)).sum();
+        splits.push(Found { surprise, level, index, left, all });
+        todo.push((level + 1, 2 * index, inside.start..half, left));
+        todo.push((level + 1, 2 * index + 1, half..inside.end, right));
     }
-    splits.sort_by(|one, other| other.0.total_cmp(&one.0));
-    let others = splits.split_off(kept.min(splits.len()));
-    let mut kept: Vec<_> = splits.into_iter().map(|(_, split, _)| split).collect();
+    // A split is kept with all that it is inside of: so its interval has as many requests as it had.
+    splits.sort_by(|one, other| other.surprise.total_cmp(&one.surprise));
+    let mut chosen: HashSet<(u32, u64), FixedState> = HashSet::default();
+    for split in &splits {
+        let missing = (0..=split.level).map(|up| (split.level - up, split.index >> up));
+        let missing: Vec<_> = missing.take_while(|of| !chosen.contains(of)).collect();
+        if chosen.len() + missing.len() <= kept {
+            chosen.extend(missing);
+        }
+    }
+    let (kept, others): (Vec<_>, Vec<_>) =
+        splits.into_iter().partition(|split| chosen.contains(&(split.level, split.index)));
+    let mut kept: Vec<_> =
+        kept.into_iter().map(|split| (split.level, split.index, split.left[..used].to_vec())).collect();
     kept.sort_unstable();
     let mut sums: HashMap<(u32, u32), Sums> = HashMap::new();
-    for (_, (level, _, left), count) in others {
-        sums.entry((level, class(count))).or_default().add(left, count);
+    let mut apart: HashMap<(u32, u8), (f64, f64)> = HashMap::new();
+    for Found { level, left, all, .. } in others {
+        let (mut left_sum, mut sum): (u64, u64) = (left.iter().sum(), all.iter().sum());
+        sums.entry((level, class(sum))).or_default().add(left_sum, sum);
+        for kind in 0..used {
+            if let Some(draw) = Kind::new(left_sum, sum, all[kind]) {
+                let sums = apart.entry((level, kind as u8)).or_default();
+                sums.0 += (left[kind] as f64 - draw.mean).powi(2) - draw.by_chance;
+                sums.1 += draw.most - draw.by_chance;
+            }
+            left_sum -= left[kind];
+            sum -= all[kind];
+        }
     }
-    let mut drawn: Vec<_> =
-        sums.into_iter().map(|((level, class), sums)| (level, class, sums.split())).collect();
-    drawn.sort_unstable_by_key(|(level, class, _)| (*level, *class));
-    Rate { length_ns, tick_ns, count: arrivals.len() as u64, kept, drawn }
+    let mut drawn: Vec<_> = sums.into_iter().map(|((level, class), sums)| sums.row(level, class)).collect();
+    drawn.sort_unstable_by_key(|(level, class, ..)| (*level, *class));
+    let of = |((level, kind), (beyond, most)): ((u32, u8), (f64, f64))| {
+        (level, kind, round(if most > 0.0 { (beyond / most).clamp(0.0, 1.0) } else { 0.0 }))
+    };
+    let mut separated: Vec<_> = apart.into_iter().map(of).collect();
+    separated.sort_unstable_by_key(|(level, kind, _)| (*level, *kind));
+    Rate { length_ns, tick_ns, counts: all[..used].to_vec(), kept, drawn, separated }
+}
+
+/// How many requests of one kind are among those of a first half.
+struct Kind {
+    /// Least and most.
+    range: (u64, u64),
+    mean: f64,
+    /// Variance by chance, and if they are all on one side.
+    by_chance: f64,
+    most: f64,
+}
+
+impl Kind {
+    /// Of `count` requests among `sum`, of which `left` are in the first half; none if there is but one way.
+    fn new(left: u64, sum: u64, count: u64) -> Option<Self> {
+        if count == 0 || count == sum || left == 0 || left == sum {
+            return None;
+        }
+        let range = ((count + left).saturating_sub(sum), count.min(left));
+        let (n, share, of) = (sum as f64, left as f64 / sum as f64, count as f64);
+        let mean = of * share;
+        let by_chance = mean * (1.0 - share) * (n - of) / (n - 1.0);
+        Some(Self { range, mean, by_chance, most: (range.1 as f64 - mean) * (mean - range.0 as f64) })
+    }
+
+    fn draw(&self, left: u64, sum: u64, count: u64, separated: f64, random: &mut impl Rng) -> u64 {
+        let (from, to) = self.range;
+        let by_chance = |random: &mut _| {
+            Hypergeometric::new(sum, count, left).map_or(self.mean as u64, |of| of.sample(random))
+        };
+        if separated <= 0.0 {
+            return by_chance(random);
+        }
+        let share = (self.mean - from as f64) / (to - from) as f64;
+        if to - from == 1 || separated >= 1.0 {
+            return if random.random::<f64>() < share { to } else { from };
+        }
+        // A beta distribution of the share has the variance share (1 - share) / (sum of its parameters + 1).
+        let sum_of = 1.0 / separated - 1.0;
+        let place = Beta::new(sum_of * share, sum_of * (1.0 - share)).map_or(share, |of| of.sample(random));
+        let chance = (by_chance(random) as f64 - self.mean) * (1.0 - separated).sqrt();
+        let drawn = from as f64 + (to - from) as f64 * place + chance;
+        ((drawn + random.random::<f64>()).floor().max(0.0) as u64).clamp(from, to)
+    }
 }
 
 /// Sums over splits.
@@ -113,10 +216,10 @@ impl Sums {
         self.most += count * (count - 1.0);
     }
 
-    fn split(&self) -> Split {
-        let round = |share: f64| (share * 1e4).round() / 1e4;
+    fn row(&self, level: u32, class: u32) -> (u32, u32, f64, f64) {
         let whole = self.whole as f64 / self.splits.max(1) as f64;
-        Split(round(whole), round(if self.most > 0.0 { self.beyond / self.most } else { 0.0 }))
+        let together = if self.most > 0.0 { self.beyond / self.most } else { 0.0 };
+        (level, class, round(whole), round(together.clamp(-1.0, 1.0)))
     }
 }
 
@@ -133,56 +236,98 @@ fn surprise(left: f64, count: f64) -> f64 {
 /// Arrivals drawn from a [`Rate`], in their order.
 #[derive(Clone, Debug)]
 pub struct Arrivals {
-    kept: HashMap<(u32, u64), u64>,
-    drawn: HashMap<(u32, u32), Split>,
+    kept: HashMap<(u32, u64), Counts, FixedState>,
+    drawn: HashMap<(u32, u32), (f64, f64), FixedState>,
+    separated: HashMap<(u32, u8), f64, FixedState>,
     ticks: u64,
     tick_ns: u64,
     /// Intervals yet to come, the next one last: level, number, requests.
-    todo: Vec<(u32, u64, u64)>,
+    todo: Vec<(u32, u64, Counts)>,
 }
 
 impl Arrivals {
     /// One run through the whole time.
     #[must_use]
     pub fn new(rate: &Rate) -> Self {
+        let padded = |counts: &[u64]| {
+            let mut all = [0; KINDS];
+            all.iter_mut().zip(counts).for_each(|(to, count)| *to = *count);
+            all
+        };
         Self {
-            kept: rate.kept.iter().map(|&(level, index, left)| ((level, index), left)).collect(),
-            drawn: rate.drawn.iter().map(|(level, class, of)| ((*level, *class), *of)).collect(),
+            kept: rate.kept.iter().map(|(level, index, left)| ((*level, *index), padded(left))).collect(),
+            drawn: rate.drawn.iter().map(|row| ((row.0, row.1), (row.2, row.3))).collect(),
+            separated: rate.separated.iter().map(|(level, kind, of)| ((*level, *kind), *of)).collect(),
             ticks: rate.length_ns / rate.tick_ns.max(1) + 1,
             tick_ns: rate.tick_ns.max(1),
-            todo: vec![(0, 0, rate.count)],
+            todo: vec![(0, 0, padded(&rate.counts))],
         }
     }
 
-    /// The next arrival, ns from the first; none after the last.
-    pub fn next(&mut self, random: &mut impl Rng) -> Option<Nanos> {
+    /// The next arrival, ns from the first, and its kind; none after the last.
+    pub fn next(&mut self, random: &mut impl Rng) -> Option<(Nanos, u8)> {
         loop {
-            let (level, index, count) = self.todo.pop()?;
+            let (level, index, mut counts) = self.todo.pop()?;
+            let count: u64 = counts.iter().sum();
             if count == 0 {
                 continue;
             }
             let (from, to) = ends(self.ticks, level, index);
             if count == 1 || to - from < 2 || level == MOST_LEVELS - 1 {
+                let mut rest = random.random_range(0..count);
+                let kind = counts.iter().position(|of| {
+                    let is_it = rest < *of;
+                    rest = rest.saturating_sub(*of);
+                    is_it
+                });
+                let kind = kind.unwrap_or(0);
                 if count > 1 {
-                    self.todo.push((level, index, count - 1));
+                    counts[kind] -= 1;
+                    self.todo.push((level, index, counts));
                 }
                 let tick = if to - from < 2 { from } else { random.random_range(from..to) };
-                return Some(tick * self.tick_ns);
+                return Some((tick * self.tick_ns, kind as u8));
             }
             let left = match self.kept.get(&(level, index)) {
-                Some(left) => (*left).min(count),
-                None => self.split(level, count, random),
+                Some(kept) => {
+                    let mut left = *kept;
+                    left.iter_mut().zip(counts).for_each(|(left, count)| *left = (*left).min(count));
+                    left
+                }
+                None => self.kinds(level, &counts, count, random),
             };
-            self.todo.push((level + 1, 2 * index + 1, count - left));
+            let mut right = counts;
+            right.iter_mut().zip(left).for_each(|(count, left)| *count -= left);
+            self.todo.push((level + 1, 2 * index + 1, right));
             self.todo.push((level + 1, 2 * index, left));
         }
+    }
+
+    /// The requests of each kind in a first half.
+    fn kinds(&self, level: u32, counts: &Counts, mut sum: u64, random: &mut impl Rng) -> Counts {
+        let mut in_left = self.split(level, sum, random);
+        let mut left = [0; KINDS];
+        for (kind, count) in counts.iter().enumerate() {
+            left[kind] = match Kind::new(in_left, sum, *count) {
+                Some(draw) => {
+                    let separated = self.separated.get(&(level, kind as u8)).copied().unwrap_or(0.0);
+                    draw.draw(in_left, sum, *count, separated, random)
+                }
+                None if *count == 0 || in_left == 0 => 0,
+                // All that are left are of this kind, or in this half.
+                None => (*count).min(in_left),
+            };
+            in_left -= left[kind];
+            sum -= count;
+        }
+        left
     }
 
     fn split(&self, level: u32, count: u64, random: &mut impl Rng) -> u64 {
         let class = class(count);
         let of = |class: u32| self.drawn.get(&(level, class));
         let near = (0..=class).rev().find_map(of).or_else(|| (class..128).find_map(of));
-        let Split(whole, together) = near.copied().unwrap_or_default();
+        let (whole, together) = near.copied().unwrap_or_default();
         if count >= WHOLE && random.random::<f64>() < whole {
             return if random.random::<bool>() { count } else { 0 };
         }

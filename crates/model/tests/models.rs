@@ -104,7 +104,8 @@ fn the_same_seed_draws_the_same() {
     assert_ne!(drawn(&model, 7), drawn(&model, 8));
 }
 
-// The bounds are what holds of these files, two of which are read at a time: not yet what a model should be held to.
+// The bounds are what holds of these files, two of which are read at a time: transitions between states are not yet as near
+// as a model should be.
 #[test]
 fn a_model_is_returned_by_what_is_drawn_from_it() {
     for seed in 0..5 {
@@ -129,7 +130,8 @@ fn a_model_is_returned_by_what_is_drawn_from_it() {
         assert!(far < 0.15, "seed {seed}: {far} of transitions are between other states");
         for ((ranks, mine), (_, theirs)) in one.going_on.iter().zip(&other.going_on) {
             let off = share(*theirs, other.requests) - share(*mine, one.requests);
-            assert!(off.abs() < 0.12, "seed {seed}: go on with one of {ranks}: {off}");
+            let bound = if *ranks < 32 { 0.01 } else { 0.06 };
+            assert!(off.abs() < bound, "seed {seed}: go on with one of {ranks}: {off}");
         }
         let curve: f64 = one
             .lru
@@ -138,9 +140,9 @@ fn a_model_is_returned_by_what_is_drawn_from_it() {
             .map(|(mine, theirs)| (share(mine.1, one.uses) - share(theirs.1, other.uses)).abs())
             .sum::<f64>()
             / one.lru.len() as f64;
-        assert!(curve < 0.1, "seed {seed}: miss ratios are off by {curve}");
+        assert!(curve < 0.04, "seed {seed}: miss ratios are off by {curve}");
         let pages = share(other.pages, one.pages);
-        assert!((0.8..1.25).contains(&pages), "seed {seed}: {pages} of the pages");
+        assert!((0.9..1.15).contains(&pages), "seed {seed}: {pages} of the pages");
     }
 }
 
@@ -224,9 +226,19 @@ fn what_is_no_model_is_refused() {
     refused(&|model| model["extra"] = 1.into(), "extra");
     refused(&|model| model["devices"] = serde_json::json!([]), "devices: expected 1 to");
     refused(&|model| model["rate"]["tick_ns"] = 0.into(), "rate.tick_ns: expected 1 or more, found 0");
-    refused(&|model| model["rate"]["count"] = 7.into(), "parts: expected 7 requests in all");
+    refused(
+        &|model| model["rate"]["counts"] = serde_json::json!([7]),
+        "distances: expected parts of 7 requests",
+    );
+    refused(
+        &|model| model["rate"]["counts"] = serde_json::json!([u64::MAX, 2]),
+        "rate.counts: expected counts",
+    );
+    refused(&|model| model["states"][0][1][0][2] = 1.into(), "states: expected 2000 requests");
     refused(&|model| model["devices"][0]["states"][0]["number"] = 99.into(), "expected");
     refused(&|model| model["devices"][0]["chains"][0][2]["first"] = 9.into(), "numbers below 4, found 9");
-    refused(&|model| model["in_runs"][0][2] = 1.into(), "in_runs: expected");
-    refused(&|model| model["parts"][0]["states"][0][1] = 77.into(), "a state of a device");
+    refused(&|model| model["requests"]["r"][0][1] = 1.into(), "requests: expected");
+    refused(&|model| model["states"][0][1][0][1] = 77.into(), "states of devices");
+    refused(&|model| model["sizes"][0][1]["r"][0][1] = (1u64 << 60).into(), "sizes: expected fewer than");
+    refused(&|model| model["begins"]["r"][0][2] = 99.into(), "begins: expected classes below 64");
 }

@@ -26,15 +26,18 @@ Model = dict[str, Any]
 # Levels that `auto` tries, and by how little saturated throughput changes where they are enough (Delimitrou et al., section 4.3).
 LEVELS = range(1, 7)
 ENOUGH = 0.02
+# Bytes that a file should have at most: what people still read and mail.
+MOST_BYTES = 65_536
 # Requests that a device is saturated with.
 _SATURATING = 50_000
 
 
 @dataclass(frozen=True)
 class Level:
-    """Requests per second of a saturated device at a number of levels."""
+    """Bytes of the model and requests per second of a saturated device at a number of levels."""
 
     levels: int
+    bytes: int
     iops: float
 
 
@@ -54,13 +57,16 @@ def fit_auto(
     """A model with as few levels as are enough, and what was tried.
 
     Each level's model saturates a simulated device: with few requests at a time places don't matter. The first level at which
-    that changes throughput by less than ENOUGH is taken, or the last one.
+    that changes throughput by less than ENOUGH is taken, or the last one whose file has no more than MOST_BYTES.
     """
     series: list[Level] = []
     model: Model = {}
     for levels in LEVELS:
-        model = fit(trail, levels, node=node, min_count=min_count)
-        series.append(Level(levels, saturated(model, on)))
+        finer = fit(trail, levels, node=node, min_count=min_count)
+        series.append(Level(levels, len(text_of(finer)), saturated(finer, on)))
+        if model and series[-1].bytes > MOST_BYTES:
+            break
+        model = finer
         if len(series) > 1 and abs(series[-1].iops / series[-2].iops - 1) < ENOUGH:
             break
     return model, series
@@ -157,6 +163,7 @@ def draw(path: Path, *, seed: int, intensity: float = 1.0) -> Iterator[Iterator[
 __all__ = [
     "ENOUGH",
     "LEVELS",
+    "MOST_BYTES",
     "Level",
     "Model",
     "SimulationError",

@@ -13,7 +13,7 @@ _MOST = 8
 def show(model: Model) -> Iterator[str]:
     """Lines that say what a model's requests are like."""
     rate = model["rate"]
-    count, seconds = rate["count"], rate["length_ns"] / 1e9
+    count, seconds = requests_of(model), rate["length_ns"] / 1e9
     per_second = f", {count / seconds:,.4g} a second" if seconds else ""
     yield f"{count:,} requests in {seconds:,.4g} s{per_second}"
     requests = _by_direction(model)
@@ -21,15 +21,16 @@ def show(model: Model) -> Iterator[str]:
     yield "  " + ", ".join(
         f"{requests[d] / total:.1%} {name}" for d, name in _NAMES.items() if requests.get(d)
     )
-    runs = sum(row[-1] for row in model["begins"]) + len(model["largest"])
-    yield f"  {total - runs:,} go on with a run ({(total - runs) / total:.1%}), {runs:,} begin one, of which {len(model['largest']):,} are kept one by one"
-    fresh = sum(count for part in model["parts"] for distance, count in part["distances"] if distance == 0)
+    runs = sum(sum(state["begins"].values()) for device in model["devices"] for state in device["states"])
+    runs += len(model["largest"])
+    yield f"  {total - runs:,} continue a run ({(total - runs) / total:.1%}), {runs:,} begin one, of which {len(model['largest']):,} are kept one by one"
+    fresh = sum(count for _, part in model["distances"] for distance, count in part if distance == 0)
     yield f"  {units.size(fresh * 4096)} are used in all"
     for number, device in enumerate(model["devices"]):
         yield f"device {number}: {units.size(device['reach_bytes'])}, {len(device['states']):,} of {4 ** model['levels']:,} states used"
         shares: dict[int, int] = {}
-        for part in model["parts"]:
-            for of, state, times in part["states"]:
+        for _, part in model["states"]:
+            for of, state, times in part:
                 if of == number:
                     shares[state] = shares.get(state, 0) + times
         inside = sum(shares.values()) or 1
@@ -39,10 +40,15 @@ def show(model: Model) -> Iterator[str]:
             yield f"  and {len(shares) - _MOST:,} more"
 
 
+def requests_of(model: Model) -> int:
+    """Requests in all, with flushes."""
+    return sum(model["rate"]["counts"])
+
+
 def _by_direction(model: Model) -> dict[str, int]:
     requests: dict[str, int] = {}
-    for direction, _, times in model["in_runs"]:
-        requests[direction] = requests.get(direction, 0) + times
+    for direction, rows in model["requests"].items():
+        requests[direction] = sum(times for _, times in rows)
     for run in model["largest"]:
         requests[run[3]] = requests.get(run[3], 0) + 1 + sum(times for _, times in run[5])
     return requests

@@ -46,7 +46,7 @@ def fit(
         typer.Option(
             "--levels",
             metavar="N|auto",
-            help="How often ranges of addresses are divided in four; auto: until throughput changes by less than 2 %.",
+            help="How often ranges of addresses are divided in four; auto: until throughput changes by less than 2 %, at most 64 KiB.",
         ),
     ] = "auto",
     on: Annotated[
@@ -93,10 +93,11 @@ def fit(
     console = Console(stderr=True, soft_wrap=True)
     for each in series:
         console.print(
-            f"iotrail: {units.counted(each.levels, 'level')}: {each.iops:,.1f} requests per second on {on}"
+            f"iotrail: {units.counted(each.levels, 'level')}, {units.size(each.bytes)}: "
+            f"{each.iops:,.1f} requests per second on {on}"
         )
     console.print(
-        f"iotrail: {output}, {units.size(len(text))}: {model['rate']['count']:,} requests, "
+        f"iotrail: {output}, {units.size(len(text))}: {sum(model['rate']['counts']):,} requests, "
         f"{units.counted(model['levels'], 'level')}; next: iotrail model check {output} --against {trail}"
     )
 

@@ -1,0 +1,508 @@
+//! Where runs begin: in which range of addresses, how far from other runs, how far back the data there were used.
+
+use std::collections::{BTreeMap, HashMap};
+
+use foldhash::fast::FixedState;
+use iotrail_sim::Request;
+use rand::Rng as _;
+use rand_pcg::Pcg64Mcg;
+
+use crate::PAGE;
+use crate::chain::Walk;
+use crate::draw::{Schedule, choices, rows};
+use crate::history::{self, History};
+use crate::model::{Direction, Model, Return, Table};
+use crate::quotas::{Quotas, choose};
+use crate::runs::{self, Recent, Run};
+use crate::states::States;
+
+/// Places looked at for one that a run may return to: of each list of a state, and on each side of an address.
+const LOOKED_AT: usize = 3;
+const NEAR: usize = 8;
+/// Lists of places, by powers of four of what was to come of a run.
+const LISTS: usize = 8;
+/// Ends of forgotten runs that a state knows.
+const MOST_ENDS: usize = 256;
+/// Tries to find a place that was never used, half of them near a run.
+const TRIES: usize = 32;
+/// Weight of what was never seen.
+const UNSEEN: f64 = 0.02;
+/// A page that is in no state's list.
+const UNLISTED: u32 = u32::MAX;
+
+struct InState {
+    device: u32,
+    first: u64,
+    end: u64,
+    /// How much more often sizes are here than elsewhere.
+    sizes: HashMap<(Direction, u64), f64, FixedState>,
+    /// Directions of which sizes are as everywhere.
+    any_size: Vec<Direction>,
+    starts: HashMap<Direction, Vec<(u8, u64)>, FixedState>,
+    due_starts: Quotas<(Direction, u8)>,
+    /// Pages in which requests began, by how much of their run was to come, and the time of their last use.
+    begun: [BTreeMap<u64, u32>; LISTS],
+    /// Where runs ended that are forgotten.
+    ends: Vec<(Direction, u64)>,
+}
+
+struct OfDevice {
+    range: States,
+    walks: HashMap<(u32, u64), Walk, FixedState>,
+    /// Number of a state to its index in [`Places::states`].
+    index: HashMap<u64, u32, FixedState>,
+    /// Where requests began last in each page, and the page.
+    begun: BTreeMap<u64, u32>,
+}
+
+/// Where a run is to begin.
+#[derive(Clone, Copy, Debug)]
+pub struct Start {
+    /// The device.
+    pub device: u32,
+    /// The range of addresses.
+    number: u64,
+    /// Class of the distance from another run.
+    near: u8,
+    /// Addresses at that distance.
+    target: Option<(u64, u64)>,
+}
+
+impl Start {
+    /// Anywhere in a range of addresses.
+    pub fn in_state(device: u32, number: u64) -> Self {
+        Self { device, number, near: runs::near_class(None), target: None }
+    }
+}
+
+/// What was used so far, and what has to be used next.
+pub struct Places {
+    next_device: Walk,
+    last_device: u32,
+    devices: Vec<OfDevice>,
+    states: Vec<InState>,
+    distances: Schedule<Vec<(u8, u64)>>,
+    due_distances: Quotas<u8>,
+    states_over_time: Schedule<Vec<(u32, u64, u64)>>,
+    /// Requests by range, of all levels: device, level, number.
+    due_states: Quotas<(u32, u32, u64)>,
+    jumps: Schedule<Table<(i8, u64)>>,
+    due_jumps: Quotas<(Direction, i8)>,
+    jump_ranks: HashMap<(Direction, u8), Vec<(u8, u64)>, FixedState>,
+    /// Beginnings of runs that are still to come, by direction in ranges of all levels.
+    begins_left: HashMap<(Direction, u32, u32, u64), i64, FixedState>,
+    begins: HashMap<(Direction, u8, u8, u8), f64, FixedState>,
+    /// Distance classes of the first pages of runs everywhere.
+    starts: HashMap<Direction, Vec<(u8, u64)>, FixedState>,
+    returns: HashMap<(Direction, u8), Vec<(Return, u64)>, FixedState>,
+    due_returns: Quotas<(Direction, u8, Return)>,
+    alignment: HashMap<(Direction, u64), u8, FixedState>,
+    history: History,
+    /// Of each page the state and its list that it is in.
+    listed: Vec<(u32, u8)>,
+}
+
+/// The list of a place with so much of its run to come.
+fn list_of(bytes: u64) -> u8 {
+    ((bytes / PAGE).max(1).ilog2() / 2).min(LISTS as u32 - 1) as u8
+}
+
+/// How much more often a distance class comes with a kind of run than by chance.
+fn lift(begins: &Table<(u8, u8, u8, u64)>) -> HashMap<(Direction, u8, u8, u8), f64, FixedState> {
+    let (mut of_kind, mut of_class, mut of_both) = (HashMap::new(), HashMap::new(), HashMap::new());
+    for (d, (near, length, class, count)) in rows(begins) {
+        *of_kind.entry((d, near, length)).or_insert(0) += count;
+        *of_class.entry((d, class)).or_insert(0) += count;
+        *of_both.entry(d).or_insert(0) += count;
+    }
+    let one = |(d, (near, length, class, count)): (Direction, (u8, u8, u8, u64))| {
+        let chance = of_kind[&(d, near, length)] as f64 * of_class[&(d, class)] as f64 / of_both[&d] as f64;
+        ((d, near, length, class), count as f64 / chance.max(f64::MIN_POSITIVE))
+    };
+    rows(begins).map(one).collect()
+}
+
+/// How far an address is from some, in powers of two of how many these are.
+fn beyond((first, end): (u64, u64), pos: u64) -> f64 {
+    let far = if pos < first { first - pos } else { (pos + 1).saturating_sub(end) };
+    if far == 0 {
+        return 0.0;
+    }
+    f64::from(far.ilog2().saturating_sub((end - first).max(1).ilog2()).min(8) + 1) / 2.0
+}
+
+impl Places {
+    /// Nothing was used.
+    pub fn new(model: &Model) -> Self {
+        let mut of_class: BTreeMap<(Direction, u8), u64> = BTreeMap::new();
+        for (d, (_, _, class, count)) in rows(&model.begins) {
+            *of_class.entry((d, class)).or_default() += count;
+        }
+        let starts = choices(of_class.into_iter().map(|((d, class), count)| (d, class, count)));
+        let mut places = Self {
+            next_device: Walk::new(model.devices.len().max(1), &model.next_device),
+            last_device: 0,
+            devices: Vec::new(),
+            states: Vec::new(),
+            distances: Schedule::new(&model.distances),
+            due_distances: Quotas::default(),
+            states_over_time: Schedule::new(&model.states),
+            due_states: Quotas::default(),
+            jumps: Schedule::new(&model.jumps),
+            due_jumps: Quotas::default(),
+            jump_ranks: choices(
+                rows(&model.jump_ranks).map(|(d, (near, rank, count))| ((d, near), rank, count)),
+            ),
+            begins_left: HashMap::default(),
+            begins: lift(&model.begins),
+            starts,
+            returns: choices(rows(&model.returns).map(|(d, (class, back, count))| ((d, class), back, count))),
+            due_returns: Quotas::new(
+                rows(&model.returns).map(|(d, (class, back, count))| ((d, class, back), count)),
+            ),
+            alignment: rows(&model.alignment).map(|(d, (size, power))| ((d, size), power)).collect(),
+            history: History::default(),
+            listed: Vec::new(),
+        };
+        places.add_devices(model);
+        places
+    }
+
+    fn add_devices(&mut self, model: &Model) {
+        let (mut of_size, mut of_all): (HashMap<_, u64>, HashMap<_, u64>) = (HashMap::new(), HashMap::new());
+        for (d, (size, count)) in model.sizes.iter().flat_map(|part| rows(&part.1)) {
+            *of_size.entry((d, size)).or_default() += count;
+            *of_all.entry(d).or_default() += count;
+        }
+        for (of, device) in model.devices.iter().enumerate() {
+            let range = States { reach: device.reach_bytes, levels: model.levels };
+            let mut index: HashMap<u64, u32, FixedState> = HashMap::default();
+            for state in &device.states {
+                index.insert(state.number, self.states.len() as u32);
+                let (first, end) = range.range(state.number);
+                for level in 0..=model.levels {
+                    let number = state.number >> (2 * (model.levels - level));
+                    for (d, count) in &state.begins {
+                        *self.begins_left.entry((*d, of as u32, level, number)).or_default() += *count as i64;
+                    }
+                }
+                let mut here: HashMap<_, u64> = HashMap::new();
+                rows(&state.sizes).for_each(|(d, (_, count))| *here.entry(d).or_default() += count);
+                let lift = |(d, (size, count)): (Direction, (u64, u64))| {
+                    let all = of_all.get(&d).copied().unwrap_or(0).max(1) as f64;
+                    let chance = here[&d] as f64 * of_size.get(&(d, size)).copied().unwrap_or(1) as f64 / all;
+                    ((d, size), count as f64 / chance.max(f64::MIN_POSITIVE))
+                };
+                self.states.push(InState {
+                    device: of as u32,
+                    first,
+                    end,
+                    sizes: rows(&state.sizes).map(lift).collect(),
+                    any_size: state.begins.keys().filter(|d| !state.sizes.contains_key(d)).copied().collect(),
+                    starts: state.starts.iter().map(|(d, rows)| (*d, rows.clone())).collect(),
+                    due_starts: Quotas::new(rows(&state.starts).map(|(d, (class, n))| ((d, class), n))),
+                    begun: Default::default(),
+                    ends: Vec::new(),
+                });
+            }
+            let walks =
+                device.chains.iter().map(|(level, node, chain)| ((*level, *node), Walk::new(4, chain)));
+            self.devices.push(OfDevice { range, walks: walks.collect(), index, begun: BTreeMap::new() });
+        }
+    }
+
+    /// End of a device's addresses.
+    pub fn reach(&self, device: u32) -> u64 {
+        self.devices[device as usize].range.reach
+    }
+
+    /// The device of the last request.
+    pub fn last_device(&self) -> u32 {
+        self.last_device
+    }
+
+    /// An address at which a request of a size ends on the device.
+    pub fn inside(&self, device: u32, pos: u64, size: u64) -> u64 {
+        pos.min(self.reach(device).saturating_sub(size))
+    }
+
+    /// Begins the parts that begin after so many requests.
+    pub fn advance(&mut self, requests: u64) {
+        while let Some(distances) = self.distances.next(requests) {
+            self.due_distances.add(distances.into_iter());
+        }
+        while let Some(jumps) = self.jumps.next(requests) {
+            self.due_jumps.add(rows(&jumps).map(|(d, (class, count))| ((d, class), count)));
+        }
+        let levels = self.devices.first().map_or(0, |device| device.range.levels);
+        while let Some(states) = self.states_over_time.next(requests) {
+            let of_level = |&(device, number, count): &(u32, u64, u64)| {
+                (1..=levels).map(move |level| ((device, level, number >> (2 * (levels - level))), count))
+            };
+            self.due_states.add(states.iter().flat_map(of_level));
+        }
+    }
+
+    /// The device and range in which a run begins, and how far from another.
+    pub fn start(&mut self, direction: Direction, recent: &Recent, random: &mut Pcg64Mcg) -> Start {
+        let device = self.next_device.choose(random, |_| 1.0);
+        let jump = self.due_jumps.choose(random, |(d, _)| f64::from(u8::from(*d == direction)));
+        if let Some(jump) = jump {
+            self.due_jumps.take(jump);
+        }
+        let near = runs::near_class(jump.map(|jump| jump.1));
+        let target = jump.and_then(|(_, class)| {
+            let ranks = self.jump_ranks.get(&(direction, near))?;
+            let ranks = runs::ranks(choose(ranks, random, |_| 1.0)?);
+            let some: Vec<u64> = recent.of(device as u32, direction.op()).map(|run| run.end).collect();
+            let some = &some[ranks.start.min(some.len())..ranks.end.min(some.len())];
+            let from = some.get(random.random_range(0..some.len().max(1)))?;
+            Some(runs::jump_to(*from, class))
+        });
+        let OfDevice { range, walks, .. } = &self.devices[device];
+        let device = device as u32;
+        let mut number = 0;
+        for level in 0..range.levels {
+            let weight = |child: usize| {
+                let child = number << 2 | child as u64;
+                let left =
+                    |d| self.begins_left.get(&(d, device, level + 1, child)).copied().unwrap_or(0).max(0);
+                let all: i64 = [Direction::Read, Direction::Write, Direction::Discard].map(left).iter().sum();
+                let (first, end) = States { levels: level + 1, ..*range }.range(child);
+                let reached = target.is_none_or(|target| first < target.1 && target.0 < end);
+                let reached = if reached { 1.0 } else { 1e-6 };
+                let of_direction = (left(direction) as f64 + 0.01) / (all as f64 + 0.01);
+                reached * of_direction * self.due_states.pull((device, level + 1, child))
+            };
+            let child = walks.get(&(level, number)).map_or(0, |walk| walk.choose(random, weight));
+            number = number << 2 | child as u64;
+        }
+        for level in 0..=range.levels {
+            let of = (direction, device, level, number >> (2 * (range.levels - level)));
+            if let Some(left) = self.begins_left.get_mut(&of) {
+                *left -= 1;
+            }
+        }
+        Start { device, number, near, target }
+    }
+
+    fn state_of(&self, start: &Start) -> Option<&InState> {
+        let index = self.devices[start.device as usize].index.get(&start.number)?;
+        Some(&self.states[*index as usize])
+    }
+
+    /// How much more often a size is in a range than elsewhere.
+    pub fn size_lift(&self, start: &Start, direction: Direction, size: u64) -> f64 {
+        self.state_of(start).map_or(1.0, |of| {
+            if of.any_size.contains(&direction) {
+                return 1.0;
+            }
+            of.sizes.get(&(direction, size)).copied().unwrap_or(UNSEEN)
+        })
+    }
+
+    /// Where a run of a first size, bytes in all and a class of lengths begins.
+    pub fn place(
+        &mut self,
+        start: &Start,
+        direction: Direction,
+        (size, bytes): (u64, u64),
+        length: u8,
+        recent: &Recent,
+        random: &mut Pcg64Mcg,
+    ) -> u64 {
+        let Some(&state) = self.devices[start.device as usize].index.get(&start.number) else {
+            return self.fresh(start, direction, size, bytes, recent, random);
+        };
+        let inside = &self.states[state as usize];
+        let pull = |class: u8| {
+            let lift = self.begins.get(&(direction, start.near, length, class)).copied().unwrap_or(UNSEEN);
+            lift * self.due_distances.pull(class) * inside.due_starts.pull((direction, class))
+        };
+        let starts = inside.starts.get(&direction).or_else(|| self.starts.get(&direction));
+        let class = starts.and_then(|of| choose(of, random, pull)).unwrap_or(0);
+        let fours = class.div_ceil(4);
+        let pull = |back| self.due_returns.pull((direction, fours, back));
+        let back = self.returns.get(&(direction, fours)).and_then(|of| choose(of, random, pull));
+        let back = back.unwrap_or_default();
+        self.due_returns.take((direction, fours, back));
+        let inside = &mut self.states[state as usize];
+        inside.due_starts.take((direction, class));
+        if back.follows {
+            let far = |end: u64| start.target.map_or(0.0, |target| beyond(target, end));
+            let ends = inside.ends.iter().enumerate().rev().filter(|(_, (of, _))| *of == direction);
+            let nearest = ends.min_by(|one, other| far(one.1.1).total_cmp(&far(other.1.1)));
+            if let Some(at) = nearest.map(|(at, _)| at) {
+                let pos = inside.ends.remove(at).1;
+                return self.inside(start.device, pos, size);
+            }
+        }
+        self.return_or_fresh(start, direction, (size, bytes), class, back, recent, random)
+    }
+
+    /// Where a run begins that returns to a distance class, or to nothing used if that is 0.
+    #[expect(clippy::too_many_arguments, reason = "each is a property of the run")]
+    pub fn return_or_fresh(
+        &mut self,
+        start: &Start,
+        direction: Direction,
+        (size, bytes): (u64, u64),
+        class: u8,
+        back: Return,
+        recent: &Recent,
+        random: &mut Pcg64Mcg,
+    ) -> u64 {
+        let again = if class == 0 {
+            None
+        } else {
+            self.again(start, direction, size, bytes, class, back, recent, random)
+        };
+        let pos = again.unwrap_or_else(|| self.fresh(start, direction, size, bytes, recent, random));
+        self.inside(start.device, pos, size)
+    }
+
+    /// A place of a state where a request began, whose page was used last at a distance of a class.
+    #[expect(clippy::too_many_arguments, reason = "each is a property of the run")]
+    fn again(
+        &self,
+        start: &Start,
+        direction: Direction,
+        size: u64,
+        bytes: u64,
+        class: u8,
+        back: Return,
+        recent: &Recent,
+        random: &mut Pcg64Mcg,
+    ) -> Option<u64> {
+        let state = self.state_of(start)?;
+        let (nearest, furthest) = history::distances(class);
+        let distance = nearest * (furthest / nearest).powf(random.random::<f64>());
+        let time = self.history.page(self.history.at_distance(distance)?).time;
+        let same = |one: bool, other: bool| f64::from(u8::from(one == other));
+        let now = self.history.time();
+        let age = |time: u64| (now - time) as f64 + 1.0;
+        let score = |number: u32, far: usize| {
+            let page = self.history.page(number);
+            let covered = self.history.covered(page.device, page.pos, bytes);
+            3.0 * same(page.length == size, back.same_size)
+                + 2.0 * same(page.write == (direction == Direction::Write), back.same_direction)
+                - 3.0 * f64::from(covered.abs_diff(back.covered))
+                - (f64::from(page.uses.max(1).ilog2().min(6)) - f64::from(back.uses)).abs() / 2.0
+                - 2.0 * (age(page.time) / age(time)).log2().abs()
+                - far as f64 / 8.0
+                - start.target.map_or(0.0, |target| 0.6 * beyond(target, page.pos))
+        };
+        let by_time = state.begun.iter().flat_map(|list| {
+            let before = list.range(..time).rev().take(LOOKED_AT).map(|(_, page)| *page).enumerate();
+            let after = list.range(time..).take(LOOKED_AT).map(|(_, page)| *page).enumerate();
+            before.chain(after)
+        });
+        let by_address = start.target.map(|(first, end)| {
+            let (first, end) = (first.max(state.first), end.min(state.end));
+            let from = if end > first { random.random_range(first..end) } else { first };
+            let of = &self.devices[state.device as usize].begun;
+            let up = of.range(from..end.max(from)).take(NEAR);
+            up.chain(of.range(first.min(from)..from).rev().take(NEAR)).map(|(_, page)| (0, *page))
+        });
+        let mut best: Option<(f64, u64)> = None;
+        for (far, page) in by_time.chain(by_address.into_iter().flatten()) {
+            let pos = self.history.page(page).pos;
+            // Where a run ended that is known, it would continue that.
+            if recent.rank(state.device, direction.op(), pos).is_some() {
+                continue;
+            }
+            let score = score(page, far);
+            if best.is_none_or(|(most, _)| score > most) {
+                best = Some((score, pos));
+            }
+        }
+        best.map(|(_, pos)| pos)
+    }
+
+    /// A place of a state that wasn't used, if there is one.
+    fn fresh(
+        &self,
+        start: &Start,
+        direction: Direction,
+        size: u64,
+        bytes: u64,
+        recent: &Recent,
+        random: &mut Pcg64Mcg,
+    ) -> u64 {
+        let range = self.devices[start.device as usize].range.range(start.number);
+        let power = self.alignment.get(&(direction, size)).copied().unwrap_or(9).min(40);
+        let aligned = |(from, to): (u64, u64)| (from.div_ceil(1 << power), (to.max(1) - 1) >> power);
+        let whole = aligned(range);
+        let near = start.target.map(|(first, end)| (first.max(range.0), end.min(range.1)));
+        let near = near.filter(|(from, to)| from < to).map(aligned).filter(|(first, end)| first <= end);
+        let mut pos = range.0;
+        for tried in 0..TRIES {
+            let (first, end) = near.filter(|_| tried < TRIES / 2).unwrap_or(whole);
+            pos = random.random_range(first..=end.max(first)) << power;
+            if self.history.find(start.device, pos).is_none()
+                && self.history.covered(start.device, pos, bytes) == 0
+                && recent.rank(start.device, direction.op(), pos).is_none()
+            {
+                break;
+            }
+        }
+        pos
+    }
+
+    /// Notes where a run ended that is forgotten.
+    pub fn ended(&mut self, run: &Run) {
+        let of = &self.devices[run.device as usize];
+        if let Some(state) = of.index.get(&of.range.of(run.end)) {
+            let ends = &mut self.states[*state as usize].ends;
+            if ends.len() == MOST_ENDS {
+                ends.remove(0);
+            }
+            ends.push((run.direction(), run.end));
+        }
+    }
+
+    /// Notes a request, of whose run so many bytes are to come.
+    pub fn used(&mut self, device: u32, request: Request, to_come: u64) {
+        self.last_device = device;
+        self.next_device.go(device as usize);
+        let OfDevice { range, walks, index, begun } = &mut self.devices[device as usize];
+        let number = range.of(request.pos);
+        for level in 0..range.levels {
+            let (node, child) =
+                (number >> (2 * (range.levels - level)), number >> (2 * (range.levels - level - 1)) & 3);
+            if let Some(walk) = walks.get_mut(&(level, node)) {
+                walk.go(child as usize);
+            }
+            self.due_states.take((device, level + 1, node << 2 | child));
+        }
+        // The page may have had a request that began elsewhere in it.
+        if let Some(page) = self.history.find(device, request.pos) {
+            begun.remove(&self.history.page(page).pos);
+        }
+        let state = index.get(&number).copied().unwrap_or(UNLISTED);
+        let (listed, states, due) = (&mut self.listed, &mut self.states, &mut self.due_distances);
+        let mut is_first = true;
+        let mut time = self.history.time();
+        self.history.used_by(device, request, |page, before, class| {
+            due.take(class);
+            time += 1;
+            if listed.len() <= page as usize {
+                listed.resize(page as usize + 1, (UNLISTED, 0));
+            }
+            let place = &mut listed[page as usize];
+            if let Some(state) = states.get_mut(place.0 as usize) {
+                state.begun[usize::from(place.1)].remove(&before);
+            }
+            if is_first {
+                begun.insert(request.pos, page);
+                if state != UNLISTED {
+                    *place = (state, list_of(to_come));
+                }
+            }
+            is_first = false;
+            if let Some(state) = states.get_mut(place.0 as usize) {
+                state.begun[usize::from(place.1)].insert(time, page);
+            }
+        });
+    }
+}
