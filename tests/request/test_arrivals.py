@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from scipy import stats
 from typer.testing import CliRunner
 
+from iotrail import distributions
 from iotrail.cli import app
 from iotrail.errors import IotrailError, UnknownNameError
-from iotrail.requests import fit, queueing
+from iotrail.requests import queueing
 from iotrail.requests.arrivals import LEVELS, Point, collect
 from iotrail.requests.find import Chosen
 from iotrail.trail import Trail
@@ -62,17 +63,17 @@ def at_disk(trail: Path) -> Point:
 
 def test_exponential_is_recognised() -> None:
     """Of 20 samples 18 or more, at a level of 1 %."""
-    found = [fit.fit(np.random.default_rng(seed).exponential(MEAN, 2000)) for seed in SEEDS]
+    found = [distributions.fit(np.random.default_rng(seed).exponential(MEAN, 2000)) for seed in SEEDS]
     assert sum(f.is_exponential for f in found) >= 18
 
 
 @pytest.mark.parametrize("sigma", [0.6, 1.4])
 def test_lognormal_is_not_exponential(sigma: float) -> None:
     """Neither what is steadier nor what is burstier; and it is told by its name."""
-    found = [fit.fit(np.random.default_rng(seed).lognormal(13, sigma, 2000)) for seed in SEEDS]
+    found = [distributions.fit(np.random.default_rng(seed).lognormal(13, sigma, 2000)) for seed in SEEDS]
     assert not any(f.is_exponential for f in found)
     assert sum(f.best.family == "lognormal" for f in found) >= 18
-    assert sum(f.p >= fit.LEVEL for f in found) >= 18
+    assert sum(f.p >= distributions.LEVEL for f in found) >= 18
 
 
 def test_families_are_told_apart() -> None:
@@ -85,10 +86,10 @@ def test_families_are_told_apart() -> None:
         ("Pareto II", 1e6 * random.pareto(2.5, 4000), {"shape": 2.5, "scale": 1e6}),
         ("hyperexponential", phases, {"share": 0.8, "short": 1e5, "long": 3e6}),
     ):
-        found = fit.fit(times)
+        found = distributions.fit(times)
         assert found.best.family == family
         assert found.best.parameters == pytest.approx(expected, rel=0.15)
-        assert found.p >= fit.LEVEL
+        assert found.p >= distributions.LEVEL
 
 
 def test_fits_are_the_most_likely() -> None:
@@ -98,7 +99,7 @@ def test_fits_are_the_most_likely() -> None:
         ("Weibull", stats.weibull_min, random.weibull(1.7, 500)),
         ("Pareto II", stats.lomax, random.pareto(3.0, 500)),
     ):
-        [found] = [f for f in fit.fit(times * MEAN).fits if f.family == family]
+        [found] = [f for f in distributions.fit(times * MEAN).fits if f.family == family]
         theirs = peer.nnlf(peer.fit(times * MEAN, floc=0, scale=MEAN), times * MEAN)
         assert (found.aic - 4) / 2 <= theirs + 1e-3
 
@@ -109,7 +110,7 @@ def test_the_naive_test_would_not_do() -> None:
     for seed in range(300):
         times = np.random.default_rng(seed).exponential(MEAN, 200)
         naive.append(stats.kstest(times, "expon", (0, times.mean())).pvalue)
-        own.append(fit.fit(times).exponential_p)
+        own.append(distributions.fit(times).exponential_p)
     assert np.mean(np.array(naive) < 0.1) < 0.02
     assert 0.06 < np.mean(np.array(own) < 0.1) < 0.14
 
@@ -119,7 +120,7 @@ def test_the_naive_test_would_not_do() -> None:
 )
 def test_odd_times_are_fitted(times: Times) -> None:
     """All alike, half of them 0, one enormous: no error, and not exponential."""
-    found = fit.fit(times)
+    found = distributions.fit(times)
     assert not found.is_exponential
     assert all(np.isfinite([f.aic, f.distance]).all() for f in found.fits)
 

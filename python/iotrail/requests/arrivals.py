@@ -1,7 +1,7 @@
 """`iotrail arrivals`: how requests, messages and requests of disks arrive, and what queueing theory makes of it.
 
 After figure 12 of Stardust (SIGMETRICS 2006). Moments and percentiles are module `arrival_point`'s, distributions
-`fit`'s, predictions `queueing`'s.
+`distributions`', predictions `queueing`'s.
 """
 
 import json
@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iotrail import page, pruned
+from iotrail import distributions, page, pruned
+from iotrail.distributions import Fits
 from iotrail.errors import IotrailError
-from iotrail.requests import arrivals_svg, arrivals_text, find, fit, queueing, walk
+from iotrail.requests import arrivals_svg, arrivals_text, find, queueing, walk
 from iotrail.requests.find import Chosen
-from iotrail.requests.fit import Fits
 from iotrail.requests.queueing import Arrivals, Prediction
 from iotrail.trail import Trail
 
@@ -88,7 +88,7 @@ def _arrivals(columns: dict[str, NDArray[Any]]) -> Arrivals:
     service = np.asarray(columns["service_ns"], dtype=float)
     served = (service >= 0) & (response >= 0)
     # what arrived at one moment only has no distribution
-    fits = fit.fit(gaps) if len(gaps) >= LEAST_FITTED and gaps.any() else None
+    fits = distributions.fit(gaps) if len(gaps) >= LEAST_FITTED and gaps.any() else None
     known = response[service >= 0] if served.any() else response[response >= 0]
     return Arrivals(ts, gaps, (ts + response)[served], service[served], known[known >= 0].astype(float), fits)
 

@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iotrail import page
+from iotrail import distributions, page
+from iotrail.distributions import Fit
 from iotrail.errors import IotrailError
 from iotrail.page import Html, tag
 from iotrail.page.colours import FIRST, SECOND, TEXT
 from iotrail.page.plot import BOTTOM, RIGHT, Drawing, Plot, linear, octaves, sheet, words
 from iotrail.report import write_whole
-from iotrail.requests import fit
 from iotrail.requests.arrivals_text import said, title
-from iotrail.requests.fit import Fit
 from iotrail.units import decimal, duration
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ def _panel(point: Point) -> Drawing:
             drawn.append((point.fits.best, FIRST))
     times = np.linspace(low, high, _CURVE)
     for row, (fitted, colour) in enumerate(drawn):
-        plot.line(times, fit.distribution(fitted, 2**times), colour, dashed=colour == SECOND)
+        plot.line(times, distributions.cumulative(fitted, 2**times), colour, dashed=colour == SECOND)
         at = plot.width - RIGHT - 6, plot.height - BOTTOM - 8 - 15 * row
         plot.parts.append(words(*at, f"{fitted.family}, distance {fitted.distance:.3f}", "end", colour))
     return plot.drawing(title(point), said(point.prediction))

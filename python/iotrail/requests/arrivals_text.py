@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iotrail.requests import fit
-from iotrail.requests.fit import LEVEL, Fit, Fits
+from iotrail import distributions
+from iotrail.distributions import LEVEL, Fit, Fits
 from iotrail.requests.queueing import Prediction
 from iotrail.terminal import WIDE, Console, Text
 from iotrail.units import counted, decimal, duration
@@ -93,7 +93,7 @@ def bars(buckets: tuple[tuple[int, int], ...], fitted: Fit) -> list[str]:
     for octave, n in octaves.items():
         counts[min(max(octave, first), last) - first] += n
     edges = np.array([0.0, *(2.0**o for o in range(first + 1, last + 1)), np.inf])
-    expected = np.diff(fit.distribution(fitted, edges)) * total
+    expected = np.diff(distributions.cumulative(fitted, edges)) * total
     most = max(*counts, float(expected.max()))
     lines = []
     for row, count in enumerate(counts):

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from iotrail.requests import fit
-from iotrail.requests.fit import Fits
+from iotrail import distributions
+from iotrail.distributions import Fits
 
 Times = NDArray[np.float64]
 
@@ -75,7 +75,7 @@ def predict(at: Arrivals) -> Prediction:
             reason = f"{what} are autocorrelated (up to {r:+.2f}): no model here knows that"
             return _refuse(reason, measured, load, servers)
     if servers > 1:
-        if not at.fits.is_exponential or not fit.fit(at.service).is_exponential:
+        if not at.fits.is_exponential or not distributions.fit(at.service).is_exponential:
             which = "service times" if at.fits.is_exponential else "arrivals"
             reason = f"up to {servers} are served at once, and {which} aren't exponential as M/M/c has them"
             return _refuse(reason, measured, load, servers)
@@ -83,7 +83,7 @@ def predict(at: Arrivals) -> Prediction:
             "M/M/c", mean + _wait_mmc(rate, mean, servers), False, load, servers, measured, None
         )
     if at.fits.is_exponential:
-        memoryless = fit.fit(at.service).is_exponential
+        memoryless = distributions.fit(at.service).is_exponential
         spread = 1.0 if memoryless else float(at.service.std() / mean) ** 2
         wait = mean * load / (1 - load) * (1 + spread) / 2
         model = "M/M/1" if memoryless else "M/G/1"
@@ -126,6 +126,6 @@ def autocorrelation(times: Times) -> float | None:
     found = np.array([float((ranks[k:] * ranks[:-k]).sum()) / count for k in range(1, LAGS + 1)])
     statistic = count * (count + 2) * float((found**2 / (count - np.arange(1, LAGS + 1))).sum())
     largest = float(found[np.abs(found).argmax()])
-    if stats.chi2.sf(statistic, LAGS) >= fit.LEVEL or not abs(largest) >= LEAST_CORRELATION:
+    if stats.chi2.sf(statistic, LAGS) >= distributions.LEVEL or not abs(largest) >= LEAST_CORRELATION:
         return None
     return largest if math.isfinite(largest) else None

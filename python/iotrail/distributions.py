@@ -112,7 +112,7 @@ def fit(times: Times) -> Fits:
     return Fits(tuple(f for f, _ in found), p, exponential_p)
 
 
-def distribution(fitted: Fit, times: Times) -> Times:
+def cumulative(fitted: Fit, times: Times) -> Times:
     """The fitted distribution function at `times`, ns."""
     shares = _FAMILIES[fitted.family].distribution(times, *fitted.parameters.values())
     return np.asarray(shares, dtype=float)
