@@ -1,5 +1,7 @@
 """Which distribution do positive times follow, and are they exponential?
 
+Times that all are alike are constant: no other family is fitted. Exponential times between arrivals are a Poisson process:
+arrivals in intervals of one length have Poisson's distribution.
 Each family is fitted by maximum likelihood, with its origin at 0; Akaike's criterion chooses. Whether the times follow
 the chosen one is tested by the Kolmogorov-Smirnov statistic. As the parameters come from the same times, its textbook
 probabilities are too large: here they are found by fitting samples of the fitted distribution itself (Lilliefors, On
@@ -35,6 +37,8 @@ LEVEL = 0.01
 AS_GOOD_AS = 0.02
 
 _PHASES_ROUNDS = 200
+# The family of times that all are alike.
+CONSTANT = "constant"
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,8 @@ def fit(times: Times) -> Fits:
     chosen = np.maximum(np.asarray(times, dtype=float), 1.0)[::step]
     mean = float(chosen.mean())
     scaled = chosen / mean
+    if np.ptp(chosen) < 1:
+        return _constant(scaled, mean)
     found: list[tuple[Fit, tuple[float, ...]]] = []
     for name, family in _FAMILIES.items():
         parameters = family.fitted(scaled)
@@ -114,8 +120,19 @@ def fit(times: Times) -> Fits:
 
 def cumulative(fitted: Fit, times: Times) -> Times:
     """The fitted distribution function at `times`, ns."""
+    if fitted.family == CONSTANT:
+        return np.where(np.asarray(times) >= fitted.parameters["value"], 1.0, 0.0)
     shares = _FAMILIES[fitted.family].distribution(times, *fitted.parameters.values())
     return np.asarray(shares, dtype=float)
+
+
+def _constant(scaled: Times, mean: float) -> Fits:
+    """What is said of times that differ by less than the clock's step: a likelihood of 1 each."""
+    likelihood = float(_FAMILIES["exponential"].log_density(scaled, 1.0).sum()) - len(scaled) * math.log(mean)
+    distance = _distance(scaled, _FAMILIES["exponential"], (1.0,))
+    exponential = Fit("exponential", {"mean": mean}, 2 - 2 * likelihood, distance)
+    constant = Fit(CONSTANT, {"value": mean}, 2.0, 0.0)
+    return Fits((constant, exponential), 1.0, _p_exponential(distance, len(scaled)))
 
 
 def _distance(times: Times, family: _Family, parameters: tuple[float, ...]) -> float:
@@ -160,6 +177,10 @@ def _p(fitted: Fit, parameters: tuple[float, ...], count: int) -> float:
 
 def _fit_exponential(times: Times) -> tuple[float, ...]:
     return (float(times.mean()),)
+
+
+def _fit_normal(times: Times) -> tuple[float, ...]:
+    return float(times.mean()), float(max(times.std(), 1e-9))
 
 
 def _fit_lognormal(times: Times) -> tuple[float, ...]:
@@ -242,6 +263,15 @@ _FAMILIES = {
         lambda random, n, k, s: np.maximum(random.gamma(k, s, n), 1e-12),
         ("shape", "scale"),
         (1,),
+    ),
+    # of the whole line: where it has a share below 0 that counts, it isn't the best
+    "normal": _Family(
+        _fit_normal,
+        lambda t, m, d: stats.norm.logpdf(t, m, d),
+        lambda t, m, d: stats.norm.cdf(t, m, d),
+        lambda random, n, m, d: np.maximum(random.normal(m, d, n), 1e-12),
+        ("mean", "deviation"),
+        (0, 1),
     ),
     "lognormal": _Family(
         _fit_lognormal,

@@ -82,6 +82,7 @@ def test_families_are_told_apart() -> None:
     phases = np.where(random.random(4000) < 0.8, 1e5, 3e6) * random.exponential(size=4000)
     for family, times, expected in (
         ("gamma", random.gamma(3, 1e6, 4000), {"shape": 3, "scale": 1e6}),
+        ("normal", random.normal(1e6, 2e5, 4000), {"mean": 1e6, "deviation": 2e5}),
         ("Weibull", 1e6 * random.weibull(0.6, 4000), {"shape": 0.6, "scale": 1e6}),
         ("Pareto II", 1e6 * random.pareto(2.5, 4000), {"shape": 2.5, "scale": 1e6}),
         ("hyperexponential", phases, {"share": 0.8, "short": 1e5, "long": 3e6}),
@@ -90,6 +91,16 @@ def test_families_are_told_apart() -> None:
         assert found.best.family == family
         assert found.best.parameters == pytest.approx(expected, rel=0.15)
         assert found.p >= distributions.LEVEL
+
+
+def test_constant_times_are_recognised() -> None:
+    """Nothing else is fitted to them; a clock's step more or less isn't constant."""
+    found = distributions.fit(np.full(50, 1e6))
+    assert found.best == distributions.Fit("constant", {"value": 1e6}, 2.0, 0.0)
+    assert [fitted.family for fitted in found.fits] == ["constant", "exponential"]
+    shares = distributions.cumulative(found.best, np.array([999_999.0, 1e6]))
+    assert shares.tolist() == [0.0, 1.0]
+    assert distributions.fit(np.tile([1e6, 1e6 + 2], 25)).best.family != "constant"
 
 
 def test_fits_are_the_most_likely() -> None:
