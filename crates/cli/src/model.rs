@@ -8,12 +8,13 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, DataType, Field, Schema};
-use iotrail_model::describe::describe;
+use iotrail_model::describe::{Description, OverTime, describe, over_time};
 use iotrail_model::draw::Draw;
 use iotrail_model::fit::fit;
 use iotrail_model::states::States;
 use iotrail_model::{Arrival, Model};
 use iotrail_sim::{Op, Request};
+use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::simulate::cache::numbers_of;
@@ -51,7 +52,7 @@ enum What {
         #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
         intensity: f64,
     },
-    /// What requests are like, for `iotrail model check`
+    /// What requests are like, for `iotrail model check`. Their devices are numbers from 0 on, as in the model
     Describe {
         /// Different pages that the sizes of caches are of
         #[arg(long, value_name = "N")]
@@ -59,6 +60,12 @@ enum What {
         /// Model whose states are those of the transitions
         #[arg(long, value_name = "FILE")]
         model: Option<PathBuf>,
+        /// Time that slices of requests over time cover, ns
+        #[arg(long, value_name = "NS", default_value_t = 0)]
+        length_ns: u64,
+        /// Where the addresses of each device end, in bytes
+        #[arg(long, value_name = "BYTES", value_delimiter = ',')]
+        reaches: Vec<u64>,
     },
     /// Read a model, check it, print it as JSON
     Read {
@@ -69,11 +76,26 @@ enum What {
     Schema,
 }
 
+/// What `describe` prints.
+#[derive(Serialize)]
+struct Described {
+    #[serde(flatten)]
+    description: Description,
+    over_time: OverTime,
+}
+
 /// Answers.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     match args.what {
-        What::Fit { levels, min_count } => print(&fit(&arrivals()?, levels, min_count)),
-        What::Describe { pages, model } => {
+        What::Fit { levels, min_count } => {
+            let mut numbers = HashMap::new();
+            let number = |device| {
+                let next = numbers.len() as u32;
+                Some(*numbers.entry(device).or_insert(next))
+            };
+            print(&fit(&arrivals(number)?, levels, min_count))
+        }
+        What::Describe { pages, model, length_ns, reaches } => {
             let model = model.map(|path| read(&path)).transpose()?;
             let states = |model: Model| {
                 model
@@ -82,7 +104,11 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
                     .map(|device| States { reach: device.reach_bytes, levels: model.levels })
                     .collect()
             };
-            print(&describe(&arrivals()?, &model.map_or_else(Vec::new, states), pages))
+            let arrivals = arrivals(|device| u32::try_from(device).ok())?;
+            print(&Described {
+                description: describe(&arrivals, &model.map_or_else(Vec::new, states), pages),
+                over_time: over_time(&arrivals, length_ns, &reaches),
+            })
         }
         What::Draw { model, seed, intensity } => draw(&read(&model)?, seed, intensity),
         What::Read { model } => print(&read(&model)?),
@@ -101,8 +127,9 @@ fn read(path: &PathBuf) -> Result<Model, Failure> {
 }
 
 /// The requests of standard input: `ts`, `dur` (unused), `device`, `op` (0 read, 1 write, 2 flush, 3 discard), `pos`, `length`.
-fn arrivals() -> Result<Vec<Arrival>, Failure> {
-    let (mut arrivals, mut devices): (Vec<Arrival>, _) = (Vec::new(), HashMap::new());
+/// `number_of` gives devices their numbers.
+fn arrivals(mut number_of: impl FnMut(i64) -> Option<u32>) -> Result<Vec<Arrival>, Failure> {
+    let mut arrivals: Vec<Arrival> = Vec::new();
     for batch in batches()? {
         let batch = batch?;
         let [ts, device, op, pos, length] = [0, 2, 3, 4, 5].map(|at| numbers_of(&batch, at));
@@ -119,8 +146,7 @@ fn arrivals() -> Result<Vec<Arrival>, Failure> {
             };
             let (pos, length) =
                 (number(pos[at], "an offset of 0 or more")?, number(length[at], "a length of 0 or more")?);
-            let next = devices.len() as u32;
-            let device = *devices.entry(device[at]).or_insert(next);
+            let device = number_of(device[at]).ok_or_else(|| wrong("a number of a device"))?;
             let at = number(ts[at], "a time of 0 or more")?;
             if arrivals.last().is_some_and(|last| last.at > at) {
                 return Err(Failure::new("stdin: expected requests in the order of their arrivals"));

@@ -92,7 +92,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let outcome = |described: &Described, arrivals| {
         let mut built: Vec<Box<dyn Device>> = devices.iter().map(|_| described.build()).collect();
         let served = serve(&mut built, &requests, arrivals);
-        simulated_outcome(&rows, &served, &built)
+        simulated_outcome(&rows, &requests, &served, &built)
     };
     let of_size = |(size_bytes, described): (&u64, &Described)| OfSize {
         size_bytes: *size_bytes,

@@ -236,7 +236,7 @@ fn arrangement(rows: &[Row], requests: &[Recorded], file: &DeviceFile, devices: 
     let outcome = |arrivals| {
         let mut built: Vec<Box<dyn Device>> = (0..devices).map(|_| file.build()).collect();
         let served = serve(&mut built, requests, arrivals);
-        simulated_outcome(rows, &served, &built)
+        simulated_outcome(rows, requests, &served, &built)
     };
     let (requests, sequential) = sequential(requests);
     Arrangement {

@@ -57,6 +57,8 @@ pub(super) struct Outcome {
     energy_j: Option<f64>,
     /// Share of requests that memory served without the medium; null if nothing was simulated.
     cached: Option<f64>,
+    /// Share of the elapsed time in which a device has requests, of all devices; null if nothing was simulated.
+    utilisation: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -97,7 +99,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         let outcome = |arrivals| {
             let mut built: Vec<Box<dyn Device>> = devices.iter().map(|_| file.build()).collect();
             let served = serve(&mut built, &requests, arrivals);
-            simulated_outcome(&rows, &served, &built)
+            simulated_outcome(&rows, &requests, &served, &built)
         };
         simulated.push(OnDevice {
             device: file.name.clone(),
@@ -206,10 +208,16 @@ fn recorded_outcome(rows: &[Row], requests: &[Recorded]) -> Outcome {
         times: times(durs),
         energy_j: None,
         cached: None,
+        utilisation: None,
     }
 }
 
-pub(super) fn simulated_outcome(rows: &[Row], served: &[Served], devices: &[Box<dyn Device>]) -> Outcome {
+pub(super) fn simulated_outcome(
+    rows: &[Row],
+    requests: &[Recorded],
+    served: &[Served],
+    devices: &[Box<dyn Device>],
+) -> Outcome {
     let elapsed_ns = served.iter().map(|served| served.completion.done).max();
     let done = |row: &Row| served[row.first..=row.last].iter().map(|served| served.completion.done).max();
     let durs = rows.iter().filter_map(|row| Some((row.op, done(row)? - served[row.first].arrival)));
@@ -220,7 +228,27 @@ pub(super) fn simulated_outcome(rows: &[Row], served: &[Served], devices: &[Box<
         times: times(durs),
         energy_j: energies.sum(),
         cached: (!served.is_empty()).then(|| cached as f64 / served.len() as f64),
+        utilisation: utilisation(requests, served, devices.len()),
     }
+}
+
+/// Share of the time from 0 to the last completion in which a device has requests, on average over the devices.
+fn utilisation(requests: &[Recorded], served: &[Served], devices: usize) -> Option<f64> {
+    let end = served.iter().map(|served| served.completion.done).max().filter(|end| *end > 0)?;
+    let mut spans: Vec<Vec<(Nanos, Nanos)>> = vec![Vec::new(); devices];
+    for (recorded, served) in requests.iter().zip(served) {
+        spans[recorded.device].push((served.arrival, served.completion.done));
+    }
+    let mut busy: u128 = 0;
+    for spans in &mut spans {
+        spans.sort_unstable();
+        let mut until = 0;
+        for (from, to) in spans {
+            busy += u128::from(to.saturating_sub(until.max(*from)));
+            until = until.max(*to);
+        }
+    }
+    Some(busy as f64 / (u128::from(end) * devices as u128) as f64)
 }
 
 fn times(durs: impl Iterator<Item = (Op, Nanos)>) -> Vec<Times> {
