@@ -44,8 +44,15 @@ def linear(
     return Axis(low, high, tuple((n * step, words(n * step)) for n in range(first, last + 1)))
 
 
-def octaves(low: float, high: float, words: Callable[[float], str], *, most: int = 8) -> Axis:
-    """A logarithmic axis: its values are logarithms to the base of two; up to `most` marks, in round numbers."""
+def octaves(
+    low: float, high: float, words: Callable[[float], str], *, most: int = 8, binary: bool = False
+) -> Axis:
+    """A logarithmic axis: its values are logarithms to the base of two; up to `most` marks, in round numbers or at powers of
+    two."""
+    if binary:
+        first, last = math.ceil(low - 1e-9), math.floor(high + 1e-9)
+        step = max(1, math.ceil((last - first + 1) / most))
+        return Axis(low, high, tuple((float(n), words(2.0**n)) for n in range(first, last + 1, step)))
     first, last = (math.floor(bound / math.log2(10)) for bound in (low, high))
     inside: list[float] = []
     for digits in (range(1, 10), (1, 2, 5), (1, 3), (1,)):
@@ -155,6 +162,15 @@ class Plot:
             f'<rect x="{left:.1f}" y="{top:.1f}" width="{max(right - left, 0.5):.1f}" '
             f'height="{max(bottom - top, 0.0):.1f}" fill="{colour}"/>'
         )
+
+    def cells(self, boxes: Iterable[tuple[float, float, float, float]], colour: str, opacity: float) -> None:
+        """Filled rectangles of one shade: left, right, bottom, top."""
+        paths = []
+        for left, right, bottom, top in boxes:
+            (x, y), (to_x, to_y) = self.at(left, top), self.at(right, bottom)
+            paths.append(f"M{x:.1f} {y:.1f}H{to_x:.1f}V{to_y:.1f}H{x:.1f}Z")
+        if paths:
+            self.parts.append(f'<path d="{"".join(paths)}" fill="{colour}" fill-opacity="{opacity:.2f}"/>')
 
     def drawing(self, caption: str, note: str = "") -> Drawing:
         """What was put in, with its axes below."""
