@@ -45,16 +45,14 @@ def model(trail: Path, tmp_path: Path) -> Path:
 
 
 def test_a_model_draws_what_it_was_fitted_to(trail: Path, model: Path, tmp_path: Path) -> None:
-    lines = {
-        line["name"]: line
-        for line in json.loads(iotrail("model", "check", model, "--against", trail, "--json"))
-    }
-    assert lines["requests"]["synthetic"] == 6000
-    assert abs(lines["reads"]["deviation"]) < 0.01
-    assert abs(lines["mean gap"]["deviation"]) < 0.01
-    assert abs(lines["go on with one of the last 32 runs"]["deviation"]) < 0.02
-    assert lines["miss ratios of LRU caches"]["deviation"] < 0.03
-    assert lines["requests of another size"]["deviation"] < 0.01
+    said = json.loads(iotrail("model", "check", model, "--against", trail, "--json"))
+    figures = {each["key"]: each for each in said["figures"]}
+    assert figures["requests"]["synthetic"] == 6000
+    assert abs(figures["read_share"]["deviation"]) < 0.01
+    assert abs(figures["mean_gap_ns"]["deviation"]) < 0.01
+    assert abs(figures["continue_32"]["deviation"]) < 0.02
+    assert figures["lru"]["deviation"] < 0.03
+    assert figures["read_sizes"]["deviation"] < 0.01
     iotrail("generate", model, "-o", tmp_path / "y.trail", "--seed", "2")
     counted = iotrail(
         "sql",

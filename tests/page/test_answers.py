@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 from xml.etree import ElementTree
 
 import pytest
@@ -265,3 +266,55 @@ def test_a_page_is_written_though_nobody_reads_what_is_printed(
         command = [sys.executable, "-m", "iotrail", words[0], str(store), *words[1:], "--html", str(file)]
         subprocess.run(command, check=False, stdout=gone, stderr=subprocess.DEVNULL)
     assert file.read_text().endswith("</html>\n")
+
+
+@pytest.fixture
+def modelled(tmp_path: Path) -> tuple[Path, Path]:
+    """A trail of bursts of reads and of a log on one disk, and its model."""
+    random, lines, at = Random(1), [], 0
+    for number in range(3000):
+        at += 500 if number % 50 else random.randrange(100_000, 1_000_000)
+        if number % 4 == 0:
+            lines.append(f"{at},W,{(1 << 30) + number // 4 * 4096},4096")
+        else:
+            lines.append(f"{at},R,{int(random.paretovariate(0.3)) % (1 << 16) * 8192},8192")
+    trace, trail, model = (tmp_path / name for name in ("t.csv", "t.trail", "m.json"))
+    trace.write_text("\n".join(["ts_us,op,offset,size", *lines, ""]))
+    ask("import", "csv", trace, "-o", trail)
+    ask("model", "fit", trail, "-o", model, "--levels", "2")
+    return trail, model
+
+
+def test_model_check(
+    modelled: tuple[Path, Path], browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The figures that are printed, both maps in one scale, and a line each of original, synthetic and baseline."""
+    monkeypatch.setenv("COLUMNS", "160")
+    trail, model = modelled
+    file = tmp_path / "m.html"
+    printed = ask("model", "check", model, "--against", trail, "--on", "hdd-7200", "--html", file)
+    text = shown(browser, file)
+    assert f"original: {trail}" in text and f"synthetic: {model}" in text
+    with opened(browser, file, "light") as page:
+        lines = [line for line in printed.splitlines()[1:] if line.startswith("  ")]
+        rows = [row.locator("td").all_inner_texts() for row in page.locator("tbody tr").all()]
+        rows = [row for row in rows if any(row[1:])]
+        assert len(rows) == len(lines) > 40
+        for row, line in zip(rows, lines, strict=True):
+            assert " ".join(" ".join(row).replace(" *", "*").split()) == " ".join(line.split())
+        assert page.locator("td .worse").count() == sum("*" in line for line in lines)
+        captions = page.locator("figcaption").all_inner_texts()
+        assert [caption.split(" by ")[0].split(" share")[0] for caption in captions] == [
+            "original", "synthetic", "LRU miss ratio", "Inter-arrival times", "Index of dispersion", "Requests per second",
+        ]  # fmt: skip
+        figures = page.locator("figure").all()
+        assert all(figure.locator("path").count() > 3 for figure in figures[:2])
+        assert [figure.locator("polyline").count() for figure in figures[2:]] == [3, 3, 3, 2]
+        assert page.locator("polyline[stroke-dasharray]").count() == 4
+        for width in (700, 1400):
+            page.set_viewport_size({"width": width, "height": 800})
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+    ask("model", "check", model, "--against", trail, "--html", file)
+    file.write_text("mine")
+    with pytest.raises(IotrailError, match="exists and is not"):
+        ask("model", "check", model, "--against", trail, "--html", file)

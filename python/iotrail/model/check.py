@@ -1,190 +1,304 @@
 """`iotrail model check`: how close a model's requests are to those of a trail.
 
-Both are described by one program (crates/model/src/describe.rs) and run on one simulated device. Beside each deviation
-stands that of the trail's halves from each other, which no model of the whole can be held to beat.
+Both are described by one program (crates/model/src/describe.rs) and run on one simulated device. Beside each deviation stand
+that of the trail's halves from each other, which no model of the whole can be held to beat, and that of requests that have
+only the trail's aggregates (`aggregates`), which a model must beat to be worth its bytes.
 """
 
-from dataclasses import dataclass
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from iotrail import units
+from iotrail.errors import ModelError
+from iotrail.model.aggregates import draw_aggregates
+from iotrail.model.figures import Description, Kind, Measure, magnitude, measures
 from iotrail.model.fit import Model, draw, written
 from iotrail.trail import Trail
+from iotrail.whatif.cache import check_node
 from iotrail.whatif.device import requests
 from iotrail.whatif.simulator import ask_of
 
-Description = dict[str, Any]
 _BATCH = 1 << 17
-# Requests that are described as a whole; halves of fewer say nothing.
-_FEWEST = 100
+# Requests that are described in halves; halves of fewer say nothing.
+_LEAST_IN_HALVES = 100
+# A deviation that is smaller than this isn't marked, however steady the trail is.
+ALLOWED = 0.05
+
+Range = tuple[float, float]
+# Called before each step with its name, and how many steps are done and there are.
+Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
-class Line:
-    """One figure: of the trail, of the model's requests, and how far these are off. None is unknown."""
+class Figure:
+    """One figure of all workloads. None is unknown.
 
+    A deviation is relative to the original's value, or, by `kind`, the difference of two shares, or a distance. Values are in
+    `unit`: "ns", "bytes", "1/s", "share" (of 1), or "" of numbers.
+    """
+
+    section: str
+    key: str
     name: str
     unit: str
+    kind: Kind
     original: float | None
+    # medians over the seeds, and from the least to the most: None of one seed
     synthetic: float | None
-    # relative to the original, or, of what is a share, the difference
+    synthetic_range: Range | None
     deviation: float | None
-    # the same of the trail's second half against the first
-    halves: float | None
+    deviation_range: Range | None
+    # how far the trail's halves are from each other (`magnitude`)
+    noise: float | None
+    # requests with the trail's aggregates only
+    baseline: float | None
+    baseline_deviation: float | None
+    # whether the deviation's magnitude is larger than the noise and than ALLOWED; None where one of both is unknown
+    beyond: bool | None
 
 
-def check(model: Model, trail: Trail, *, seed: int, on: str | None, node: str | None = None) -> list[Line]:
+@dataclass(frozen=True)
+class Check:
+    """All figures, and what each workload is like. `synthetic` is that of the first seed."""
+
+    figures: list[Figure]
+    original: Description
+    synthetic: Description
+    baseline: Description
+    # where the addresses of each device end, of the original and the synthetic requests
+    reaches_bytes: list[int]
+    has_noise: bool
+    on: str | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: figures, and the curves that the page draws."""
+        sides = {name: _series(getattr(self, name)) for name in ("original", "synthetic", "baseline")}
+        return {"on": self.on, "figures": [asdict(each) for each in self.figures], "series": sides}
+
+
+def _series(one: Description) -> dict[str, Any]:
+    uses, over_time = one["uses"], one["over_time"]
+    return {
+        "gap_buckets_ns": one["gap_buckets"],
+        "dispersion": one["dispersion"],
+        "lru_miss_ratios": [[pages, misses / uses if uses else None] for pages, misses in one["lru"]],
+        "slice_ns": over_time["length_ns"] / len(over_time["requests"]),
+        "requests_in_slices": over_time["requests"],
+    }
+
+
+def check(
+    model: Model,
+    trail: Trail,
+    *,
+    seed: int,
+    seeds: int = 1,
+    on: str | None = None,
+    node: str | None = None,
+    progress: Progress = lambda *_: None,
+) -> Check:
     """All figures, with response times on a device if one is named.
 
     Raises:
         TrailError: there are no requests with a known time and place.
+        ModelError: there is only one, or the trail has more devices than the model.
+        UsageError: there is no such machine.
+        SimulationError: a device file is wrong.
     """
+    check_node(trail, node)
     query, _ = requests(trail, node)
     with trail.errors(query):
-        original = trail.query(query).to_arrow_reader(_BATCH).read_all()
+        original = _numbered(trail.query(query).to_arrow_reader(_BATCH).read_all())
+    _refuse(model, trail, original)
     with written(model) as path:
-        with draw(path, seed=seed) as batches:
-            synthetic = _as_requests(pa.Table.from_batches(list(batches)))
-        pages = _describe(original, path, None)["pages"]
-        both = [_describe(table, path, pages) for table in (original, synthetic)]
-        halves: list[Description] | None = None
-        if len(original) >= _FEWEST:
+        has_noise = len(original) >= _LEAST_IN_HALVES
+        asked = _Asked(path, on, progress, workloads=2 + seeds + 2 * has_noise)
+        first = _drawn(path, seed)
+        reaches = _reaches(original)
+        # one grid for what is drawn over time and addresses
+        length_ns = max(_length_ns(original), _length_ns(first))
+        drawn_to = _most_of_each(reaches, _reaches(first))
+        described = asked.describe("original", original, None, length_ns, drawn_to)
+        pages = described["pages"]
+        synthetic = [asked.describe("synthetic", first, pages, length_ns, drawn_to)]
+        del first
+        for number in range(1, seeds):
+            drawn = _drawn(path, seed + number)
+            synthetic.append(asked.describe(f"seed {seed + number}", drawn, pages, length_ns, drawn_to))
+        aggregates = draw_aggregates(original, reaches, seed)
+        baseline = asked.describe("aggregates", aggregates, pages, length_ns, drawn_to)
+        halves: list[Description] = []
+        if has_noise:
             middle = len(original) // 2
-            parts = [original[:middle], original[middle:]]
-            fewer = _describe(parts[0], path, None)["pages"]
-            halves = [_describe(table, path, fewer) for table in parts]
-    lines = _compare(both, halves)
-    if on is not None:
-        times = [_respond(table, on) for table in (original, synthetic)]
-        in_halves = [_respond(table, on) for table in parts] if halves else None
-        lines += _compare_times(times, in_halves)
-    return lines
+            halves = [asked.describe("first half", original[:middle], None)]
+            halves.append(asked.describe("second half", original[middle:], halves[0]["pages"]))
+    figures = [
+        _figure(measure, described, synthetic, baseline, halves) for measure in measures(described, on)
+    ]
+    return Check(figures, described, synthetic[0], baseline, drawn_to, has_noise, on)
 
 
-def _as_requests(drawn: pa.Table) -> pa.Table:
-    """Drawn requests with the columns that a trail's have."""
-    count = len(drawn)
+def _refuse(model: Model, trail: Trail, original: pa.Table) -> None:
+    if len(original) < 2:
+        raise ModelError(
+            f"{trail.path}: expected 2 requests or more with a known place, found {len(original)}",
+            "times between arrivals and rates take two: check against the trail that the model was fitted to",
+        )
+    found, known = len(pc.unique(original["device"])), len(model["devices"])
+    if found > known:
+        raise ModelError(
+            f"{trail.path}: expected requests of {units.counted(known, 'device')}, as the model has, found {found}",
+            "check against the trail that the model was fitted to, with the same --node",
+        )
+
+
+@dataclass
+class _Asked:
+    """Descriptions of requests, one after the other."""
+
+    model: Path
+    on: str | None
+    progress: Progress
+    workloads: int
+    done: int = 0
+
+    def describe(
+        self,
+        name: str,
+        table: pa.Table,
+        pages: int | None,
+        length_ns: int | None = None,
+        reaches: Sequence[int] | None = None,
+    ) -> Description:
+        """What requests are like; caches have sizes for `pages` different pages."""
+        words = ["model", "describe", "--model", str(self.model)]
+        words += [] if pages is None else ["--pages", str(pages)]
+        words += [] if length_ns is None else ["--length-ns", str(length_ns)]
+        words += [] if reaches is None else ["--reaches", ",".join(map(str, reaches))]
+        self._step(f"describing {name}")
+        described: Description = ask_of(table.to_reader(_BATCH), words)
+        if self.on is not None:
+            self._step(f"simulating {name}")
+            described["response"] = _respond(table, self.on)
+        return described
+
+    def _step(self, name: str) -> None:
+        self.progress(name, self.done, self.workloads * (1 if self.on is None else 2))
+        self.done += 1
+
+
+def _respond(table: pa.Table, on: str) -> Description:
+    """Response times by operation, ns, and utilisation, of requests that come at their times."""
+    found = ask_of(table.to_reader(_BATCH), ["simulate", "device", "--on", on, "--fold"])
+    outcome = found["simulated"][0]["arrivals_recorded"]
+    return {"times": {each["op"]: each for each in outcome["times"]}, "utilisation": outcome["utilisation"]}
+
+
+def _numbered(recorded: pa.Table) -> pa.Table:
+    """Requests of a trail with numbers for devices, as a model gives them: in the order of their first requests. Response times
+    are left out: the simulator would also answer how long requests take that wait for each other."""
+    devices = pa.concat_arrays(recorded["device"].chunks or [pa.array([], pa.int64())])
+    return pa.table(
+        {
+            "ts": recorded["ts"],
+            "dur": pa.nulls(len(recorded), pa.int64()),
+            "device": devices.dictionary_encode().indices.cast(pa.int64()),
+            **{name: recorded[name] for name in ("op", "pos", "length", "flags")},
+        }
+    )
+
+
+def _drawn(path: Path, seed: int) -> pa.Table:
+    """A model's requests with the columns that a trail's have."""
+    with draw(path, seed=seed) as batches:
+        found = list(batches)
+    if not found:
+        raise ModelError(
+            f"the model draws no requests with seed {seed}", "iotrail model show prints what it holds"
+        )
+    drawn = pa.Table.from_batches(found)
     return pa.table(
         {
             "ts": drawn["ts"],
-            "dur": pa.nulls(count, pa.int64()),
+            "dur": pa.nulls(len(drawn), pa.int64()),
             **{name: drawn[name] for name in ("device", "op", "pos", "length")},
             "flags": pc.multiply(drawn["op"], 0),
         }
     )
 
 
-def _describe(table: pa.Table, model: Path, pages: int | None) -> Description:
-    words = ["model", "describe", "--model", str(model)]
-    return ask_of(table.to_reader(_BATCH), words if pages is None else [*words, "--pages", str(pages)])
+def _length_ns(table: pa.Table) -> int:
+    return int(table["ts"][-1].as_py()) - int(table["ts"][0].as_py())
 
 
-def _respond(table: pa.Table, on: str) -> dict[str, float]:
-    """Mean and 99th percentile of response times at recorded arrivals, ms, by operation."""
-    found = ask_of(table.to_reader(_BATCH), ["simulate", "device", "--on", on, "--fold"])
-    outcome = found["simulated"][0]["arrivals_recorded"]
-    return {
-        f"{name} of {each['op']}s": each[key] / 1e6
-        for each in outcome["times"]
-        for name, key in (("mean response", "mean_ns"), ("99 % response", "p99_ns"))
-    }
-
-
-def _relative(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None or one == 0 else other / one - 1
-
-
-def _difference(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else other - one
-
-
-def _figures(one: Description) -> dict[str, tuple[str, float | None, bool]]:
-    """Name -> unit, value, whether it is a share."""
-    requests, length = one["requests"], one["length_ns"]
-    placed = one["sizes"]
-    moved = sum(row[2] for row in placed)
-    of = {d: sum(row[2] for row in placed if row[0] == d) for d in "rwd"}
-    going_on = dict(map(tuple, one["going_on"]))
-
-    def share(count: int) -> float | None:
-        return count / moved if moved else None
-
-    figures: dict[str, tuple[str, float | None, bool]] = {
-        "requests": ("", requests, False),
-        "requests per second": ("1/s", requests / length * 1e9 if length else None, False),
-        "reads": ("%", share(of["r"]), True),
-        "mean size": ("KiB", sum(row[1] * row[2] for row in placed) / moved / 1024 if moved else None, False),
-        "mean gap": ("ms", None if one["gap_ns"] is None else one["gap_ns"] / 1e6, False),
-    }
-    for ranks, count in going_on.items():
-        figures[f"go on with one of the last {ranks} runs"] = ("%", share(count), True)
-    for width, value in one["dispersion"]:
-        figures[f"dispersion at {width / 1e9:g} s"] = ("", value, False)
-    figures["working set"] = ("MiB", one["pages"] * 4096 / (1 << 20), False)
-    figures["uses of pages"] = ("", one["uses"], False)
-    return figures
-
-
-def _distance(one: Description, other: Description, key: str) -> float | None:
-    """Half the sum of absolute differences of shares: how many requests are of another kind."""
-    rows = [{tuple(row[:-1]): row[-1] for row in each[key]} for each in (one, other)]
-    totals = [sum(each.values()) for each in rows]
-    if not all(totals):
-        return None
-    kinds = rows[0].keys() | rows[1].keys()
-    off: float = sum(
-        abs(rows[0].get(kind, 0) / totals[0] - rows[1].get(kind, 0) / totals[1]) for kind in kinds
+def _reaches(table: pa.Table) -> list[int]:
+    """Where the addresses of each device end, by its number; 0 of one without requests."""
+    ends = pc.add(table["pos"].cast(pa.uint64()), table["length"].cast(pa.uint64()))
+    rows = pa.table({"device": table["device"], "end": ends}).group_by("device").aggregate([("end", "max")])
+    reaches: dict[int, int] = dict(
+        zip(*(rows.to_pydict()[name] for name in ("device", "end_max")), strict=True)
     )
-    return off / 2
+    return [reaches.get(number, 0) for number in range(max(reaches) + 1)]
 
 
-def _curve(one: Description, other: Description, key: str, policy: str | None = None) -> float | None:
-    """Mean absolute difference of miss ratios over sizes."""
-    misses: list[dict[Any, float]] = [
-        {tuple(row[:-1]): row[-1] / each["uses"] for row in each[key] if policy in (None, row[0])}
-        for each in (one, other)
-        if each["uses"]
-    ]
-    if len(misses) < 2:
+def _most_of_each(one: list[int], other: list[int]) -> list[int]:
+    longer, shorter = sorted((one, other), key=len, reverse=True)
+    return [*map(max, longer, shorter), *longer[len(shorter) :]]
+
+
+def _figure(
+    measure: Measure,
+    original: Description,
+    synthetic: list[Description],
+    baseline: Description,
+    halves: list[Description],
+) -> Figure:
+    def value(one: Description) -> float | None:
+        return None if measure.value is None else measure.value(one)
+
+    synthetic_values = [value(one) for one in synthetic]
+    deviations = [measure.distance(original, one) for one in synthetic]
+    floor = measure.distance(*halves) if halves else None
+    noise = magnitude(measure.kind, floor)
+    deviation = _median(deviations)
+    return Figure(
+        measure.section,
+        measure.key,
+        measure.name,
+        measure.unit,
+        measure.kind,
+        value(original),
+        _median(synthetic_values),
+        _range(synthetic_values),
+        deviation,
+        _range(deviations),
+        noise,
+        value(baseline),
+        measure.distance(original, baseline),
+        _is_beyond(measure.kind, deviation, noise),
+    )
+
+
+def _is_beyond(kind: Kind, deviation: float | None, noise: float | None) -> bool | None:
+    if deviation is None or noise is None:
         return None
-    sizes = misses[0].keys() & misses[1].keys()
-    off: float = sum(abs(misses[0][size] - misses[1][size]) for size in sizes)
-    return off / len(sizes) if sizes else None
+    size = magnitude(kind, deviation)
+    # nothing is left of it
+    return True if size is None else size > max(noise, ALLOWED)
 
 
-def _compare(both: list[Description], halves: list[Description] | None) -> list[Line]:
-    original, synthetic = map(_figures, both)
-    first, second = map(_figures, halves) if halves else ({}, {})
-    lines = []
-    for name, (unit, value, is_share) in original.items():
-        off = _difference if is_share else _relative
-        floor = off(first[name][1], second[name][1]) if halves else None
-        lines.append(Line(name, unit, value, synthetic[name][1], off(value, synthetic[name][1]), floor))
-
-    def add(name: str, distance: Any) -> None:
-        floor = distance(*halves) if halves else None
-        lines.append(Line(name, "%", None, None, distance(*both), floor))
-
-    add("requests of another size", lambda a, b: _distance(a, b, "sizes"))
-    add("transitions between other states", lambda a, b: _distance(a, b, "transitions"))
-    add("miss ratios of LRU caches", lambda a, b: _curve(a, b, "lru"))
-    for policy in sorted({row[0] for row in both[0]["others"]}):
-
-        def curve(one: Description, other: Description, name: str = policy) -> float | None:
-            return _curve(one, other, "others", name)
-
-        add(f"miss ratios of {policy} caches", curve)
-    return lines
+def _median(values: Sequence[float | None]) -> float | None:
+    """Of those known. One value keeps its type."""
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
 
 
-def _compare_times(times: list[dict[str, float]], halves: list[dict[str, float]] | None) -> list[Line]:
-    original, synthetic = times
-    lines = []
-    for name, value in original.items():
-        other = synthetic.get(name)
-        floor = _relative(halves[0].get(name), halves[1].get(name)) if halves else None
-        lines.append(Line(name, "ms", value, other, _relative(value, other), floor))
-    return lines
+def _range(values: Sequence[float | None]) -> Range | None:
+    known = [value for value in values if value is not None]
+    return (min(known), max(known)) if len(values) > 1 and known else None

@@ -3,16 +3,13 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from iotrail import units
 from iotrail.errors import UsageError
 from iotrail.options import TrailPath
-
-if TYPE_CHECKING:
-    from iotrail.model.check import Line
 
 app = typer.Typer(
     help="Workload models: requests of disks as counts, to keep, compare and draw from.",
@@ -145,55 +142,68 @@ def check(
         ),
     ] = None,
     seed: Seed = 1,
+    seeds: Annotated[
+        int,
+        typer.Option(
+            "--seeds", metavar="N", min=1, help="Draw with N seeds from --seed on: their median and spread."
+        ),
+    ] = 1,
     node: Node = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            "--html",
+            metavar="FILE",
+            help="Write a page: the table, maps of offsets, miss ratios, arrivals.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: AsJson = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
 ) -> None:
-    """Compare the requests of a model with those of a trail."""
+    """Compare the requests of a model with those of a trail.
+
+    Beside each deviation stand the trail's own noise, its halves from each other, and what requests with only the trail's
+    aggregates deviate by.
+    """
+    import sys
+
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from iotrail import page
     from iotrail.model.check import check as compare
     from iotrail.model.fit import load
+    from iotrail.terminal import Console
     from iotrail.trail import Trail
 
-    lines = compare(load(model), Trail(against), seed=seed, on=on, node=node)
-    if as_json:
-        print(json.dumps([asdict(line) for line in lines]))
-        return
-    _print_lines(lines)
-
-
-def _print_lines(lines: "list[Line]") -> None:
-    from rich.table import Table
-
-    from iotrail.terminal import Console
-
-    table = Table(box=None, pad_edge=False)
-    table.add_column("")
-    for name in ("original", "model", "deviation", "halves"):
-        table.add_column(name, justify="right")
-    for line in lines:
-        table.add_row(
-            f"{line.name}{f', {line.unit}' if line.unit not in ('', '%') else ''}",
-            _figure(line.original, line.unit),
-            _figure(line.synthetic, line.unit),
-            _off(line.deviation, line),
-            _off(line.halves, line),
+    if html is not None:
+        page.check(html, "model check", force=force)
+    columns = (TextColumn("iotrail: {task.description}"), BarColumn(), TimeElapsedColumn())
+    errors = Console(stderr=True)
+    with Progress(*columns, console=errors, transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task("reading", total=None)
+        result = compare(
+            load(model),
+            Trail(against),
+            seed=seed,
+            seeds=seeds,
+            on=on,
+            node=node,
+            progress=lambda name, done, steps: bar.update(
+                task, description=name, completed=done, total=steps
+            ),
         )
-    Console(piped=160).print(table)
+    if html is not None:
+        from iotrail.model.check_page import render
 
+        page.write(html, render(result, str(model), str(against)))
+    if as_json:
+        asked = {"model": str(model), "against": str(against), "node": node, "seed": seed, "seeds": seeds}
+        print(json.dumps({**asked, **result.as_dict()}))
+    else:
+        from iotrail.model.check_text import show as show_check
 
-def _figure(value: float | None, unit: str) -> str:
-    if value is None:
-        return ""
-    if unit == "%":
-        return f"{value:.1%}"
-    return f"{value:,.0f}" if abs(value) >= 1000 or float(value).is_integer() else f"{value:,.3g}"
-
-
-def _off(value: float | None, line: Any) -> str:
-    if value is None:
-        return "–"
-    if line.original is None:
-        return f"{value:.2%}"
-    return f"{value * 100:+.2f} points" if line.unit == "%" else f"{value:+.1%}"
+        show_check(result)
 
 
 def generate(
