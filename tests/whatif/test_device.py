@@ -113,6 +113,10 @@ def test_a_program_that_waits_keeps_its_think_time(tmp_path: Path, device: Path)
         "write": 25 * MS,
         "flush": 120 * MS,
     }
+    # idle while the program thinks
+    assert waits["utilisation"] == pytest.approx(130 / 138)
+    assert nobody["utilisation"] == 1
+    assert found["recorded"]["utilisation"] is None
     assert waits["energy_j"] is None and found["left_out"] == 0
 
 

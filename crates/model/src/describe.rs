@@ -176,14 +176,27 @@ pub fn describe(arrivals: &[Arrival], states: &[States], pages: Option<u64>) -> 
     };
     (description.lru, description.lru_even) =
         (ratio.iter().map(misses).collect(), even.iter().map(misses).collect());
-    for policy in POLICIES {
-        for size in ratio.iter().step_by(EACH) {
-            let mut misses = 0;
-            policy.run(*size as u32, numbers.len(), uses.iter().copied(), |_| misses += 1);
-            description.others.push((policy.name(), *size, misses));
-        }
-    }
+    description.others = misses_of_policies(&uses, numbers.len(), &ratio);
     description
+}
+
+/// Misses of [`POLICIES`], a thread each: they take most of the time.
+fn misses_of_policies(uses: &[Block], pages: u32, sizes: &[u64]) -> Vec<(&'static str, u64, u64)> {
+    let misses = |policy: Policy, size: u64| {
+        let mut misses = 0;
+        policy.run(size as u32, pages, uses.iter().copied(), |_| misses += 1);
+        (policy.name(), size, misses)
+    };
+    std::thread::scope(|scope| {
+        let threads = POLICIES.map(|policy| {
+            let sizes = sizes.iter().step_by(EACH);
+            scope.spawn(move || sizes.map(|size| misses(policy, *size)).collect::<Vec<_>>())
+        });
+        threads
+            .into_iter()
+            .flat_map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    })
 }
 
 /// Least gap of the bucket of a gap, ns: gaps below 256 ns have one each.
@@ -249,7 +262,11 @@ pub struct OverTime {
 #[must_use]
 pub fn over_time(arrivals: &[Arrival], length_ns: Nanos, reaches: &[u64]) -> OverTime {
     let begin = arrivals.first().map_or(0, |first| first.at);
-    let total: u128 = reaches.iter().copied().map(u128::from).sum();
+    let (mut begins, mut total) = (Vec::with_capacity(reaches.len()), 0);
+    for reach in reaches {
+        begins.push(total);
+        total += u128::from(*reach);
+    }
     let part = |value: u128, of: u128, parts: u64| {
         ((value * u128::from(parts) / of.max(1)) as u64).min(parts.saturating_sub(1))
     };
@@ -262,8 +279,7 @@ pub fn over_time(arrivals: &[Arrival], length_ns: Nanos, reaches: &[u64]) -> Ove
         if Direction::of(request.op).is_some()
             && let Some(reach) = reaches.get(device)
         {
-            let before: u128 = reaches[..device].iter().copied().map(u128::from).sum();
-            let place = before + u128::from(request.pos.min(reach.saturating_sub(1)));
+            let place = begins[device] + u128::from(request.pos.min(reach.saturating_sub(1)));
             let cell = (part(at, u128::from(length_ns), COLUMNS), part(place, total, ROWS));
             *cells.entry(cell).or_default() += 1;
         }

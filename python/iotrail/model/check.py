@@ -27,6 +27,8 @@ from iotrail.whatif.simulator import ask_of
 _BATCH = 1 << 17
 # Requests that are described in halves; halves of fewer say nothing.
 _LEAST_IN_HALVES = 100
+# Devices of a map of offsets: the lines of more can't be told apart, and their reaches are too long for a command line.
+_MOST_MAPPED = 1000
 # A deviation that is smaller than this isn't marked, however steady the trail is.
 ALLOWED = 0.05
 
@@ -180,7 +182,8 @@ class _Asked:
         words = ["model", "describe", "--model", str(self.model)]
         words += [] if pages is None else ["--pages", str(pages)]
         words += [] if length_ns is None else ["--length-ns", str(length_ns)]
-        words += [] if reaches is None else ["--reaches", ",".join(map(str, reaches))]
+        has_map = reaches is not None and len(reaches) <= _MOST_MAPPED
+        words += ["--reaches", ",".join(map(str, reaches or []))] if has_map else []
         self._step(f"describing {name}")
         described: Description = ask_of(table.to_reader(_BATCH), words)
         if self.on is not None:
