@@ -14,7 +14,6 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from iotrail import native
 from iotrail.errors import IotrailError, ModelError, TrailError, UsageError
 from iotrail.model import check as checked
 from iotrail.model.aggregates import draw_aggregates
@@ -332,8 +331,6 @@ def test_bad_input_is_refused(fitted: tuple[Path, Path], tmp_path: Path) -> None
 
 def test_devices_are_told_by_number(tmp_path: Path) -> None:
     """Synthetic requests that begin with another device than the original ones still compare disk with disk."""
-    description = native.binary()
-    assert description
     rows = [(0, 1, 0, 0, 4096), (1000, 0, 0, 0, 4096), (2000, 1, 0, 4096, 4096)]
     drawn = (
         table(rows).append_column("dur", pa.nulls(3, pa.int64())).append_column("flags", pa.array([0] * 3))

@@ -64,7 +64,7 @@ def value(number: float | None, figure: Figure) -> str:
     if number is None:
         return UNKNOWN
     # three digits of what is small too
-    if figure.unit == "share" and 0 < number < 0.001:
+    if figure.unit == "share" and 0 < number < 0.01:
         return f"{number * 100:.3g} %"
     if figure.unit == "1/s" and 0 < number < 1:
         return f"{number:.3g}/s"

@@ -30,6 +30,7 @@ td.wrap { white-space: normal; overflow-wrap: anywhere; min-width: 16rem; } .not
 .pair { display: grid; grid-template-columns: 660fr 480fr; gap: 1rem; } .cause { color: var(--worse); }
 figure { margin: 0; } figcaption { font-weight: 600; } figcaption span { font-weight: 400; color: var(--dim); }
 .tree { white-space: pre; font-family: ui-monospace, monospace; } tr:has(.tree) td { padding-block: .05rem; border: 0; }
+@media (max-width: 50rem) { table { font-size: 12.5px; } td, th { padding-inline: .25rem; } }
 svg { width: 100%; height: auto; } svg text:not([fill]) { fill: var(--text); }
 .first { color: var(--first); font-weight: 700; } .second { color: var(--second); font-weight: 700; }
 """
