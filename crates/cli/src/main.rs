@@ -10,6 +10,7 @@ mod collect;
 mod device;
 mod emudisk;
 mod failure;
+mod generate;
 mod ingest;
 mod kernel;
 mod memory;
@@ -25,6 +26,7 @@ mod simulate;
 mod strace;
 mod trail;
 mod types;
+mod worker;
 
 use std::process::ExitCode;
 
@@ -47,6 +49,8 @@ enum Verb {
     Record(record::Args),
     /// Replay the I/O of a trail on other storage, and record that
     Replay(replay::Args),
+    /// Run the requests of a workload model, or of a micro-benchmark, on storage
+    Generate(Box<generate::Args>),
     /// Sample this machine and its storage systems, and send what they say to a collector
     Agent(agent::Args),
     /// Collect records of many machines into one trail, and show them live
@@ -116,6 +120,7 @@ fn main() -> ExitCode {
     let result = match arguments.verb {
         Verb::Record(args) => record::run(args),
         Verb::Replay(args) => replay::run(args),
+        Verb::Generate(args) => generate::run(&args),
         Verb::Agent(args) => agent::run(args),
         Verb::Collect(args) => collect::run(args),
         Verb::Emudisk(args) => emudisk::run(args),

@@ -1,7 +1,7 @@
 //! `iotrail-native model`: workload models, for `iotrail model` and `iotrail generate`. It is no verb for people.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -117,7 +117,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
 }
 
 /// Reads a model file.
-fn read(path: &PathBuf) -> Result<Model, Failure> {
+pub(crate) fn read(path: &Path) -> Result<Model, Failure> {
     let shown = path.display();
     let text = std::fs::read_to_string(path).map_err(|error| Failure::new(format!("{shown}: {error}")))?;
     Model::read(&text).map_err(|error| {

@@ -4,21 +4,20 @@
 //! needs and runs the sealer; a worker, the same binary again, does the operations and posts them, so that
 //! the trail of a replay holds them and nothing else.
 
-use std::io::{IsTerminal as _, Read as _, Write as _};
+use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 
 use iotrail_format::schema::RECORDING;
 use iotrail_format::segment::SESSION_ENV;
 use iotrail_replay::{
-    Allowed, Engine, Mapping, Mode, Options, Place, Plan, plan, prepare, run as replay, stop as stop_replay,
+    Allowed, Engine, Mapping, Mode, Options, Place, Plan, plan, prepare, run as replay,
 };
-use iotrail_trail::seal::session::{Budget, Session};
-use iotrail_trail::seal::{Fact, Sealer};
 use iotrail_trail::{TrailReader, TrailWriter};
 
 use crate::failure::Failure;
-use crate::record::{Host, machine_facts};
+use crate::record::Host;
+use crate::worker::{Outcome, Recording, exit_code, pending, stop_on_signals};
 
 /// Arguments of `replay`.
 #[derive(clap::Args)]
@@ -94,7 +93,7 @@ enum When {
 
 /// [`Engine`] on the command line.
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum How {
+pub(crate) enum How {
     /// Blocking system calls
     Psync,
     /// One io_uring per recorded thread, for block traces
@@ -121,7 +120,7 @@ impl From<iotrail_replay::Error> for Failure {
     }
 }
 
-fn factor(text: &str) -> Result<f64, String> {
+pub(crate) fn factor(text: &str) -> Result<f64, String> {
     text.parse()
         .ok()
         .filter(|factor: &f64| factor.is_finite() && *factor > 0.0)
@@ -188,42 +187,6 @@ fn output(args: &Args) -> PathBuf {
     })
 }
 
-/// Ends the replay at the first signal, after the operations under way; the process at the second. The signals are
-/// blocked in all threads but one, which waits for them.
-fn stop_on_signals() {
-    // SAFETY: a signal set is plain memory, filled by the calls; sigwait takes a valid set and place.
-    unsafe {
-        let mut awaited: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&mut awaited);
-        for signal in STOPPING {
-            libc::sigaddset(&mut awaited, signal);
-        }
-        libc::pthread_sigmask(libc::SIG_BLOCK, &awaited, std::ptr::null_mut());
-        std::thread::spawn(move || {
-            let mut signal = 0;
-            libc::sigwait(&awaited, &mut signal);
-            stop_replay();
-            libc::sigwait(&awaited, &mut signal);
-            libc::_exit(128 + signal);
-        });
-    }
-}
-
-/// Signals that end a replay.
-const STOPPING: [i32; 2] = [libc::SIGINT, libc::SIGTERM];
-
-/// The signal that the host has got meanwhile and not taken, if it is one that ends a replay.
-fn pending() -> Option<i32> {
-    // SAFETY: a signal set is plain memory, filled by the call.
-    let got = unsafe {
-        let mut got: libc::sigset_t = std::mem::zeroed();
-        libc::sigpending(&mut got);
-        got
-    };
-    // SAFETY: a valid set.
-    STOPPING.into_iter().find(|signal| unsafe { libc::sigismember(&got, *signal) } == 1)
-}
-
 /// The worker: does it and says on stdout how it went.
 fn work(args: &Args, plan: &Plan, place: &Place) -> Result<ExitCode, Failure> {
     let (mode, depth) = match args.mode {
@@ -274,54 +237,18 @@ fn host(args: &Args, plan: &Plan, place: &Place, output: &Path) -> Result<ExitCo
         eprint!("\r\x1b[K");
     }
 
-    let budget = Budget::of(256 << 20);
-    let session = Session::create(budget.segments).inspect_err(|_| undo())?;
-    let dir = session.dir().to_owned();
-    let mut facts = machine_facts(None);
-    facts.push(("replay_of".into(), Some(args.trail.display().to_string())));
-    facts.push(("command".into(), serde_json::to_string(&std::env::args().collect::<Vec<_>>()).ok()));
-    let sealer = Sealer::start(writer, session, budget, &facts).inspect_err(|_| undo())?;
-    let me = std::env::current_exe().map_err(|error| Failure::new(format!("cannot find myself: {error}")))?;
-    let mut command = Command::new(me);
-    command.args(std::env::args_os().skip(1)).arg("--worker").env(SESSION_ENV, &dir).stdout(Stdio::piped());
-    host.restore_in(&mut command);
-    let mut child =
-        command.spawn().map_err(|error| Failure::new(format!("cannot start the replay: {error}")))?;
-    let mut said = String::new();
-    if let Some(mut stdout) = child.stdout.take() {
-        let _ = stdout.read_to_string(&mut said);
-    }
-    let status = host
-        .wait(&mut child)
-        .map_err(|error| Failure::new(format!("cannot wait for the replay: {error}")))?;
-    let mut outcome: Option<serde_json::Value> = serde_json::from_str(&said).ok();
-    if outcome.is_none()
-        && let Some(signal) = interruption(status)
-    {
-        sealer.finish(&[])?;
-        iotrail_trail::say!("iotrail: interrupted; {} holds what was done", output.display());
-        return Ok(exit_code(128 + signal));
-    }
-    let mut facts: Vec<Fact> = Vec::new();
-    if let Some(outcome) = &mut outcome {
-        describe(args, plan, place, outcome);
-        facts.push(("replay".into(), Some(outcome.to_string())));
-    }
-    let sealed = sealer.finish(&facts)?;
-    if let Some(stopped) = sealed.stopped.filter(|stopped| stopped.lost_since.is_some()) {
-        let why = stopped.error;
-        return Err(Failure::new(format!("only a part of what the replay did was recorded: {why}")).hint(
-            format!("{} holds that part; replay again where there is room for all", output.display()),
-        ));
-    }
-    let Some(mut outcome) = outcome.filter(|_| status.success()) else {
-        return Err(Failure::new(format!("the replay ended early ({status})"))
-            .hint(format!("{} holds what it did", output.display())));
+    let recording = Recording {
+        host: &host,
+        writer,
+        output,
+        facts: vec![("replay_of".into(), Some(args.trail.display().to_string()))],
+        name: "replay",
+        what: "the replay",
     };
-    if let Some(why) = outcome["stopped"].as_str() {
-        return Err(Failure::new(format!("the replay ended early: {why}"))
-            .hint(format!("{} holds what it did", output.display())));
-    }
+    let mut outcome = match recording.run(|outcome| describe(args, plan, place, outcome))? {
+        Outcome::Done(outcome) => outcome,
+        Outcome::Killed(status) => return Ok(status),
+    };
     outcome["trail"] = text(output);
     outcome["replay_of"] = text(&args.trail);
     outcome["json"] = args.json.into();
@@ -333,17 +260,6 @@ fn host(args: &Args, plan: &Plan, place: &Place, output: &Path) -> Result<ExitCo
     }
     // The worker has ended as the signal asked, which a shell is to know.
     Ok(if outcome["interrupted_at"].is_null() { ExitCode::SUCCESS } else { exit_code(128 + libc::SIGINT) })
-}
-
-/// The signal by which the worker ended at once.
-fn interruption(status: std::process::ExitStatus) -> Option<i32> {
-    use std::os::unix::process::ExitStatusExt as _;
-    let signal = status.signal().or(status.code().map(|code| code - 128));
-    signal.filter(|signal| STOPPING.contains(signal))
-}
-
-fn exit_code(status: i32) -> ExitCode {
-    ExitCode::from(u8::try_from(status).unwrap_or(1))
 }
 
 /// Adds how it was done to how it went: who compares the two trails needs both.
@@ -367,16 +283,16 @@ fn describe(args: &Args, plan: &Plan, place: &Place, outcome: &mut serde_json::V
     outcome["fold"] = args.fold.into();
 }
 
-fn text(path: &Path) -> serde_json::Value {
+pub(crate) fn text(path: &Path) -> serde_json::Value {
     path.display().to_string().into()
 }
 
 /// A choice as it is typed.
-fn word(choice: impl clap::ValueEnum) -> serde_json::Value {
+pub(crate) fn word(choice: impl clap::ValueEnum) -> serde_json::Value {
     choice.to_possible_value().map(|value| value.get_name().to_owned()).into()
 }
 
-fn bytes(number: u64) -> String {
+pub(crate) fn bytes(number: u64) -> String {
     match number {
         0..1_048_576 => format!("{} KiB", number >> 10),
         1_048_576..1_073_741_824 => format!("{} MiB", number >> 20),

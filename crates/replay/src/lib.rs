@@ -12,15 +12,19 @@ mod order;
 mod plan;
 mod prepare;
 mod run;
+mod spread;
+mod stream;
 mod target;
 mod uring;
 
 use std::path::PathBuf;
 
 pub use order::{OpRef, Wait};
-pub use plan::{Device, Handle, NONE, Need, Op, Origin, Plan, Thread, plan};
+pub use plan::{Device, Handle, NONE, Need, Op, Origin, Plan, Reach, Thread, Workload, plan};
 pub use prepare::{MARKER, prepare};
 pub use run::{Engine, Mode, Options, Outcome, run, stop};
+pub use spread::Times;
+pub use stream::{Direction, Lateness, Loop, Load, Refusal, Summary, repeat, stream};
 pub use target::{Allowed, Mapping, Place, Stretch, Target, check_writable, check_zeros};
 
 /// What can go wrong before a replay begins.

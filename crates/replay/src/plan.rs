@@ -101,6 +101,8 @@ pub struct Thread {
 /// What is to be done.
 #[derive(Debug, Default)]
 pub struct Plan {
+    /// Where the operations come from.
+    pub workload: Workload,
     /// The threads that do something.
     pub threads: Vec<Thread>,
     /// Absolute paths as recorded, and the directories they lie in.
@@ -123,13 +125,72 @@ pub struct Plan {
     pub grows: u64,
 }
 
-/// A file or device of a block trace.
+/// A file or device of a block trace, or a device of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
     /// Number of its path in the plan.
     pub path: u32,
     /// Machine.
     pub node: String,
+    /// The end of the furthest request.
+    pub reach: u64,
+    /// Whether any request writes.
+    pub writes: bool,
+}
+
+/// What operations come from, as messages name it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Workload {
+    /// A recording.
+    #[default]
+    Trail,
+    /// A workload model.
+    Model,
+    /// A micro-benchmark.
+    Benchmark,
+}
+
+impl Workload {
+    /// What it is called.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Trail => "the trail",
+            Self::Model => "the model",
+            Self::Benchmark => "the benchmark",
+        }
+    }
+
+    /// The option that gives one of its devices a target.
+    pub(crate) fn option(self) -> &'static str {
+        match self {
+            Self::Trail => "--map",
+            Self::Model | Self::Benchmark => "--target",
+        }
+    }
+}
+
+impl Plan {
+    /// A plan of devices without operations, which [`crate::stream()`] is given. The device with number `n` has path `n`.
+    #[must_use]
+    pub fn of_devices(workload: Workload, devices: impl Iterator<Item = Reach>) -> Self {
+        let mut plan = Self { workload, ..Self::default() };
+        for (Reach { bytes, writes }, path) in devices.zip(0..) {
+            plan.paths.push(path.to_string());
+            plan.handles.push(Handle { path, origin: Origin::Before, flags: libc::O_RDWR, pos: 0 });
+            plan.devices.push(Device { path, node: String::new(), reach: bytes, writes });
+        }
+        plan
+    }
+}
+
+/// What requests need of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reach {
+    /// The end of the furthest one.
+    pub bytes: u64,
+    /// Whether any of them writes.
+    pub writes: bool,
 }
 
 struct Maker<'a> {
@@ -346,15 +407,19 @@ impl Maker<'_> {
         };
         let mut ops = plan.threads.iter().flat_map(|thread| &thread.ops);
         if ops.all(is_data) {
-            let mut seen = vec![false; plan.paths.len()];
+            let mut seen: HashMap<u32, usize> = HashMap::new();
             let names: HashMap<u32, &String> =
                 self.nodes.iter().map(|(name, number)| (*number, name)).collect();
             for op in plan.threads.iter().flat_map(|thread| &thread.ops) {
-                if !std::mem::replace(&mut seen[op.path as usize], true) {
+                let at = *seen.entry(op.path).or_insert_with(|| {
                     let node = self.device_node.get(&op.path).and_then(|node| names.get(node));
                     let node = node.map_or_else(String::new, |node| (*node).clone());
-                    plan.devices.push(Device { path: op.path, node });
-                }
+                    plan.devices.push(Device { path: op.path, node, reach: 0, writes: false });
+                    plan.devices.len() - 1
+                });
+                let device = &mut plan.devices[at];
+                device.reach = device.reach.max(op.pos.max(0).saturating_add(op.length.max(0)) as u64);
+                device.writes |= op.call.kind() == CallKind::Write;
             }
         }
         plan.overlaps &= !plan.devices.is_empty();

@@ -13,7 +13,6 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 
 use iotrail_format::call::{Call, CallKind};
-use iotrail_format::hist;
 use iotrail_format::ids::FileId;
 use iotrail_format::segment::{ProcessState, TextKind};
 use iotrail_sdk::post::{self, Draft};
@@ -23,6 +22,7 @@ use crate::Error;
 use crate::order::Wait;
 use crate::plan::{Handle, NONE, Op, Origin, Plan, Thread};
 use crate::prepare::noise;
+use crate::spread::Spread;
 use crate::target::Place;
 use crate::uring;
 
@@ -121,7 +121,7 @@ pub struct Late {
 /// Sleep ends this much early; the rest is spun, because a sleeper wakes some tens of microseconds late.
 const SPIN: i64 = 50_000;
 /// Stack of a replaying thread: it calls nothing deep.
-const STACK: usize = 256 << 10;
+pub(crate) const STACK: usize = 256 << 10;
 /// Alignment of buffers.
 pub(crate) const PAGE: usize = 4096;
 
@@ -257,7 +257,7 @@ unsafe impl Send for Buffer {}
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
-    fn new(length: usize) -> Result<Self, Error> {
+    pub(crate) fn new(length: usize) -> Result<Self, Error> {
         let length = length.max(PAGE).next_multiple_of(PAGE);
         // SAFETY: a new anonymous mapping.
         let start = unsafe {
@@ -274,6 +274,14 @@ impl Buffer {
             return Err(Error::io("get memory for", "buffers")(std::io::Error::last_os_error()));
         }
         Ok(Self { start: start.cast(), length })
+    }
+
+    /// Makes it at least this long.
+    pub(crate) fn grow(&mut self, length: usize) -> Result<(), Error> {
+        if length > self.length {
+            *self = Self::new(length.next_power_of_two())?;
+        }
+        Ok(())
     }
 }
 
@@ -296,6 +304,8 @@ pub(crate) struct Shared<'a> {
     pub(crate) progress: Vec<Progress>,
     pub(crate) source: Buffer,
     pub(crate) zero: i64,
+    /// Whether operations are posted.
+    pub(crate) is_recorded: bool,
 }
 
 /// What one thread found.
@@ -305,26 +315,13 @@ pub(crate) struct Found {
     waited: u64,
     pub(crate) order_broken: u64,
     pub(crate) interrupted_at: Option<i64>,
-    late: Vec<u64>,
-    late_max: i64,
-    over_ms: u64,
+    pub(crate) late: Spread,
     pub(crate) end: i64,
     pub(crate) cpu: i64,
     pub(crate) stopped: Option<String>,
 }
 
 impl Found {
-    /// Notes how late an operation began.
-    pub(crate) fn late(&mut self, late: i64) {
-        let bucket = hist::bucket_of(late.max(0)) as usize;
-        if self.late.len() <= bucket {
-            self.late.resize(bucket + 1, 0);
-        }
-        self.late[bucket] += 1;
-        self.late_max = self.late_max.max(late);
-        self.over_ms += u64::from(late > 1_000_000);
-    }
-
     /// Notes that an operation returned.
     pub(crate) fn done(&mut self) {
         self.ops += 1;
@@ -340,36 +337,13 @@ pub fn run(plan: &Plan, place: &Place, options: Options, session: &[u8]) -> Resu
     if !attach::init(session) {
         return Err(Error::place("the replay can't record itself: its session is closed or full", None));
     }
-    let absolute = |number: u32, recorded: &str| {
-        let path = place.path_of(number, recorded);
-        std::path::absolute(&path).map_err(Error::io("find", path))
-    };
-    let mut paths = Vec::new();
-    let mut files = Vec::new();
     let ops = plan.threads.iter().flat_map(|thread| &thread.ops);
     let named: HashSet<u32> = ops.clone().flat_map(|op| [op.path, op.path2]).collect();
-    for (recorded, number) in plan.paths.iter().zip(0..) {
-        let path = absolute(number, recorded)?;
-        let bytes = path.as_os_str().as_bytes();
-        let file = FileId::of_path(bytes);
-        if named.contains(&number) {
-            post::text(TextKind::Path, file.0, bytes);
-        }
-        files.push(file.0);
-        paths.push(CString::new(bytes).map_err(|error| Error::io("use", &path)(error.into()))?);
-    }
     let longest = |kind: CallKind| {
         let lengths = ops.clone().filter(|op| op.call.kind() == kind).map(|op| op.length.max(0));
         lengths.max().unwrap_or(0) as usize
     };
-    let source = Buffer::new(longest(CallKind::Write) + (64 << 10))?;
-    if !options.zeros {
-        let noise = noise(source.length);
-        // SAFETY: both are that long, and the buffer is new.
-        unsafe { std::ptr::copy_nonoverlapping(noise.as_ptr(), source.start, source.length) };
-    }
     let room = longest(CallKind::Read);
-    let sizes = (0..plan.paths.len() as u32).map(|path| place.size_of(path)).collect();
     // Under a root several files may be read and written by hundreds of threads: each waits for itself.
     let depth = if plan.overlaps && (plan.devices.len() == 1 || matches!(place, Place::Targets(_))) {
         options.depth.max(1)
@@ -377,19 +351,8 @@ pub fn run(plan: &Plan, place: &Place, options: Options, session: &[u8]) -> Resu
         1
     };
     let workers = if options.engine == Engine::Psync { depth } else { 1 };
-    let mut shared = Shared {
-        plan,
-        options,
-        paths,
-        files,
-        sizes,
-        direct: if options.direct { libc::O_DIRECT } else { 0 },
-        descriptors: plan.handles.iter().map(|_| AtomicI32::new(-1)).collect(),
-        progress: plan.threads.iter().map(|thread| Progress::of(thread, depth > 1)).collect(),
-        source,
-        zero: 0,
-    };
-    shared.open_what_was_open(place)?;
+    let mut shared = Shared::new(plan, place, options, longest(CallKind::Write), |path| named.contains(&path))?;
+    shared.progress = plan.threads.iter().map(|thread| Progress::of(thread, depth > 1)).collect();
     shared.zero = now() + 20_000_000 + 50_000 * (plan.threads.len() * workers) as i64;
     let shared = shared;
     let cursors: Vec<AtomicUsize> = plan.threads.iter().map(|_| AtomicUsize::new(0)).collect();
@@ -399,13 +362,11 @@ pub fn run(plan: &Plan, place: &Place, options: Options, session: &[u8]) -> Resu
             for _ in 0..workers.min(thread.ops.len()) {
                 let (shared, cursor) = (&shared, &cursors[number]);
                 // requests under way at once read into memory of their own, as programs do
-                let buffer = Buffer::new(match options.engine {
-                    Engine::Psync => room,
-                    Engine::IoUring => uring::stride(room) * depth,
-                })?;
+                let many = if options.engine == Engine::Psync { 1 } else { depth };
+                let mut buffers = (0..many).map(|_| Buffer::new(room)).collect::<Result<Vec<_>, _>>()?;
                 let work = move || match options.engine {
-                    Engine::Psync => shared.replay(number, thread, cursor, &buffer),
-                    Engine::IoUring => uring::replay(shared, number, depth, &buffer, uring::stride(room)),
+                    Engine::Psync => shared.replay(number, thread, cursor, &buffers[0]),
+                    Engine::IoUring => uring::replay(shared, number, &mut buffers),
                 };
                 let builder = std::thread::Builder::new().stack_size(STACK);
                 let started = builder.spawn_scoped(scope, work);
@@ -418,15 +379,58 @@ pub fn run(plan: &Plan, place: &Place, options: Options, session: &[u8]) -> Resu
     Ok(shared.sum_up(found))
 }
 
-impl Shared<'_> {
+impl<'a> Shared<'a> {
+    /// Opens what was open at the start, and posts the paths that are `named`. Writes are at most `longest` bytes.
+    pub(crate) fn new(
+        plan: &'a Plan,
+        place: &Place,
+        options: Options,
+        longest: usize,
+        named: impl Fn(u32) -> bool,
+    ) -> Result<Self, Error> {
+        let mut paths = Vec::new();
+        let mut files = Vec::new();
+        for (recorded, number) in plan.paths.iter().zip(0..) {
+            let path = place.path_of(number, recorded);
+            let path = std::path::absolute(&path).map_err(Error::io("find", path))?;
+            let bytes = path.as_os_str().as_bytes();
+            let file = FileId::of_path(bytes);
+            if named(number) {
+                post::text(TextKind::Path, file.0, bytes);
+            }
+            files.push(file.0);
+            paths.push(CString::new(bytes).map_err(|error| Error::io("use", &path)(error.into()))?);
+        }
+        let source = Buffer::new(longest + (64 << 10))?;
+        if !options.zeros {
+            let noise = noise(source.length);
+            // SAFETY: both are that long, and the buffer is new.
+            unsafe { std::ptr::copy_nonoverlapping(noise.as_ptr(), source.start, source.length) };
+        }
+        let shared = Self {
+            plan,
+            options,
+            paths,
+            files,
+            sizes: (0..plan.paths.len() as u32).map(|path| place.size_of(path)).collect(),
+            direct: if options.direct { libc::O_DIRECT } else { 0 },
+            descriptors: plan.handles.iter().map(|_| AtomicI32::new(-1)).collect(),
+            progress: Vec::new(),
+            source,
+            zero: 0,
+            is_recorded: true,
+        };
+        shared.open_what_was_open(place)?;
+        Ok(shared)
+    }
+
     fn sum_up(&self, found: Vec<Found>) -> Outcome {
         let mut outcome = Outcome {
             planned: self.plan.threads.iter().map(|thread| thread.ops.len() as u64).sum(),
             recorded: (self.plan.length as f64 * self.options.scale) as i64,
             ..Outcome::default()
         };
-        let mut late: Vec<u64> = Vec::new();
-        let (mut late_max, mut over_ms) = (0, 0);
+        let mut late = Spread::default();
         for one in found {
             outcome.ops += one.ops;
             outcome.waited += one.waited;
@@ -435,24 +439,11 @@ impl Shared<'_> {
             outcome.took = outcome.took.max(one.end - self.zero);
             outcome.cpu += one.cpu;
             outcome.stopped = outcome.stopped.or(one.stopped);
-            late.resize(late.len().max(one.late.len()), 0);
-            for (sum, count) in late.iter_mut().zip(&one.late) {
-                *sum += count;
-            }
-            late_max = late_max.max(one.late_max);
-            over_ms += one.over_ms;
+            late.merge(&one.late);
         }
-        let all: u64 = late.iter().sum();
-        let quantile = |share: u64| {
-            let mut until_here = 0;
-            let bucket = late.iter().position(|count| {
-                until_here += count;
-                until_here * 100 >= all * share
-            });
-            bucket.map_or(0, |bucket| hist::lower_bound(bucket as i64))
-        };
-        if self.options.mode == Mode::Timed && all != 0 {
-            outcome.late = Some(Late { p50: quantile(50), p99: quantile(99), max: late_max, over_ms });
+        if self.options.mode == Mode::Timed && late.count() != 0 {
+            let (p50, p99) = (late.quantile(50), late.quantile(99));
+            outcome.late = Some(Late { p50, p99, max: late.max(), over_ms: late.over_ms() });
         }
         outcome
     }
@@ -507,7 +498,7 @@ impl Shared<'_> {
             if let Some(due) = due {
                 until(due);
                 if self.options.mode == Mode::Timed {
-                    found.late(now() - due);
+                    found.late.add(now() - due);
                 }
             }
             if is_stopped() {
@@ -601,12 +592,12 @@ impl Shared<'_> {
         }
     }
 
-    /// Does one operation and posts it.
-    fn perform(&self, op: &Op, buffer: &Buffer) {
+    /// Does one operation and posts it: what it returned, and its error number.
+    pub(crate) fn perform(&self, op: &Op, buffer: &Buffer) -> (i64, i32) {
         let fd = if op.handle == NONE { -1 } else { self.descriptor(op.handle) };
         let pos = self.place(op);
         let mut draft = self.draft(op, fd, pos);
-        let pending = post::begin(&draft);
+        let pending = if self.is_recorded { post::begin(&draft) } else { None };
         let result = self.call(op, fd, pos, buffer);
         let errno = if result < 0 { std::io::Error::last_os_error().raw_os_error().unwrap_or(0) } else { 0 };
         if op.made != NONE && result >= 0 {
@@ -618,6 +609,7 @@ impl Shared<'_> {
         if let Some(pending) = pending {
             post::end(&pending, &draft, result, errno as u8);
         }
+        (result, errno)
     }
 
     /// The record of an operation at an offset.
@@ -647,6 +639,16 @@ impl Shared<'_> {
         }
         let room = (size - length).max(0) / 512 * 512;
         if room == 0 { 0 } else { op.pos % room / 512 * 512 }
+    }
+
+    /// Whether the device of an operation is one that requests write to.
+    pub(crate) fn is_written(&self, op: &Op) -> bool {
+        self.plan.devices[op.path as usize].writes
+    }
+
+    /// The size of the target of an operation.
+    pub(crate) fn size_of(&self, op: &Op) -> i64 {
+        self.sizes[op.path as usize]
     }
 
     /// Where in the noise a write at an offset begins: elsewhere each time, at a page for O_DIRECT.

@@ -16,9 +16,8 @@ use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _, OpenOp
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
-use crate::plan::{Device, Plan};
+use crate::plan::{Device, Plan, Workload};
 use crate::{Error, MARKER};
-use iotrail_format::call::CallKind;
 
 /// Where operations go.
 #[derive(Clone, Debug)]
@@ -133,10 +132,13 @@ impl Place {
             if targets.contains_key(&device.path) {
                 return Err(Error::place(
                     format!("{} has two targets", shown(plan, device)),
-                    "give each device one --map",
+                    match plan.workload {
+                        Workload::Trail => "give each device one --map",
+                        Workload::Model | Workload::Benchmark => "give each device one --target",
+                    },
                 ));
             }
-            let size = check_target(&mapping.target, plan, device, allowed)?;
+            let size = check_target(&mapping.target, device, plan.workload.name(), allowed)?;
             let real = resolved(&mapping.target)?;
             if let Some(other) = targets.values().find(|other| other.path == real) {
                 return Err(Error::place(
@@ -160,7 +162,7 @@ impl Place {
         if !missing.is_empty() {
             return Err(Error::Place {
                 message: format!("no target for {}", listed(&missing)),
-                hint: Some(format!("add --map {}=FILE", missing[0])),
+                hint: Some(format!("add {} {}=FILE", plan.workload.option(), missing[0])),
             });
         }
         Ok(Self::Targets(targets))
@@ -211,19 +213,20 @@ fn find<'a>(plan: &'a Plan, wanted: Option<&str>) -> Result<&'a Device, Error> {
         })
         .collect();
     let all: Vec<String> = plan.devices.iter().map(|device| shown(plan, device)).collect();
+    let (whose, option) = (plan.workload.name(), plan.workload.option());
     match (named.as_slice(), wanted) {
         ([device], _) => Ok(device),
         ([], wanted) => Err(Error::Place {
-            message: format!("the trail has no device {}", wanted.unwrap_or_default()),
+            message: format!("{whose} has no device {}", wanted.unwrap_or_default()),
             hint: Some(format!("it has {}", listed(&all))),
         }),
         (_, None) => Err(Error::Place {
-            message: format!("the trail is of {} devices, and --target is one", all.len()),
-            hint: Some(format!("--map {}=FILE for each of {}", all[0], listed(&all))),
+            message: format!("{whose} is of {} devices, and --target is one", all.len()),
+            hint: Some(format!("{option} {}=FILE for each of {}", all[0], listed(&all))),
         }),
         (_, Some(wanted)) => Err(Error::Place {
             message: format!("{} machines have a device {wanted}", named.len()),
-            hint: Some(format!("name it with its machine: --map {}=FILE", shown(plan, named[0]))),
+            hint: Some(format!("name it with its machine: {option} {}=FILE", shown(plan, named[0]))),
         }),
     }
 }
@@ -293,25 +296,28 @@ fn mounts() -> Result<Vec<(String, PathBuf)>, Error> {
 }
 
 /// Whether a target may be used for a device; its size.
-fn check_target(path: &Path, plan: &Plan, device: &Device, allowed: Allowed) -> Result<u64, Error> {
-    let shown = path.display();
+fn check_target(path: &Path, device: &Device, whose: &str, allowed: Allowed) -> Result<u64, Error> {
+    let (shown, reach) = (path.display(), device.reach);
+    if fs::metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+        return Err(Error::Place {
+            message: format!("cannot look at {shown}: No such file or directory"),
+            hint: Some(format!("name a block device or a file; truncate -s {reach} {shown} makes a file")),
+        });
+    }
     let is_device = check_unused(path)?;
-    let ops = || plan.threads.iter().flat_map(|thread| &thread.ops).filter(|op| op.path == device.path);
-    let writes = ops().any(|op| op.call.kind() == CallKind::Write);
     let file = File::open(path).map_err(Error::io("open", path))?;
-    if writes {
-        refuse_read_only(path, &file, is_device, "the trail")?;
+    if device.writes {
+        refuse_read_only(path, &file, is_device, whose)?;
     }
     let size = (&file).seek(SeekFrom::End(0)).map_err(Error::io("find the size of", path))?;
-    let reach = ops().map(|op| op.pos.max(0).saturating_add(op.length.max(0))).max().unwrap_or(0) as u64;
     if size == 0 || !allowed.fold && reach > size {
         return Err(Error::place(
-            format!("{shown} has {size} bytes, the trail reaches up to byte {reach}"),
+            format!("{shown} has {size} bytes, {whose} reaches up to byte {reach}"),
             "--fold wraps offsets at its end; truncate -s makes a larger file",
         ));
     }
-    if writes && !allowed.overwrite {
-        refuse_content(path, &file, is_device, size, "the trail")?;
+    if device.writes && !allowed.overwrite {
+        refuse_content(path, &file, is_device, size, whose)?;
     }
     Ok(size)
 }

@@ -15,6 +15,12 @@ macro_rules! errors {
                 _ => return None,
             })
         }
+
+        /// The name of an error's number.
+        #[must_use]
+        pub fn errno_name(number: i32) -> Option<&'static str> {
+            [$((libc::$name, stringify!($name)),)*].iter().find(|row| row.0 == number).map(|row| row.1)
+        }
     };
 }
 
@@ -120,6 +126,8 @@ mod tests {
         // Both names of one number, which strace and the C library choose differently.
         assert_eq!(errno(b"EOPNOTSUPP"), errno(b"ENOTSUP"));
         assert_eq!(errno(b"EDEADLK"), Some(35));
+        assert_eq!(errno_name(libc::EOPNOTSUPP), Some("EOPNOTSUPP"));
+        assert_eq!(errno_name(4000), None);
         assert_eq!(errno(b"EAGAIN"), Some(11));
         assert_eq!(errno(b"ERESTARTSYS"), Some(512));
         assert_eq!(errno(b"(Success)"), None);

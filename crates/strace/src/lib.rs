@@ -38,6 +38,7 @@ use crate::rows::Rows;
 use crate::state::{Cloning, Ended, Pending, State};
 use crate::times::{Clock, duration};
 
+pub use crate::constants::errno_name;
 pub use crate::rows::Batch;
 pub use crate::times::{Form, Times};
 

@@ -1,0 +1,385 @@
+//! `iotrail generate`: runs the requests of a workload model on storage, and says how it did.
+//!
+//! With `--output` two processes as in [`crate::replay`], so that the trail holds the requests and nothing else.
+
+use std::fmt::Write as _;
+use std::io::{IsTerminal as _, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use iotrail_format::segment::SESSION_ENV;
+use iotrail_model::Model;
+use iotrail_model::model::Direction;
+use iotrail_replay::{
+    Allowed, Engine, Load, Loop, Mapping, Place, Plan, Reach, Summary, Workload, repeat, stream,
+};
+use iotrail_trail::TrailWriter;
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+use crate::record::Host;
+use crate::replay::{How, factor, text, word};
+use crate::worker::{Outcome, Recording, exit_code, stop_on_signals};
+
+/// Arguments of `generate`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Model file
+    #[arg(value_name = "MODEL")]
+    model: PathBuf,
+    /// File or block device to run on; one --target DEV=PATH for each device of the model if it has several, by their numbers
+    #[arg(long, value_name = "[DEV=]PATH", required = true, value_parser = mapping)]
+    target: Vec<Mapping>,
+    /// End after this time, such as 60s; the model is repeated, drawn with other seeds [default: when the model ends]
+    #[arg(long = "for", value_name = "TIME", value_parser = time)]
+    length: Option<Duration>,
+    /// Don't count requests of the first seconds
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    warm_up: Option<Duration>,
+    /// Divide the gaps between requests by this
+    #[arg(long, value_name = "F", value_parser = factor)]
+    intensity: Option<f64>,
+    /// When a request starts
+    #[arg(long = "loop", value_enum, default_value_t = When::Open)]
+    when: When,
+    /// Maximum requests in flight [default: 32 with --loop open, else 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    depth: Option<u16>,
+    /// How requests reach the kernel
+    #[arg(long, value_enum, default_value_t = How::Psync)]
+    engine: How,
+    /// Seed of the random numbers
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Trail of the requests, with their response times
+    #[arg(short, long, value_name = "Y.trail")]
+    output: Option<PathBuf>,
+    /// Overwrite the output if it exists
+    #[arg(long)]
+    force: bool,
+    /// Write zeros instead of incompressible data
+    #[arg(long)]
+    zeros: bool,
+    /// Open targets with O_DIRECT
+    #[arg(long)]
+    direct: bool,
+    /// Wrap offsets that lie beyond the end of a target
+    #[arg(long)]
+    fold: bool,
+    /// Allow the requests to overwrite data on the targets
+    #[arg(long)]
+    overwrite: bool,
+    /// Print the summary as JSON
+    #[arg(long)]
+    json: bool,
+    /// Run the requests; the session is in the environment
+    #[arg(long, hide = true)]
+    worker: bool,
+}
+
+/// [`Loop`] on the command line.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum When {
+    /// At its drawn time
+    Open,
+    /// When one of the requests in flight returns
+    Closed,
+}
+
+/// A target, and the device it is for.
+fn mapping(text: &str) -> Result<Mapping, String> {
+    let (device, target) = match text.split_once('=') {
+        // ./a=b is a path.
+        Some((device, target)) if !device.contains('/') => (Some(device.to_owned()), target),
+        _ => (None, text),
+    };
+    if target.is_empty() || device.as_ref().is_some_and(String::is_empty) {
+        return Err("expected PATH or DEV=PATH, such as /dev/loop0 or 1=/dev/loop0".into());
+    }
+    Ok(Mapping { device, target: target.into() })
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text)
+        .ok()
+        .filter(|time| !time.is_zero() && i64::try_from(time.as_nanos()).is_ok())
+        .ok_or_else(|| "expected a time above 0, such as 60s or 5min".into())
+}
+
+fn ns(time: Duration) -> i64 {
+    i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// What a model's requests need of each device.
+fn reaches(model: &Model) -> impl Iterator<Item = Reach> {
+    model.devices.iter().zip(0..).map(|(device, number)| {
+        let mut kinds = device.states.iter().flat_map(|state| &state.sizes).map(|row| row.0);
+        let mut large = model.largest.iter().filter(|run| run.1 == number).map(|run| run.3);
+        let writes = |direction: Direction| direction != Direction::Read;
+        Reach { bytes: device.reach_bytes, writes: kinds.any(writes) || large.any(writes) }
+    })
+}
+
+/// Runs.
+pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+    if args.when == When::Closed && args.intensity.is_some() {
+        return Err(Failure::new("--intensity can't be combined with --loop closed, which ignores times")
+            .hint("--depth N sets how many requests are in flight"));
+    }
+    if let (Some(length), Some(warm_up)) = (args.length, args.warm_up)
+        && warm_up >= length
+    {
+        return Err(Failure::new(format!("--warm-up {} leaves nothing of --for {}", shown(warm_up), shown(length)))
+            .hint("the warm-up is the first part of the run: expected less than --for"));
+    }
+    let model = crate::model::read(&args.model)?;
+    let plan = Plan::of_devices(Workload::Model, reaches(&model));
+    Engine::from(args.engine).check(&plan)?;
+    // The worker's parent has looked at the content already.
+    let allowed = Allowed { fold: args.fold, overwrite: args.overwrite || args.worker };
+    let place = Place::targets(&args.target, &plan, allowed)?;
+    let outcome = match &args.output {
+        Some(output) if !args.worker => {
+            // Signals are blocked from here on.
+            let host = Host::prepare();
+            let recording = Recording {
+                host: &host,
+                writer: TrailWriter::create(output, args.force)?,
+                output,
+                facts: vec![("model".into(), Some(args.model.display().to_string()))],
+                name: "generate",
+                what: "the run",
+            };
+            match recording.run(|outcome| describe(args, &place, outcome))? {
+                Outcome::Done(outcome) => outcome,
+                Outcome::Killed(status) => return Ok(status),
+            }
+        }
+        _ => {
+            let summary = work(args, model, &plan, &place)?;
+            let mut outcome =
+                serde_json::to_value(&summary).map_err(|error| Failure::new(error.to_string()))?;
+            for error in outcome["errors"].as_array_mut().into_iter().flatten() {
+                let number = error["errno"].as_i64().unwrap_or(0) as i32;
+                let name = iotrail_strace::errno_name(number).map_or_else(|| number.to_string(), str::to_owned);
+                error["errno"] = if number == 0 { "short".into() } else { name.into() };
+            }
+            describe(args, &place, &mut outcome);
+            outcome
+        }
+    };
+    if let Some(why) = outcome["stopped"].as_str().filter(|_| !args.worker) {
+        return Err(Failure::new(format!("the run ended early: {why}")));
+    }
+    let said = if args.json || args.worker { format!("{outcome}\n") } else { summary(&outcome) };
+    // Whoever read the beginning may be gone (`| head`).
+    let is_read = std::io::stdout().write_all(said.as_bytes()).is_ok();
+    Ok(match outcome["is_interrupted"].as_bool() {
+        Some(true) if !args.worker => exit_code(128 + libc::SIGINT),
+        _ if !is_read => exit_code(128 + libc::SIGPIPE),
+        _ => ExitCode::SUCCESS,
+    })
+}
+
+fn work(args: &Args, model: Model, plan: &Plan, place: &Place) -> Result<Summary, Failure> {
+    let when = if args.when == When::Open { Loop::Open } else { Loop::Closed };
+    let load = Load {
+        engine: args.engine.into(),
+        when,
+        intensity: args.intensity.unwrap_or(1.0),
+        depth: depth(args),
+        length: args.length.map(ns),
+        warm_up: args.warm_up.map_or(0, ns),
+        fold: args.fold,
+        direct: args.direct,
+        zeros: args.zeros,
+    };
+    stop_on_signals();
+    let session = args.worker.then(|| std::env::var_os(SESSION_ENV).unwrap_or_default());
+    let session = session.as_ref().map(|session| session.as_encoded_bytes());
+    let is_shown = std::io::stderr().is_terminal();
+    let all = model.rate.count;
+    let mut progress = |time: i64, requests: u64| {
+        if is_shown {
+            let done = match args.length {
+                Some(length) => {
+                    format!("{} of {}", shown(Duration::from_secs(time as u64 / 1_000_000_000)), shown(length))
+                }
+                None => format!("{} % of {} requests", (requests * 100).checked_div(all).unwrap_or(0), count(all)),
+            };
+            eprint!("\r\x1b[Kiotrail: {done}, {} requests", count(requests));
+        }
+    };
+    let source = repeat(model, args.seed, args.length.is_some());
+    let found = stream(plan, place, source, load, session, &mut progress);
+    if is_shown {
+        eprint!("\r\x1b[K");
+    }
+    Ok(found?)
+}
+
+fn depth(args: &Args) -> usize {
+    args.depth.map_or(if args.when == When::Open { 32 } else { 1 }, usize::from)
+}
+
+/// Adds how it was done to how it went.
+fn describe(args: &Args, place: &Place, outcome: &mut Value) {
+    outcome["model"] = text(&args.model);
+    outcome["seed"] = args.seed.into();
+    outcome["loop"] = word(args.when);
+    outcome["engine"] = word(args.engine);
+    outcome["depth"] = depth(args).into();
+    outcome["intensity"] = if args.when == When::Open { args.intensity.unwrap_or(1.0).into() } else { Value::Null };
+    outcome["for_ns"] = args.length.map(ns).into();
+    outcome["warm_up_ns"] = args.warm_up.map_or(0, ns).into();
+    outcome["trail"] = args.output.as_deref().map(text).into();
+    if let Place::Targets(targets) = place {
+        let mut targets: Vec<_> = targets.values().collect();
+        targets.sort_unstable_by_key(|target| target.device.path);
+        outcome["targets"] = targets
+            .into_iter()
+            .map(|target| json!({ "device": target.device.path, "target": text(&target.path), "bytes": target.size }))
+            .collect();
+    }
+}
+
+/// The summary for people.
+fn summary(outcome: &Value) -> String {
+    let number = |value: &Value| value.as_u64().unwrap_or(0);
+    let rate = |value: &Value| count(value.as_f64().unwrap_or(0.0).round() as u64);
+    let time = |value: &Value| duration(value.as_i64().unwrap_or(0));
+    let mut lines = String::new();
+    let mut line = |name: &str, text: String| {
+        let _ = writeln!(lines, "{name:<11}{text}");
+    };
+    let asked = match &outcome["iops_asked"] {
+        Value::Null => String::new(),
+        asked => format!(", asked {}", rate(asked)),
+    };
+    line(
+        "requests",
+        format!(
+            "{} in {}: {} per second{asked}",
+            count(number(&outcome["requests"])),
+            time(&outcome["took_ns"]),
+            rate(&outcome["iops"]),
+        ),
+    );
+    line("bytes", bytes(number(&outcome["bytes"])));
+    let columns = ["requests", "per second", "MB/s", "mean", "p50", "p99", "max"];
+    let row = |cells: [String; 7]| {
+        let mut text = String::new();
+        cells.iter().zip(columns).for_each(|(cell, name)| {
+            let _ = write!(text, "{cell:>width$}", width = name.len().max(9) + 2);
+        });
+        text
+    };
+    line("", row(columns.map(str::to_owned)));
+    for (op, found) in outcome["by_op"].as_object().into_iter().flatten() {
+        let response = &found["response"];
+        let cells = [
+            count(number(&found["requests"])),
+            rate(&found["iops"]),
+            format!("{:.1}", found["mb_per_s"].as_f64().unwrap_or(0.0)),
+            time(&response["mean_ns"]),
+            time(&response["p50_ns"]),
+            time(&response["p99_ns"]),
+            time(&response["max_ns"]),
+        ];
+        line(op, row(cells));
+    }
+    let late = &outcome["lateness"];
+    if !late.is_null() {
+        let text = format!(
+            "mean {}, p50 {}, p99 {}, max {}; {:.2} % over 1 ms",
+            time(&late["mean_ns"]),
+            time(&late["p50_ns"]),
+            time(&late["p99_ns"]),
+            time(&late["max_ns"]),
+            late["share_over_ms"].as_f64().unwrap_or(0.0) * 100.0
+        );
+        line("lateness", text);
+    }
+    for error in outcome["errors"].as_array().into_iter().flatten() {
+        let (op, name) = (error["op"].as_str().unwrap_or(""), error["errno"].as_str().unwrap_or(""));
+        line("errors", format!("{} {op}: {name}", count(number(&error["count"]))));
+    }
+    for (why, skipped) in outcome["skipped"].as_object().into_iter().flatten() {
+        line("skipped", format!("{} {why}", count(number(skipped))));
+    }
+    if number(&outcome["warm_up_ns"]) > 0 {
+        let requests = count(number(&outcome["warm_up_requests"]));
+        line("warm-up", format!("{requests} requests in {}, not counted", time(&outcome["warm_up_ns"])));
+    }
+    if outcome["is_interrupted"] == true {
+        line("", "interrupted: this is what was done until then".into());
+    }
+    if let Some(trail) = outcome["trail"].as_str() {
+        line("next:", format!("iotrail report {trail}"));
+    }
+    lines
+}
+
+fn shown(time: Duration) -> humantime::FormattedDuration {
+    humantime::format_duration(Duration::from_millis(time.as_millis() as u64))
+}
+
+/// A number with its thousands apart.
+fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn duration(ns: i64) -> String {
+    let time = ns as f64;
+    match ns {
+        ..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => format!("{:.1} µs", time / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.2} ms", time / 1e6),
+        _ => format!("{:.2} s", time / 1e9),
+    }
+}
+
+fn bytes(number: u64) -> String {
+    let units = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    let (mut value, mut unit) = (number as f64, 0);
+    while value >= 1024.0 && unit + 1 < units.len() {
+        (value, unit) = (value / 1024.0, unit + 1);
+    }
+    if unit == 0 { format!("{number} bytes") } else { format!("{value:.2} {}", units[unit]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_paths_or_devices_and_paths() {
+        let read = |text| mapping(text).map(|found| (found.device, found.target));
+        assert_eq!(read("/dev/a"), Ok((None, "/dev/a".into())));
+        assert_eq!(read("1=/dev/a"), Ok((Some("1".into()), "/dev/a".into())));
+        assert_eq!(read("./1=a"), Ok((None, "./1=a".into())));
+        assert!(read("1=").is_err() && read("=a").is_err() && read("").is_err());
+    }
+
+    #[test]
+    fn numbers_are_shown_with_their_units() {
+        assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!([5, 1500, 2_500_000].map(duration), ["5 ns", "1.5 µs", "2.50 ms"]);
+        assert_eq!([512, 4096, 3 << 30].map(bytes), ["512 bytes", "4.00 KiB", "3.00 GiB"]);
+    }
+
+    #[test]
+    fn times_are_above_zero() {
+        assert!(time("60s").is_ok() && time("5min").is_ok());
+        assert!(["0s", "x", "", "-5s"].iter().all(|text| time(text).is_err()));
+    }
+}
