@@ -105,10 +105,14 @@ def test_what_is_drawn_is_run(model: Model, tmp_path: Path, engine: str, loop: s
         for page in range(pos // 512, -(-(pos + size) // 512))
     }
     zeros = bytes(512)
-    assert written == {page for page in range(64 * MIB // 512) if content[page * 512 : page * 512 + 512] != zeros}
+    assert written == {
+        page for page in range(64 * MIB // 512) if content[page * 512 : page * 512 + 512] != zeros
+    }
     # All have a response time, and the trail says what it is of.
     trail = Trail(tmp_path / "y.trail")
-    assert trail.rows_of("SELECT COUNT(*) AS n FROM file_op WHERE dur > 0 AND result = length")[0]["n"] == 2000
+    assert (
+        trail.rows_of("SELECT COUNT(*) AS n FROM file_op WHERE dur > 0 AND result = length")[0]["n"] == 2000
+    )
     assert trail.rows_of("SELECT DISTINCT path FROM file")[0]["path"] == str(target)
     facts = {row["name"]: row["value"] for row in trail.rows_of("SELECT name, value FROM recording")}
     assert facts["model"] == str(app) and json.loads(facts["generate"])["requests"] == 2000
@@ -132,7 +136,9 @@ def test_devices_have_targets_of_their_own(model: Model, tmp_path: Path) -> None
     each.append("--overwrite")
     refused([app, *each[:2], "--overwrite"], "no target for 1", "add --target 1=FILE")
     refused([app, *each, "--target", f"2={targets[0]}"], "the model has no device 2", "it has 0, 1")
-    refused([app, *each[:2], "--overwrite", "--target", f"0={targets[1]}"], "0 has two targets", "one --target")
+    refused(
+        [app, *each[:2], "--overwrite", "--target", f"0={targets[1]}"], "0 has two targets", "one --target"
+    )
     refused([app, *each[:2], "--target", f"1={targets[0]}", each[-1]], "is the target of two devices")
 
 
@@ -156,14 +162,21 @@ def test_a_closed_loop_has_so_many_in_flight(model: Model, tmp_path: Path) -> No
     app, target = model(ops="R"), blank(tmp_path / "disk")
     for depth in (1, 4):
         said = ran(
-            app, "--target", target, "--loop", "closed", "--depth", depth, "-o", tmp_path / "y.trail", "--force"
+            app,
+            "--target",
+            target,
+            "--loop",
+            "closed",
+            "--depth",
+            depth,
+            "-o",
+            tmp_path / "y.trail",
+            "--force",
         )
         assert said["depth"] == depth and said["requests"] == 2000
         rows = Trail(tmp_path / "y.trail").rows_of("SELECT ts, dur, thread FROM file_op")
         assert len({row["thread"] for row in rows}) <= depth
-        changes = sorted(
-            change for row in rows for change in ((row["ts"], 1), (row["ts"] + row["dur"], -1))
-        )
+        changes = sorted(change for row in rows for change in ((row["ts"], 1), (row["ts"] + row["dur"], -1)))
         flying = most = 0
         for _, change in changes:
             flying += change
@@ -180,7 +193,7 @@ def test_a_model_repeats_for_a_time(model: Model, tmp_path: Path) -> None:
     # 200 s, cut off
     assert ran(slow, "--target", target, "--for", "1s")["requests"] < 20
     said = ran(app, "--target", target, "--for", "1s", "--warm-up", "500ms", "--intensity", 100)
-    assert said["warm_up_requests"] > 20 and 500_000_000 <= said["took_ns"]
+    assert said["warm_up_requests"] > 20 and said["took_ns"] >= 500_000_000
 
 
 def test_places_are_refused_as_a_replay_refuses_them(model: Model, tmp_path: Path) -> None:
@@ -190,7 +203,9 @@ def test_places_are_refused_as_a_replay_refuses_them(model: Model, tmp_path: Pat
     refused([app, "--target", data, "-o", output], "holds data (at byte 0)", "the model", "--overwrite")
     assert data.read_bytes() == b"precious" * (4 * MIB) and not output.exists()
     small = blank(tmp_path / "small", MIB)
-    refused([app, "--target", small, "-o", output], "has 1048576 bytes, the model reaches up to byte", "--fold")
+    refused(
+        [app, "--target", small, "-o", output], "has 1048576 bytes, the model reaches up to byte", "--fold"
+    )
     assert ran(app, "--target", small, "--fold")["requests"] == 2000 and small.stat().st_size == MIB
     refused([app, "--target", tmp_path / "none"], "No such file", "truncate -s")
     refused([app, "--target", tmp_path], "neither a file nor a block device")
@@ -228,7 +243,9 @@ def test_a_device_gets_reads_writes_and_flushes(
     assert ran(model(ops="R"), "--target", device, "--direct", "--engine", engine)["requests"] == 2000
     refused([app, "--target", device], "holds data")
     subprocess.run(["blockdev", "--setro", device], check=True)
-    refused([app, "--target", device, "--overwrite"], "is read-only, and the model writes", "blockdev --setrw")
+    refused(
+        [app, "--target", device, "--overwrite"], "is read-only, and the model writes", "blockdev --setrw"
+    )
     subprocess.run(["blockdev", "--setrw", device], check=True)
     held = os.open(device, os.O_RDONLY | os.O_EXCL)
     refused([app, "--target", device, "--overwrite"], "is in use by the system")
@@ -246,7 +263,9 @@ def test_what_makes_no_sense_is_refused(model: Model, tmp_path: Path) -> None:
     refused([*run, "--loop", "ajar"], "--loop", "open, closed")
     refused([*run, "--engine", "diesel"], "--engine", "psync, io_uring")
     refused([*run, "--warm-up", "2s", "--for", "1s"], "--warm-up 2s leaves nothing of --for 1s")
-    refused([*run, "--loop", "closed", "--intensity", "2"], "--intensity can't be combined with --loop closed")
+    refused(
+        [*run, "--loop", "closed", "--intensity", "2"], "--intensity can't be combined with --loop closed"
+    )
     refused([*run, "--dry"], "--target can't be combined with --dry")
     refused([app, "-o", tmp_path / "y.trail", "--for", "1s"], "--for", "expected --target PATH")
     refused([app], "neither --target nor -o")
@@ -255,9 +274,62 @@ def test_what_makes_no_sense_is_refused(model: Model, tmp_path: Path) -> None:
     assert not any(target.read_bytes())
 
 
+@pytest.mark.parametrize("engine", ["psync", "io_uring"])
+def test_a_benchmark_is_as_asked(tmp_path: Path, engine: str) -> None:
+    target, trail = blank(tmp_path / "disk"), tmp_path / "y.trail"
+    bench = "threads=4,size=16KiB,random=25%,read=70%,think=1ms"
+    said = ran("--bench", bench, "--target", target, "--for", "1s", "--engine", engine, "-o", trail)
+    assert (said["loop"], said["depth"], said["model"]) == ("closed", 4, None)
+    assert said["bench"] == {
+        "threads": 4, "size": 16384, "stride": 16384, "random": 0.25, "read": 0.7, "think_ns": 1_000_000,
+    }  # fmt: skip
+    # Each of four thinks a millisecond after a request.
+    assert 100 < said["requests"] <= 4 * 1010 and said["by_op"]["read"]["response"]["mean_ns"] > 0
+    rows = Trail(trail).rows_of("SELECT call, pos, length FROM file_op")
+    assert len(rows) == said["requests"]
+    assert all(row["length"] == 16384 and row["pos"] % 16384 == 0 for row in rows)
+    assert 0.6 < sum(row["call"] == "pread" for row in rows) / len(rows) < 0.8
+    # A closed loop that only reads may be on data.
+    assert ran("--bench", "threads=1", "--target", target, "--for", "100ms")["by_op"].keys() == {"read"}
+    refused(
+        ["--bench", bench, "--target", target, "--for", "1s"],
+        "which the writes of the benchmark would replace",
+    )
+
+
+def test_a_benchmark_that_makes_no_sense_is_refused(model: Model, tmp_path: Path) -> None:
+    target = blank(tmp_path / "disk")
+    run = ["--target", target, "--for", "1s"]
+    for wrong, expected in {
+        "threads=0": "threads: expected 1 to 1024",
+        "size=1GiB": "size: expected 1 byte to 16MiB",
+        "read=101%": "read: expected 0% to 100%",
+        "think=soon": "think: expected a time above 0",
+        "speed=11": "expected threads=8",
+    }.items():
+        refused([*run, "--bench", wrong], "--bench", expected, wrong.split("=")[1])
+    refused(["--bench", "threads=1", "--target", target], "--for")
+    refused([*run, model(), "--bench", "threads=1"], "cannot be used with '[MODEL]'")
+    refused([*run, "--bench", "threads=1", "--depth", "2"], "--depth", "cannot be used with")
+    refused(["--bench", "threads=1"], "--bench", "expected --target PATH")
+    refused(["-o", tmp_path / "y.trail"], "no MODEL")
+    refused([*run, "--bench", "size=16MiB", "--target", f"1={target}"], "the benchmark has no device 1")
+    refused(
+        [*["--target", blank(tmp_path / "small", 4096), "--for", "1s"], "--bench", "size=8K"],
+        "has 4096 bytes",
+    )
+
+
 def test_the_summary_is_for_people_too(model: Model, tmp_path: Path) -> None:
     text = iotrail(
-        "generate", model(), "--target", blank(tmp_path / "disk"), "--intensity", 10, "-o", tmp_path / "y.trail"
+        "generate",
+        model(),
+        "--target",
+        blank(tmp_path / "disk"),
+        "--intensity",
+        10,
+        "-o",
+        tmp_path / "y.trail",
     )
     assert re.search(r"^requests +2,000 in .* per second, asked ", text, re.MULTILINE)
     assert re.search(r"^lateness +mean .*, p50 .*, p99 .*% over 1 ms$", text, re.MULTILINE)
@@ -269,7 +341,18 @@ def test_the_summary_is_for_people_too(model: Model, tmp_path: Path) -> None:
 def test_interrupted_it_says_what_was_done(model: Model, tmp_path: Path, recorded: bool) -> None:
     app, target = model(ops="R"), blank(tmp_path / "disk")
     output = ["-o", tmp_path / "y.trail"] if recorded else []
-    command = [sys.executable, "-m", "iotrail", "generate", app, "--target", target, "--for", "10min", "--json"]
+    command = [
+        sys.executable,
+        "-m",
+        "iotrail",
+        "generate",
+        app,
+        "--target",
+        target,
+        "--for",
+        "10min",
+        "--json",
+    ]
     running = subprocess.Popen(
         list(map(str, [*command, *output])), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         start_new_session=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),

@@ -12,11 +12,13 @@ use iotrail_format::segment::SESSION_ENV;
 use iotrail_model::Model;
 use iotrail_model::model::Direction;
 use iotrail_replay::{
-    Allowed, Engine, Load, Loop, Mapping, Place, Plan, Reach, Summary, Workload, repeat, stream,
+    Allowed, Bench, Engine, Load, Loop, Mapping, Place, Plan, Reach, Summary, Workload, repeat, requests,
+    stream,
 };
 use iotrail_trail::TrailWriter;
 use serde_json::{Value, json};
 
+use crate::arguments;
 use crate::failure::Failure;
 use crate::record::Host;
 use crate::replay::{How, factor, text, word};
@@ -26,8 +28,13 @@ use crate::worker::{Outcome, Recording, exit_code, stop_on_signals};
 #[derive(clap::Args)]
 pub struct Args {
     /// Model file
-    #[arg(value_name = "MODEL")]
-    model: PathBuf,
+    #[arg(value_name = "MODEL", required_unless_present = "bench", conflicts_with = "bench")]
+    model: Option<PathBuf>,
+    /// Run a micro-benchmark instead of a model: threads=N, size=BYTES, stride=BYTES (default: the size), random=N%, read=N%,
+    /// think=TIME
+    #[arg(long, value_name = "KEY=VALUE,…", value_parser = bench, requires = "length",
+        conflicts_with_all = ["when", "intensity", "depth"])]
+    bench: Option<Bench>,
     /// File or block device to run on; one --target DEV=PATH for each device of the model if it has several, by their numbers
     #[arg(long, value_name = "[DEV=]PATH", required = true, value_parser = mapping)]
     target: Vec<Mapping>,
@@ -40,9 +47,8 @@ pub struct Args {
     /// Divide the gaps between requests by this
     #[arg(long, value_name = "F", value_parser = factor)]
     intensity: Option<f64>,
-    /// When a request starts
-    #[arg(long = "loop", value_enum, default_value_t = When::Open)]
-    when: When,
+    #[arg(long = "loop", value_enum, help = "When a request starts [default: open]")]
+    when: Option<When>,
     /// Maximum requests in flight [default: 32 with --loop open, else 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     depth: Option<u16>,
@@ -87,6 +93,9 @@ enum When {
     Closed,
 }
 
+/// A benchmark of which nothing is named.
+const DEFAULT_BENCH: Bench = Bench { threads: 1, size: 4096, stride: 0, random: 1.0, read: 1.0, think: 0 };
+
 /// A target, and the device it is for.
 fn mapping(text: &str) -> Result<Mapping, String> {
     let (device, target) = match text.split_once('=') {
@@ -98,6 +107,45 @@ fn mapping(text: &str) -> Result<Mapping, String> {
         return Err("expected PATH or DEV=PATH, such as /dev/loop0 or 1=/dev/loop0".into());
     }
     Ok(Mapping { device, target: target.into() })
+}
+
+/// A benchmark: what is not named stays as it is here.
+fn bench(text: &str) -> Result<Bench, String> {
+    let mut bench = DEFAULT_BENCH;
+    for part in text.split(',') {
+        let (name, value) = part.split_once('=').unwrap_or((part, ""));
+        let wrong = |expected: &str| format!("{name}: expected {expected}, found {value:?}");
+        let bytes = || {
+            let longest = 16 << 20;
+            let number = arguments::size(value).ok().filter(|bytes| (1..=longest).contains(bytes));
+            number.ok_or_else(|| wrong("1 byte to 16MiB, such as 16KiB"))
+        };
+        let share = || {
+            let number = value.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
+            let number = number.filter(|number| (0.0..=100.0).contains(number));
+            number.map(|number| number / 100.0).ok_or_else(|| wrong("0% to 100%"))
+        };
+        match name.trim() {
+            "threads" => {
+                let number = value.parse().ok().filter(|threads| (1..=1024).contains(threads));
+                bench.threads = number.ok_or_else(|| wrong("1 to 1024"))?;
+            }
+            "size" => bench.size = bytes()?,
+            "stride" => bench.stride = bytes()?,
+            "random" => bench.random = share()?,
+            "read" => bench.read = share()?,
+            "think" => bench.think = time(value).map(ns).map_err(|_| wrong("a time above 0, such as 1ms"))?,
+            _ => {
+                return Err(format!(
+                    "expected threads=8,size=16KiB,stride=64KiB,random=50%,read=70%,think=1ms, found {part:?}"
+                ));
+            }
+        }
+    }
+    if bench.stride == 0 {
+        bench.stride = bench.size;
+    }
+    Ok(bench)
 }
 
 fn time(text: &str) -> Result<Duration, String> {
@@ -121,20 +169,54 @@ fn reaches(model: &Model) -> impl Iterator<Item = Reach> {
     })
 }
 
+/// Where requests come from.
+enum Source {
+    Model(Box<Model>),
+    Bench(Bench),
+}
+
+impl Args {
+    fn source(&self) -> Result<Source, Failure> {
+        match (self.bench, &self.model) {
+            (None, Some(model)) => Ok(Source::Model(Box::new(crate::model::read(model)?))),
+            (bench, _) => Ok(Source::Bench(bench.unwrap_or(DEFAULT_BENCH))),
+        }
+    }
+
+    fn when(&self) -> When {
+        self.when.unwrap_or(if self.bench.is_some() { When::Closed } else { When::Open })
+    }
+
+    fn depth(&self) -> usize {
+        let default = if self.when() == When::Open { 32 } else { 1 };
+        self.bench.map_or(self.depth.map_or(default, usize::from), |bench| bench.threads as usize)
+    }
+}
+
 /// Runs.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
-    if args.when == When::Closed && args.intensity.is_some() {
+    if args.when() == When::Closed && args.intensity.is_some() {
         return Err(Failure::new("--intensity can't be combined with --loop closed, which ignores times")
             .hint("--depth N sets how many requests are in flight"));
     }
     if let (Some(length), Some(warm_up)) = (args.length, args.warm_up)
         && warm_up >= length
     {
-        return Err(Failure::new(format!("--warm-up {} leaves nothing of --for {}", shown(warm_up), shown(length)))
-            .hint("the warm-up is the first part of the run: expected less than --for"));
+        return Err(Failure::new(format!(
+            "--warm-up {} leaves nothing of --for {}",
+            shown(warm_up),
+            shown(length)
+        ))
+        .hint("the warm-up is the first part of the run: expected less than --for"));
     }
-    let model = crate::model::read(&args.model)?;
-    let plan = Plan::of_devices(Workload::Model, reaches(&model));
+    let source = args.source()?;
+    let plan = match &source {
+        Source::Model(model) => Plan::of_devices(Workload::Model, reaches(model)),
+        Source::Bench(bench) => {
+            let reach = Reach { bytes: bench.size, writes: bench.read < 1.0 };
+            Plan::of_devices(Workload::Benchmark, std::iter::once(reach))
+        }
+    };
     Engine::from(args.engine).check(&plan)?;
     // The worker's parent has looked at the content already.
     let allowed = Allowed { fold: args.fold, overwrite: args.overwrite || args.worker };
@@ -147,7 +229,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
                 host: &host,
                 writer: TrailWriter::create(output, args.force)?,
                 output,
-                facts: vec![("model".into(), Some(args.model.display().to_string()))],
+                facts: vec![("model".into(), args.model.as_ref().map(|model| model.display().to_string()))],
                 name: "generate",
                 what: "the run",
             };
@@ -157,12 +239,13 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
             }
         }
         _ => {
-            let summary = work(args, model, &plan, &place)?;
+            let summary = work(args, source, &plan, &place)?;
             let mut outcome =
                 serde_json::to_value(&summary).map_err(|error| Failure::new(error.to_string()))?;
             for error in outcome["errors"].as_array_mut().into_iter().flatten() {
                 let number = error["errno"].as_i64().unwrap_or(0) as i32;
-                let name = iotrail_strace::errno_name(number).map_or_else(|| number.to_string(), str::to_owned);
+                let name =
+                    iotrail_strace::errno_name(number).map_or_else(|| number.to_string(), str::to_owned);
                 error["errno"] = if number == 0 { "short".into() } else { name.into() };
             }
             describe(args, &place, &mut outcome);
@@ -182,15 +265,16 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     })
 }
 
-fn work(args: &Args, model: Model, plan: &Plan, place: &Place) -> Result<Summary, Failure> {
-    let when = if args.when == When::Open { Loop::Open } else { Loop::Closed };
+fn work(args: &Args, source: Source, plan: &Plan, place: &Place) -> Result<Summary, Failure> {
+    let when = if args.when() == When::Open { Loop::Open } else { Loop::Closed };
     let load = Load {
         engine: args.engine.into(),
         when,
         intensity: args.intensity.unwrap_or(1.0),
-        depth: depth(args),
+        depth: args.depth(),
         length: args.length.map(ns),
         warm_up: args.warm_up.map_or(0, ns),
+        think: args.bench.map_or(0, |bench| bench.think),
         fold: args.fold,
         direct: args.direct,
         zeros: args.zeros,
@@ -199,38 +283,50 @@ fn work(args: &Args, model: Model, plan: &Plan, place: &Place) -> Result<Summary
     let session = args.worker.then(|| std::env::var_os(SESSION_ENV).unwrap_or_default());
     let session = session.as_ref().map(|session| session.as_encoded_bytes());
     let is_shown = std::io::stderr().is_terminal();
-    let all = model.rate.count;
+    let all = if let Source::Model(model) = &source { model.rate.count } else { 0 };
     let mut progress = |time: i64, requests: u64| {
         if is_shown {
             let done = match args.length {
                 Some(length) => {
-                    format!("{} of {}", shown(Duration::from_secs(time as u64 / 1_000_000_000)), shown(length))
+                    format!(
+                        "{} of {}",
+                        shown(Duration::from_secs(time as u64 / 1_000_000_000)),
+                        shown(length)
+                    )
                 }
-                None => format!("{} % of {} requests", (requests * 100).checked_div(all).unwrap_or(0), count(all)),
+                None => {
+                    format!("{} % of {} requests", (requests * 100).checked_div(all).unwrap_or(0), count(all))
+                }
             };
             eprint!("\r\x1b[Kiotrail: {done}, {} requests", count(requests));
         }
     };
-    let source = repeat(model, args.seed, args.length.is_some());
-    let found = stream(plan, place, source, load, session, &mut progress);
+    let found = match source {
+        Source::Model(model) => {
+            let source = repeat(*model, args.seed, args.length.is_some());
+            stream(plan, place, source, load, session, &mut progress)
+        }
+        Source::Bench(bench) => {
+            let source = requests(bench, place.size_of(0) as u64, args.seed);
+            stream(plan, place, source, load, session, &mut progress)
+        }
+    };
     if is_shown {
         eprint!("\r\x1b[K");
     }
     Ok(found?)
 }
 
-fn depth(args: &Args) -> usize {
-    args.depth.map_or(if args.when == When::Open { 32 } else { 1 }, usize::from)
-}
-
 /// Adds how it was done to how it went.
 fn describe(args: &Args, place: &Place, outcome: &mut Value) {
-    outcome["model"] = text(&args.model);
+    outcome["model"] = args.model.as_deref().map(text).into();
+    outcome["bench"] = args.bench.map(|bench| json!(bench)).into();
     outcome["seed"] = args.seed.into();
-    outcome["loop"] = word(args.when);
+    outcome["loop"] = word(args.when());
     outcome["engine"] = word(args.engine);
-    outcome["depth"] = depth(args).into();
-    outcome["intensity"] = if args.when == When::Open { args.intensity.unwrap_or(1.0).into() } else { Value::Null };
+    outcome["depth"] = args.depth().into();
+    outcome["intensity"] =
+        if args.when() == When::Open { args.intensity.unwrap_or(1.0).into() } else { Value::Null };
     outcome["for_ns"] = args.length.map(ns).into();
     outcome["warm_up_ns"] = args.warm_up.map_or(0, ns).into();
     outcome["trail"] = args.output.as_deref().map(text).into();

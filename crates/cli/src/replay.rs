@@ -10,9 +10,7 @@ use std::process::ExitCode;
 
 use iotrail_format::schema::RECORDING;
 use iotrail_format::segment::SESSION_ENV;
-use iotrail_replay::{
-    Allowed, Engine, Mapping, Mode, Options, Place, Plan, plan, prepare, run as replay,
-};
+use iotrail_replay::{Allowed, Engine, Mapping, Mode, Options, Place, Plan, plan, prepare, run as replay};
 use iotrail_trail::{TrailReader, TrailWriter};
 
 use crate::failure::Failure;

@@ -51,10 +51,10 @@ impl Recording<'_> {
         let dir = session.dir().to_owned();
         let mut facts = machine_facts(None);
         facts.extend(mine);
-        facts
-            .push(("command".into(), serde_json::to_string(&std::env::args().collect::<Vec<_>>()).ok()));
+        facts.push(("command".into(), serde_json::to_string(&std::env::args().collect::<Vec<_>>()).ok()));
         let sealer = Sealer::start(writer, session, budget, &facts).inspect_err(|_| undo())?;
-        let me = std::env::current_exe().map_err(|error| Failure::new(format!("cannot find myself: {error}")))?;
+        let me =
+            std::env::current_exe().map_err(|error| Failure::new(format!("cannot find myself: {error}")))?;
         let mut command = Command::new(me);
         // After the verb: behind a `--` it would be a file.
         let mut words = std::env::args_os().skip(1);
@@ -66,8 +66,9 @@ impl Recording<'_> {
         if let Some(mut stdout) = child.stdout.take() {
             let _ = stdout.read_to_string(&mut said);
         }
-        let status =
-            host.wait(&mut child).map_err(|error| Failure::new(format!("cannot wait for {what}: {error}")))?;
+        let status = host
+            .wait(&mut child)
+            .map_err(|error| Failure::new(format!("cannot wait for {what}: {error}")))?;
         let mut outcome: Option<serde_json::Value> = serde_json::from_str(&said).ok();
         if outcome.is_none()
             && let Some(signal) = interruption(status)

@@ -7,6 +7,7 @@
 //! Nothing outside the place is touched: recorded paths are rewritten, `..` and symbolic links of the trail
 //! never followed out of it (a plan's paths are absolute and plain, and links are not replayed).
 
+mod bench;
 mod names;
 mod order;
 mod plan;
@@ -19,12 +20,13 @@ mod uring;
 
 use std::path::PathBuf;
 
+pub use bench::{Bench, requests};
 pub use order::{OpRef, Wait};
 pub use plan::{Device, Handle, NONE, Need, Op, Origin, Plan, Reach, Thread, Workload, plan};
 pub use prepare::{MARKER, prepare};
 pub use run::{Engine, Mode, Options, Outcome, run, stop};
 pub use spread::Times;
-pub use stream::{Direction, Lateness, Loop, Load, Refusal, Summary, repeat, stream};
+pub use stream::{Direction, Lateness, Load, Loop, Refusal, Summary, repeat, stream};
 pub use target::{Allowed, Mapping, Place, Stretch, Target, check_writable, check_zeros};
 
 /// What can go wrong before a replay begins.

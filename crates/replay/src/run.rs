@@ -351,7 +351,8 @@ pub fn run(plan: &Plan, place: &Place, options: Options, session: &[u8]) -> Resu
         1
     };
     let workers = if options.engine == Engine::Psync { depth } else { 1 };
-    let mut shared = Shared::new(plan, place, options, longest(CallKind::Write), |path| named.contains(&path))?;
+    let mut shared =
+        Shared::new(plan, place, options, longest(CallKind::Write), |path| named.contains(&path))?;
     shared.progress = plan.threads.iter().map(|thread| Progress::of(thread, depth > 1)).collect();
     shared.zero = now() + 20_000_000 + 50_000 * (plan.threads.len() * workers) as i64;
     let shared = shared;

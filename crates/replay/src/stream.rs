@@ -22,14 +22,12 @@ use iotrail_model::{Arrival, Model};
 use iotrail_sdk::{attach, clock, post};
 use iotrail_sim::{Op as Kind, Request};
 
+use crate::Error;
 use crate::plan::{NONE, Op, Plan};
-use crate::run::{
-    Buffer, Engine, Mode, NAP, Options, STACK, Shared, is_stopped, now, thread_cpu, until,
-};
+use crate::run::{Buffer, Engine, Mode, NAP, Options, STACK, Shared, is_stopped, now, thread_cpu, until};
 use crate::spread::{Spread, Times};
 use crate::target::Place;
-use crate::uring::{self, Feed, LOOK_AGAIN, Next};
-use crate::Error;
+use crate::uring::{self, Feed, Next};
 
 /// Requests drawn and not begun.
 const MOST_QUEUED: usize = 4096;
@@ -40,6 +38,8 @@ const DRAWN: usize = 256;
 const MOST_LENGTH: i64 = 16 << 20;
 /// FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE (linux/falloc.h): a discard, of a file or a device.
 const PUNCH: i32 = libc::FALLOC_FL_KEEP_SIZE | libc::FALLOC_FL_PUNCH_HOLE;
+/// How long a ring with requests in flight doesn't look for drawn ones when there were none, ns.
+const LOOK_AGAIN: i64 = 200_000;
 /// How often progress is reported.
 const TOLD_EVERY: Duration = Duration::from_millis(500);
 
@@ -67,6 +67,8 @@ pub struct Load {
     pub length: Option<i64>,
     /// How much of its start isn't counted, ns.
     pub warm_up: i64,
+    /// In a closed loop, from the return of a request to the start of the next one, ns.
+    pub think: i64,
     /// Whether offsets beyond the end of a target wrap around.
     pub fold: bool,
     /// Whether targets are opened with O_DIRECT.
@@ -504,8 +506,15 @@ impl Run<'_> {
             Engine::Psync => self.call(&mut buffers[0]),
             Engine::IoUring => {
                 let started = vec![0; buffers.len()];
-                let mut drawn =
-                    Drawn { run: self, next: None, due: None, at: 0, started, tally: Tally::default() };
+                let mut drawn = Drawn {
+                    run: self,
+                    next: None,
+                    due: None,
+                    at: 0,
+                    ready: vec![0; started.len()].into(),
+                    started,
+                    tally: Tally::default(),
+                };
                 drawn.tally.stopped = uring::drive(&self.shared, &mut drawn, buffers).err();
                 drawn.tally
             }
@@ -521,7 +530,11 @@ impl Run<'_> {
     fn call(&self, buffer: &mut Buffer) -> Tally {
         let mut tally = Tally::default();
         until(self.shared.zero);
+        let mut ready = 0;
         while let Some(op) = self.queue.wait() {
+            if self.load.think > 0 {
+                until(self.end.map_or(ready, |end| ready.min(end)));
+            }
             let due = self.due(&op);
             if let Some(due) = due {
                 until(due.min(self.end.unwrap_or(due)));
@@ -545,6 +558,7 @@ impl Run<'_> {
             }
             let (result, errno) = self.shared.perform(&op, buffer);
             let end = now();
+            ready = end + self.load.think;
             if self.begin(&mut tally, due, start) {
                 tally.add(&op, result, errno, start, end);
             }
@@ -647,11 +661,13 @@ struct Drawn<'a> {
     at: i64,
     /// Of each slot, when its request began.
     started: Vec<i64>,
+    /// When each free slot has thought, the first one first.
+    ready: VecDeque<i64>,
     tally: Tally,
 }
 
 impl Feed for Drawn<'_> {
-    fn next(&mut self, _: usize) -> Next {
+    fn next(&mut self, in_flight: usize) -> Next {
         let time = now();
         if time < self.run.shared.zero {
             return Next::Wait(self.run.shared.zero - time);
@@ -661,10 +677,17 @@ impl Feed for Drawn<'_> {
             self.run.queue.close();
             return Next::End;
         }
+        if let Some(ready) = self.ready.front().filter(|ready| **ready > time) {
+            return Next::Wait(ready.min(&self.run.end.unwrap_or(i64::MAX)) - time);
+        }
         loop {
             let op = match self.next.take().map_or_else(|| self.run.queue.try_take(), Taken::One) {
                 Taken::One(op) => op,
-                Taken::Later => return Next::Wait(LOOK_AGAIN),
+                Taken::Later if in_flight > 0 => return Next::Wait(LOOK_AGAIN),
+                Taken::Later => match self.run.queue.wait() {
+                    Some(op) => op,
+                    None => return Next::End,
+                },
                 Taken::Never => return Next::End,
             };
             let due = self.run.due(&op);
@@ -682,12 +705,16 @@ impl Feed for Drawn<'_> {
     }
 
     fn submitted(&mut self, slot: usize, _: &Op) {
-        self.started[slot] = if self.run.begin(&mut self.tally, self.due, self.at) { self.at } else { i64::MIN };
+        self.ready.pop_front();
+        self.started[slot] =
+            if self.run.begin(&mut self.tally, self.due, self.at) { self.at } else { i64::MIN };
     }
 
     fn returned(&mut self, slot: usize, op: &Op, result: i64, errno: i32) {
+        let end = now();
+        self.ready.push_back(end + self.run.load.think);
         if self.started[slot] != i64::MIN {
-            self.tally.add(op, result, errno, self.started[slot], now());
+            self.tally.add(op, result, errno, self.started[slot], end);
         }
     }
 }
@@ -714,9 +741,9 @@ mod tests {
     }
 
     fn load(engine: Engine, when: Loop, depth: usize) -> Load {
-        let (length, warm_up) = (None, 0);
+        let (length, warm_up, think) = (None, 0, 0);
         let (fold, direct, zeros) = (false, false, false);
-        Load { engine, when, intensity: 1.0, depth, length, warm_up, fold, direct, zeros }
+        Load { engine, when, intensity: 1.0, depth, length, warm_up, think, fold, direct, zeros }
     }
 
     /// Runs a source on new files, one for each device: what it says, and the files.
@@ -726,8 +753,10 @@ mod tests {
         load: Load,
     ) -> (Summary, Vec<Vec<u8>>) {
         let folder = tempfile::tempdir().unwrap();
-        let plan =
-            Plan::of_devices(Workload::Model, vec![Reach { bytes: TARGET, writes: true }; devices].into_iter());
+        let plan = Plan::of_devices(
+            Workload::Model,
+            vec![Reach { bytes: TARGET, writes: true }; devices].into_iter(),
+        );
         let path = |number: usize| folder.path().join(number.to_string());
         let mappings: Vec<Mapping> = (0..devices)
             .map(|number| {
@@ -754,7 +783,11 @@ mod tests {
                 for (number, file) in files.iter().enumerate() {
                     for (page, bytes) in file.chunks(4096).enumerate() {
                         let is_written = bytes.iter().any(|byte| *byte != 0);
-                        assert_eq!(is_written, page < 128 && page % 2 == number, "{engine:?} {number} {page}");
+                        assert_eq!(
+                            is_written,
+                            page < 128 && page % 2 == number,
+                            "{engine:?} {number} {page}"
+                        );
                     }
                 }
             }
@@ -796,6 +829,17 @@ mod tests {
         }
     }
 
+    #[test]
+    fn thinking_takes_its_time() {
+        for engine in [Engine::Psync, Engine::IoUring] {
+            let mut load = load(engine, Loop::Closed, 2);
+            load.think = 10_000_000;
+            // Two at a time, each 9 times after 10 ms.
+            let (summary, _) = run(writes(20, 1), 1, load);
+            assert!(summary.requests == 20 && summary.took_ns >= 85_000_000, "{}", summary.took_ns);
+        }
+    }
+
     proptest! {
         /// In the order of their drawing within a lane, and never more than the limit in memory.
         #[test]
@@ -821,7 +865,8 @@ mod tests {
 
     #[test]
     fn devices_take_turns() {
-        let request = |device, at| Arrival { at, device, request: Request { op: Kind::Read, pos: 0, length: 1 } };
+        let request =
+            |device, at| Arrival { at, device, request: Request { op: Kind::Read, pos: 0, length: 1 } };
         let queue = Queue::new(2);
         queue.fill((0..9).map(|at| request(0, at)).chain([request(1, 9), request(1, 10)]));
         let mut devices = Vec::new();

@@ -28,7 +28,7 @@ pub(crate) fn available() -> Result<(), Error> {
 }
 
 /// How long a request waits for another thread before it looks again, ns.
-pub(crate) const LOOK_AGAIN: i64 = 20_000;
+const LOOK_AGAIN: i64 = 20_000;
 
 /// What a ring does next.
 pub(crate) enum Next {
@@ -191,8 +191,7 @@ pub(crate) fn replay(shared: &Shared<'_>, number: usize, buffers: &mut [Buffer])
     attach::thread_began(clock::ticks());
     post::text(TextKind::ThreadName, 0, shared.thread(number).id.to_string().as_bytes());
     let indices = vec![0; buffers.len()];
-    let mut feed =
-        Recorded { shared, number, next: 0, indices, is_counted: false, found: Found::default() };
+    let mut feed = Recorded { shared, number, next: 0, indices, is_counted: false, found: Found::default() };
     feed.found.stopped = drive(shared, &mut feed, buffers).err();
     attach::thread_ends();
     feed.found.cpu = thread_cpu();

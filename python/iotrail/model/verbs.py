@@ -211,7 +211,9 @@ _RUN = "Running requests"
 
 
 def generate(
-    model: ModelPath,
+    model: Annotated[
+        Path | None, typer.Argument(metavar="MODEL", help="Model file.", show_default=False)
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -289,6 +291,17 @@ def generate(
             rich_help_panel=_RUN,
         ),
     ] = None,
+    bench: Annotated[
+        str | None,
+        typer.Option(
+            "--bench",
+            metavar="KEY=VALUE,…",
+            help="Run a micro-benchmark instead of a model, in a closed loop: threads=N, size=BYTES, stride=BYTES "
+            "(default: the size), random=N%, read=N%, think=TIME; what is not named: threads=1,size=4KiB,random=100%,read=100%.",
+            show_default=False,
+            rich_help_panel=_RUN,
+        ),
+    ] = None,
     direct: Annotated[
         bool, typer.Option("--direct", help="Open targets with O_DIRECT.", rich_help_panel=_RUN)
     ] = False,
@@ -315,7 +328,7 @@ def generate(
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace Y.trail if it exists.")] = False,
 ) -> None:
-    """Run the requests of a model on storage, or only draw them.
+    """Run the requests of a model, or of a micro-benchmark, on storage; or only draw those of a model.
 
     With --target requests are read from and written to it, and a summary is printed: rates, response times, lateness. Without it
     they are drawn and written to -o as a trail.
@@ -326,7 +339,14 @@ def generate(
 
     if not 0 < intensity < float("inf"):
         raise UsageError(f"--intensity: expected a number above 0, found {intensity:g}")
-    values = {"--for": length, "--warm-up": warm_up, "--loop": when, "--depth": depth, "--engine": engine}
+    values = {
+        "--for": length,
+        "--warm-up": warm_up,
+        "--loop": when,
+        "--depth": depth,
+        "--engine": engine,
+        "--bench": bench,
+    }
     switches = {
         "--direct": direct,
         "--zeros": zeros,
@@ -342,12 +362,19 @@ def generate(
             given.append(f"--intensity={intensity!r}")
         if output is not None:
             given += [f"--output={output}"]
-        native.run(["generate", *given, f"--seed={seed}", *["--force"] * force, "--", str(model)])
+        named = ["--", str(model)] if model is not None else []
+        native.run(["generate", *given, f"--seed={seed}", *["--force"] * force, *named])
     running = {**switches, **values, "--target": target}
     if others := [name for name, value in running.items() if value]:
         raise UsageError(
-            f"{others[-1]} can't be combined with --dry" if dry else f"{others[0]} runs requests: expected --target PATH",
+            f"{others[-1]} can't be combined with --dry"
+            if dry
+            else f"{others[0]} runs requests: expected --target PATH",
             "--dry draws requests, --target PATH runs them",
+        )
+    if model is None:
+        raise UsageError(
+            "no MODEL: expected the file of a workload model", "iotrail model fit makes one of a trail"
         )
     if output is None:
         raise UsageError(
