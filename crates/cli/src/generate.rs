@@ -399,6 +399,7 @@ fn summary(outcome: &Value) -> String {
     }
     for error in outcome["errors"].as_array().into_iter().flatten() {
         let (op, name) = (error["op"].as_str().unwrap_or(""), error["errno"].as_str().unwrap_or(""));
+        let name = if name == "short" { "moved fewer bytes than asked for" } else { name };
         line("errors", format!("{} {op}: {name}", count(number(&error["count"]))));
     }
     for (why, skipped) in outcome["skipped"].as_object().into_iter().flatten() {

@@ -206,7 +206,7 @@ def check(
         show_check(result)
 
 
-# Options of `iotrail-native generate`, which checks what they are given.
+# Panel of the options that need --target; iotrail-native checks their values.
 _RUN = "Running requests"
 
 
