@@ -11,6 +11,7 @@ use std::time::Duration;
 use iotrail_format::segment::SESSION_ENV;
 use iotrail_model::Model;
 use iotrail_model::model::Direction;
+use iotrail_model::runs::Kind;
 use iotrail_replay::{
     Allowed, Bench, Engine, Load, Loop, Mapping, Place, Plan, Reach, Summary, Workload, repeat, requests,
     stream,
@@ -159,14 +160,12 @@ fn ns(time: Duration) -> i64 {
     i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// What a model's requests need of each device.
+/// What a model's requests need of each device. If it writes at all, it may write to each.
 fn reaches(model: &Model) -> impl Iterator<Item = Reach> {
-    model.devices.iter().zip(0..).map(|(device, number)| {
-        let mut kinds = device.states.iter().flat_map(|state| &state.sizes).map(|row| row.0);
-        let mut large = model.largest.iter().filter(|run| run.1 == number).map(|run| run.3);
-        let writes = |direction: Direction| direction != Direction::Read;
-        Reach { bytes: device.reach_bytes, writes: kinds.any(writes) || large.any(writes) }
-    })
+    let kinds = model.rate.counts.iter().zip(0..).filter(|(count, _)| **count > 0);
+    let mut directions = kinds.filter_map(|(_, number)| Kind::of(number).direction());
+    let writes = directions.any(|direction| direction != Direction::Read);
+    model.devices.iter().map(move |device| Reach { bytes: device.reach_bytes, writes })
 }
 
 /// Where requests come from.
@@ -283,7 +282,7 @@ fn work(args: &Args, source: Source, plan: &Plan, place: &Place) -> Result<Summa
     let session = args.worker.then(|| std::env::var_os(SESSION_ENV).unwrap_or_default());
     let session = session.as_ref().map(|session| session.as_encoded_bytes());
     let is_shown = std::io::stderr().is_terminal();
-    let all = if let Source::Model(model) = &source { model.rate.count } else { 0 };
+    let all = if let Source::Model(model) = &source { model.rate.count() } else { 0 };
     let mut progress = |time: i64, requests: u64| {
         if is_shown {
             let done = match args.length {

@@ -64,7 +64,7 @@ pub struct Draw {
 
 /// Counts over time, one part after the other.
 pub struct Schedule<T> {
-    parts: std::vec::IntoIter<Part<T>>,
+    parts: VecDeque<Part<T>>,
     /// Requests before the next part.
     before: u64,
 }
@@ -72,7 +72,7 @@ pub struct Schedule<T> {
 impl<T: Clone> Schedule<T> {
     /// Of a model's parts.
     pub fn new(parts: &[Part<T>]) -> Self {
-        Self { parts: parts.to_vec().into_iter(), before: 0 }
+        Self { parts: parts.iter().cloned().collect(), before: 0 }
     }
 
     /// The next part, if it begins with or before the request after so many.
@@ -80,7 +80,7 @@ impl<T: Clone> Schedule<T> {
         if requests < self.before {
             return None;
         }
-        let Part(of, counts) = self.parts.next()?;
+        let Part(of, counts) = self.parts.pop_front()?;
         self.before += of;
         Some(counts)
     }

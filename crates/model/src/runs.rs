@@ -155,6 +155,15 @@ impl Kind {
         }
     }
 
+    /// The direction; none of a flush.
+    #[must_use]
+    pub fn direction(self) -> Option<Direction> {
+        match self {
+            Self::Begin(direction, _) | Self::Continue(direction) => Some(direction),
+            Self::Flush => None,
+        }
+    }
+
     /// Of a number.
     #[must_use]
     pub fn of(number: u8) -> Self {
