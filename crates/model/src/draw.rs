@@ -16,8 +16,11 @@ use crate::rate::{Arrivals, KINDS};
 use crate::runs::{self, Kind, Recent, Run};
 use crate::{Arrival, PAGE};
 
-/// Requests that are looked at ahead: they come in an order that the runs to continue allow.
+/// Requests that are looked at ahead: they come in an order that the runs to continue allow. At least so many, and more as
+/// long as they come so soon: what comes in a burst is not taken from it.
 const AHEAD: usize = 64;
+const LEAST_AHEAD: usize = 8;
+const SOON: Nanos = 10_000_000;
 /// Least and most that a run is continued more, or less, often as its rank is behind, or ahead.
 const LEAST_PULL: f64 = 0.1;
 const MOST_PULL: f64 = 2.0;
@@ -178,11 +181,10 @@ impl Draw {
         let gap = at - self.last;
         self.last = at;
         let large = self.largest.get(self.placed.len()).filter(|run| at >= self.moment(run.0)).cloned();
+        let large =
+            large.filter(|run| self.take_beginning(run.3, runs::reach(runs::length_class(run.requests()))));
         let (device, request) = match large {
-            Some(run) => {
-                self.take_kind(run.3, runs::reach(runs::length_class(run.requests())));
-                self.begin_large(&run)
-            }
+            Some(run) => self.begin_large(&run),
             None => match self.next_kind(gap) {
                 Kind::Flush => {
                     let request = Request { op: Op::Flush, pos: 0, length: 0 };
@@ -206,21 +208,21 @@ impl Draw {
         (u128::from(part) * u128::from(self.length_ns) / u128::from(MOMENTS)) as Nanos
     }
 
-    /// Takes the beginning of a run of a direction and a reach from the kinds to come, or what resembles it most.
-    fn take_kind(&mut self, direction: Direction, reach: u8) {
-        let difference = |kind: &Kind| match kind {
-            Kind::Begin(d, of) => u8::from(*d != direction) * 8 + of.abs_diff(reach),
-            Kind::Continue(d) => 16 + u8::from(*d != direction),
-            Kind::Flush => 32,
+    /// Takes the beginning of a run of a direction, and most nearly of a reach, from the kinds to come; if there is one.
+    fn take_beginning(&mut self, direction: Direction, reach: u8) -> bool {
+        let beginning = |(at, kind): (usize, &Kind)| match kind {
+            Kind::Begin(d, of) if *d == direction => Some((of.abs_diff(reach), at)),
+            _ => None,
         };
-        let most = (0..self.kinds.len()).min_by_key(|at| difference(&self.kinds[*at]));
-        self.kinds.remove(most.unwrap_or(0));
+        let nearest = self.kinds.iter().enumerate().filter_map(beginning).min();
+        nearest.and_then(|(_, at)| self.kinds.remove(at)).is_some()
     }
 
     /// What the next request does, of the kinds to come.
     fn next_kind(&mut self, gap: Nanos) -> Kind {
         let mut counts = [0u64; KINDS];
-        self.kinds.iter().for_each(|kind| counts[usize::from(kind.number())] += 1);
+        let soon = self.times.partition_point(|at| *at <= self.last + SOON).max(LEAST_AHEAD);
+        self.kinds.iter().take(soon).for_each(|kind| counts[usize::from(kind.number())] += 1);
         let unfinished: Vec<(Direction, u8)> = self
             .recent
             .unfinished()
@@ -242,7 +244,7 @@ impl Draw {
             .filter(|kind| counts[*kind] > 0)
             .map(|kind| (kind, counts[kind] as f64 * weight(Kind::of(kind as u8))))
             .collect();
-        let drawn = if self.waited > 2 * AHEAD { None } else { pick(&kinds, &mut self.random) };
+        let drawn = if self.waited > 2 * soon { None } else { pick(&kinds, &mut self.random) };
         let kind = drawn.map_or(self.kinds[0], |kind| Kind::of(kind as u8));
         let at = self.kinds.iter().position(|one| *one == kind).unwrap_or(0);
         self.kinds.remove(at);

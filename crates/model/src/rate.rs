@@ -4,22 +4,34 @@
 //! are kept; the others are drawn as unequal as those of the same interval length and a similar count. So bursts are as large
 //! and as clustered at each scale as they were, and of the same kinds (multiplicative cascades with beta multipliers: Riedi
 //! et al., "A multifractal wavelet model", IEEE Trans. Inf. Theory 1999; here of counts, by the beta-binomial distribution).
-//! Kinds are split one after the other, as draws without replacement from those on both sides, and more separated than
+//! Intervals of few requests are not halved: their gaps are drawn, as long to the mean of their interval as gaps of such means
+//! were. Kinds are split one after the other, as draws without replacement from those on both sides, and more separated than
 //! these where they were.
 
 use std::collections::{HashMap, HashSet};
 
 use foldhash::fast::FixedState;
 use iotrail_sim::Nanos;
-use rand::Rng;
+use rand::{Rng, SeedableRng as _};
 use rand_distr::{Beta, Binomial, Distribution as _, Hypergeometric};
+use rand_pcg::Pcg64Mcg;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::quotas::choose;
 
 /// Splits that are kept.
 pub const KEPT: usize = 300;
 /// Kinds at most.
 pub const KINDS: usize = 16;
+/// Fewest requests of an interval that is halved: all, or such of so many that gaps say more than halves.
+const LEAVES: [u64; 2] = [2, 16];
+/// Gaps that are compared to choose.
+const COMPARED: usize = 200_000;
+/// Classes of a gap by the mean gap of its interval: steps of a power of two, and where they begin.
+const RATIO_STEPS: f64 = 2.0;
+const LEAST_RATIO: f64 = -16.0;
+const MOST_RATIOS: u8 = 48;
 /// Count from which on splits with all on one side are drawn as such: fewer are often so by chance.
 const WHOLE: u64 = 8;
 /// Halvings at most: a nanosecond of 500 years.
@@ -43,6 +55,10 @@ pub struct Rate {
     /// How requests are split otherwise, by level and class of the count: share of splits with all requests on one side, and,
     /// of the others, correlation between the sides of two requests: 0 by chance, negative more equal than that.
     pub drawn: Vec<(u32, u32, f64, f64)>,
+    /// Fewest requests of an interval that is halved.
+    pub leaf: u64,
+    /// Gaps in intervals that are not halved: power of two of their mean, in ns, class of the gap by the mean, how often.
+    pub gaps: Vec<(u32, u8, u64)>,
     /// How kinds are separated otherwise, by level and kind: 0 by chance, 1 as far as possible.
     pub separated: Vec<(u32, u8, f64)>,
 }
@@ -60,6 +76,16 @@ fn class(count: u64) -> u32 {
     count.max(1).ilog2()
 }
 
+/// The class of a gap that is so many times as long as the mean.
+fn ratio_class(ratio: f64) -> u8 {
+    ((ratio.log2() - LEAST_RATIO) * RATIO_STEPS).clamp(0.0, f64::from(MOST_RATIOS - 1)) as u8
+}
+
+/// A gap of a class, as a multiple of the mean.
+fn ratio(class: u8, random: &mut impl Rng) -> f64 {
+    ((f64::from(class) + random.random::<f64>()) / RATIO_STEPS + LEAST_RATIO).exp2()
+}
+
 /// Length of an interval: the ends of `index` on `level`, in ticks.
 fn ends(ticks: u64, level: u32, index: u64) -> (u64, u64) {
     let end = |index: u64| ((u128::from(index) * u128::from(ticks)) >> level) as u64;
@@ -72,13 +98,55 @@ fn counts_of(kinds: &[u8]) -> Counts {
     counts
 }
 
+/// Takes one of the requests of an interval: its kind.
+fn take(counts: &mut Counts, random: &mut impl Rng) -> u8 {
+    let mut rest = random.random_range(0..counts.iter().sum::<u64>().max(1));
+    let kind = counts.iter().position(|of| {
+        let is_it = rest < *of;
+        rest = rest.saturating_sub(*of);
+        is_it
+    });
+    let kind = kind.unwrap_or(0);
+    counts[kind] = counts[kind].saturating_sub(1);
+    kind as u8
+}
+
 fn round(share: f64) -> f64 {
     (share * 1e3).round() / 1e3
 }
 
-/// Counts arrivals, ns, which never decrease, and their kinds, numbers below [`KINDS`].
+/// Counts arrivals, ns, which never decrease, and their kinds, numbers below [`KINDS`]: halves all intervals, or those of more
+/// than a few requests, whichever draws gaps that are more like theirs.
 #[must_use]
 pub fn fit(arrivals: &[Nanos], kinds: &[u8], kept: usize) -> Rate {
+    let sorted = |times: &mut dyn Iterator<Item = Nanos>| {
+        let times: Vec<_> = times.take(COMPARED + 1).collect();
+        let mut gaps: Vec<_> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        gaps.sort_unstable();
+        gaps
+    };
+    let gaps = sorted(&mut arrivals.iter().copied());
+    let of = |leaf: u64| {
+        let rate = fit_halving(arrivals, kinds, kept, leaf);
+        let (mut drawn, mut random) = (Arrivals::new(&rate), Pcg64Mcg::seed_from_u64(leaf));
+        let times = sorted(&mut std::iter::from_fn(|| Some(drawn.next(&mut random)?.0)));
+        (distance(&gaps, &times), rate)
+    };
+    let fits = LEAVES.map(of);
+    let best = fits.into_iter().min_by(|one, other| one.0.total_cmp(&other.0));
+    best.map(|(_, rate)| rate).unwrap_or_default()
+}
+
+/// Largest difference of the distribution functions of sorted values (Kolmogorov and Smirnov).
+fn distance(one: &[u64], other: &[u64]) -> f64 {
+    let share = |values: &[u64], value: u64| {
+        values.partition_point(|of| *of <= value) as f64 / values.len().max(1) as f64
+    };
+    let difference = |value: &u64| (share(one, *value) - share(other, *value)).abs();
+    one.iter().chain(other).map(difference).fold(0.0, f64::max)
+}
+
+fn fit_halving(arrivals: &[Nanos], kinds: &[u8], kept: usize, leaf: u64) -> Rate {
     let Some((&first, &last)) = arrivals.first().zip(arrivals.last()) else { return Rate::default() };
     let tick_ns = arrivals.iter().fold(0, |tick, at| gcd(tick, at - first)).max(1);
     let length_ns = last - first;
@@ -93,10 +161,19 @@ pub fn fit(arrivals: &[Nanos], kinds: &[u8], kept: usize) -> Rate {
         all: Counts,
     }
     let mut splits: Vec<Found> = Vec::new();
+    let mut gaps: HashMap<(u32, u8), u64, FixedState> = HashMap::default();
     let mut todo = vec![(0, 0, 0..arrivals.len(), all)];
     while let Some((level, index, inside, all)) = todo.pop() {
         let (from, to) = ends(ticks, level, index);
         if inside.len() < 2 || to - from < 2 || level == MOST_LEVELS - 1 {
+            continue;
+        }
+        if (inside.len() as u64) < leaf {
+            let mean = ((to - from) * tick_ns) as f64 / inside.len() as f64;
+            for pair in arrivals[inside].windows(2) {
+                let class = ratio_class((pair[1] - pair[0]) as f64 / mean);
+                *gaps.entry(((mean as u64).max(1).ilog2(), class)).or_default() += 1;
+            }
             continue;
         }
         let middle = ends(ticks, level + 1, 2 * index).1;
@@ -147,7 +224,9 @@ pub fn fit(arrivals: &[Nanos], kinds: &[u8], kept: usize) -> Rate {
     };
     let mut separated: Vec<_> = apart.into_iter().map(of).collect();
     separated.sort_unstable_by_key(|(level, kind, _)| (*level, *kind));
-    Rate { length_ns, tick_ns, counts: all[..used].to_vec(), kept, drawn, separated }
+    let mut gaps: Vec<_> = gaps.into_iter().map(|((mean, class), count)| (mean, class, count)).collect();
+    gaps.sort_unstable();
+    Rate { length_ns, tick_ns, counts: all[..used].to_vec(), kept, drawn, leaf, gaps, separated }
 }
 
 /// How many requests of one kind are among those of a first half.
@@ -241,14 +320,22 @@ pub struct Arrivals {
     separated: HashMap<(u32, u8), f64, FixedState>,
     ticks: u64,
     tick_ns: u64,
+    gaps: HashMap<u32, Vec<(u8, u64)>, FixedState>,
     /// Intervals yet to come, the next one last: level, number, requests.
     todo: Vec<(u32, u64, Counts)>,
+    leaf: u64,
+    /// Requests of the interval that is not halved, the next one last.
+    now: Vec<(Nanos, u8)>,
 }
 
 impl Arrivals {
     /// One run through the whole time.
     #[must_use]
     pub fn new(rate: &Rate) -> Self {
+        let mut gaps: HashMap<u32, Vec<(u8, u64)>, FixedState> = HashMap::default();
+        for &(mean, class, count) in &rate.gaps {
+            gaps.entry(mean).or_default().push((class, count));
+        }
         let padded = |counts: &[u64]| {
             let mut all = [0; KINDS];
             all.iter_mut().zip(counts).for_each(|(to, count)| *to = *count);
@@ -258,6 +345,9 @@ impl Arrivals {
             kept: rate.kept.iter().map(|(level, index, left)| ((*level, *index), padded(left))).collect(),
             drawn: rate.drawn.iter().map(|row| ((row.0, row.1), (row.2, row.3))).collect(),
             separated: rate.separated.iter().map(|(level, kind, of)| ((*level, *kind), *of)).collect(),
+            gaps,
+            leaf: rate.leaf,
+            now: Vec::new(),
             ticks: rate.length_ns / rate.tick_ns.max(1) + 1,
             tick_ns: rate.tick_ns.max(1),
             todo: vec![(0, 0, padded(&rate.counts))],
@@ -267,26 +357,24 @@ impl Arrivals {
     /// The next arrival, ns from the first, and its kind; none after the last.
     pub fn next(&mut self, random: &mut impl Rng) -> Option<(Nanos, u8)> {
         loop {
-            let (level, index, mut counts) = self.todo.pop()?;
+            if let Some(next) = self.now.pop() {
+                return Some(next);
+            }
+            let (level, index, counts) = self.todo.pop()?;
             let count: u64 = counts.iter().sum();
             if count == 0 {
                 continue;
             }
             let (from, to) = ends(self.ticks, level, index);
-            if count == 1 || to - from < 2 || level == MOST_LEVELS - 1 {
-                let mut rest = random.random_range(0..count);
-                let kind = counts.iter().position(|of| {
-                    let is_it = rest < *of;
-                    rest = rest.saturating_sub(*of);
-                    is_it
-                });
-                let kind = kind.unwrap_or(0);
-                if count > 1 {
-                    counts[kind] -= 1;
-                    self.todo.push((level, index, counts));
-                }
-                let tick = if to - from < 2 { from } else { random.random_range(from..to) };
-                return Some((tick * self.tick_ns, kind as u8));
+            if to - from < 2 || level == MOST_LEVELS - 1 {
+                let mut rest = counts;
+                let kind = take(&mut rest, random);
+                self.todo.push((level, index, rest));
+                return Some((from * self.tick_ns, kind));
+            }
+            if count < self.leaf {
+                self.fill(from, to, counts, count, random);
+                continue;
             }
             let left = match self.kept.get(&(level, index)) {
                 Some(kept) => {
@@ -300,6 +388,37 @@ impl Arrivals {
             right.iter_mut().zip(left).for_each(|(count, left)| *count -= left);
             self.todo.push((level + 1, 2 * index + 1, right));
             self.todo.push((level + 1, 2 * index, left));
+        }
+    }
+
+    /// Places the requests of an interval that is not halved, as far from each other as those of such a mean gap.
+    fn fill(&mut self, from: u64, to: u64, mut counts: Counts, count: u64, random: &mut impl Rng) {
+        let mean = (((to - from) * self.tick_ns) as f64 / count as f64) as u64;
+        let class = mean.max(1).ilog2();
+        let near = (0..64).find_map(|off| {
+            self.gaps.get(&(class + off)).or_else(|| self.gaps.get(&class.checked_sub(off)?))
+        });
+        let gap = |random: &mut _| {
+            let class = near.and_then(|of| choose(of, random, |_| 1.0));
+            class.map_or(1.0, |class| ratio(class, random))
+        };
+        if count == 1 {
+            let tick = random.random_range(from..to);
+            self.now.push((tick * self.tick_ns, take(&mut counts, random)));
+            return;
+        }
+        // The interval begins within a gap, and ends within one.
+        let mut at = gap(random) * random.random::<f64>();
+        let mut places = Vec::with_capacity(count as usize);
+        for _ in 0..count {
+            places.push(at);
+            at += gap(random);
+        }
+        let last = places[places.len() - 1];
+        let whole = last + (at - last) * random.random::<f64>();
+        for place in places.into_iter().rev() {
+            let tick = from + ((to - from) as f64 * place / whole.max(f64::MIN_POSITIVE)) as u64;
+            self.now.push((tick.min(to - 1) * self.tick_ns, take(&mut counts, random)));
         }
     }
 

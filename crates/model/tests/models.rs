@@ -242,3 +242,66 @@ fn what_is_no_model_is_refused() {
     refused(&|model| model["sizes"][0][1]["r"][0][1] = (1u64 << 60).into(), "sizes: expected fewer than");
     refused(&|model| model["begins"]["r"][0][2] = 99.into(), "begins: expected classes below 64");
 }
+
+/// Random reads, one in about 10 ms, and once in about 10 s a file that is written in 50 ms.
+fn bursts(seconds: u64, seed: u64) -> Vec<Arrival> {
+    let mut random = Pcg64Mcg::seed_from_u64(seed);
+    let mut arrivals = Vec::new();
+    let mut at = 0;
+    while at < seconds * 1_000_000_000 {
+        at += random.random_range(0..20_000_000);
+        let read = request(Op::Read, random.random_range(0..REACH / PAGE) * PAGE, PAGE);
+        arrivals.push(Arrival { at, device: 0, request: read });
+    }
+    for burst in 0..seconds / 10 {
+        let begin = burst * 10_000_000_000 + random.random_range(0..9_000_000_000);
+        let file = random.random_range(0..REACH >> 26) << 26;
+        for write in 0..500 {
+            let write = (begin + write * 100_000, request(Op::Write, file + write * 4 * PAGE, 4 * PAGE));
+            arrivals.push(Arrival { at: write.0, device: 0, request: write.1 });
+        }
+    }
+    arrivals.sort_by_key(|arrival| arrival.at);
+    arrivals
+}
+
+#[test]
+fn bursts_hold_what_they_held() {
+    for seed in 0..5 {
+        let original = bursts(300, seed);
+        let mut in_windows: HashMap<u64, [u64; 2]> = HashMap::new();
+        for Arrival { at, request, .. } in drawn(&fit(&original, 2, 5), seed) {
+            in_windows.entry(at / 100_000_000).or_default()[usize::from(request.op == Op::Write)] += 1;
+        }
+        let writes: u64 = in_windows.values().map(|counts| counts[1]).sum();
+        let in_bursts = in_windows.values().filter(|counts| counts[1] >= 50);
+        let [mut reads_there, mut writes_there] = [0, 0];
+        in_bursts.for_each(|counts| {
+            reads_there += counts[0];
+            writes_there += counts[1];
+        });
+        assert!(writes.abs_diff(15_000) < 50, "seed {seed}: {writes} writes for 15,000");
+        assert!(writes_there * 10 > writes * 9, "seed {seed}: {writes_there} of {writes} writes in bursts");
+        assert!(reads_there < writes_there / 10, "seed {seed}: {reads_there} reads beside {writes_there}");
+    }
+}
+
+#[test]
+fn regular_arrivals_stay_regular() {
+    let mut random = Pcg64Mcg::seed_from_u64(3);
+    let mut original = at_random(10_000, 3);
+    let mut at = 0;
+    for arrival in &mut original {
+        at += 30_000_000 + random.random_range(0..20_000_000);
+        arrival.at = at;
+    }
+    let gaps = |arrivals: &[Arrival]| {
+        let mut gaps: Vec<u64> = arrivals.windows(2).map(|pair| pair[1].at - pair[0].at).collect();
+        gaps.sort_unstable();
+        [1, 5, 9].map(|tenth| gaps[gaps.len() * tenth / 10] as f64)
+    };
+    let drawn = drawn(&fit(&original, 2, 5), 1);
+    for (mine, theirs) in gaps(&original).into_iter().zip(gaps(&drawn)) {
+        assert!((theirs / mine - 1.0).abs() < 0.15, "{theirs} for {mine} ns");
+    }
+}

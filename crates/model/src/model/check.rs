@@ -14,6 +14,9 @@ const MOST_REQUESTS: u64 = 1 << 52;
 /// Classes of distances and of lengths are below.
 const CLASSES: u8 = 64;
 const LENGTHS: u8 = 100;
+const GAPS: u8 = 48;
+/// Requests of an interval that is not halved are at most.
+const LEAF: u64 = 1024;
 
 /// Why a text is no model.
 #[derive(Debug, thiserror::Error)]
@@ -194,6 +197,9 @@ impl Rate {
             let place = format!("rate.separated[{at}]");
             check(holds, place, "a level below 64, a kind, a share", format!("{level}, {kind}, {share}"))?;
         }
+        check((2..=LEAF).contains(&self.leaf), "rate.leaf", format!("2 to {LEAF}"), self.leaf)?;
+        summed("rate.gaps", self.gaps.iter().map(|row| row.2))?;
+        self.gaps.iter().try_for_each(|row| check_class("rate.gaps", row.1, GAPS))?;
         for (at, (level, _, whole, together)) in self.drawn.iter().enumerate() {
             let holds = *level < 64 && (0.0..=1.0).contains(whole) && (-1.0..=1.0).contains(together);
             let place = format!("rate.drawn[{at}]");
