@@ -1,13 +1,15 @@
-"""`iotrail model check`: how close a model's requests are to those of a trail.
+"""`iotrail model check`: how close a model's requests are to those of a trail. `iotrail model diff`: to those of another model.
 
 Both are described by one program (crates/model/src/describe.rs) and run on one simulated device. Beside each deviation stand
 that of the trail's halves from each other, which no model of the whole can be held to beat, and that of requests that have
-only the trail's aggregates (`aggregates`), which a model must beat to be worth its bytes.
+only the trail's aggregates (`aggregates`), which a model must beat to be worth its bytes. Of two models the first one takes the
+trail's place, and two draws of it that of the halves; a baseline there is none.
 """
 
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +27,8 @@ from iotrail.whatif.device import requests
 from iotrail.whatif.simulator import ask_of
 
 _BATCH = 1 << 17
-# Requests that are described in halves; halves of fewer say nothing.
-_LEAST_IN_HALVES = 100
+# Requests from which on a noise floor is told; halves of fewer say nothing.
+_LEAST_WITH_NOISE = 100
 # Devices of a map of offsets: the lines of more can't be told apart, and their reaches are too long for a command line.
 _MOST_MAPPED = 1000
 # A deviation that is smaller than this isn't marked, however steady the trail is.
@@ -56,9 +58,9 @@ class Figure:
     synthetic_range: Range | None
     deviation: float | None
     deviation_range: Range | None
-    # how far the trail's halves are from each other (`magnitude`)
+    # how far the trail's halves, or two draws of the first model, are from each other (`magnitude`)
     noise: float | None
-    # requests with the trail's aggregates only
+    # requests with the trail's aggregates only; None of two models
     baseline: float | None
     baseline_deviation: float | None
     # whether the deviation's magnitude is larger than the noise and than ALLOWED; None where one of both is unknown
@@ -67,12 +69,12 @@ class Figure:
 
 @dataclass(frozen=True)
 class Check:
-    """All figures, and what each workload is like. `synthetic` is that of the first seed."""
+    """All figures, and what each workload is like. `synthetic` is that of the first seed; `baseline` is None of two models."""
 
     figures: list[Figure]
     original: Description
     synthetic: Description
-    baseline: Description
+    baseline: Description | None
     # where the addresses of each device end, of the original and the synthetic requests
     reaches_bytes: list[int]
     has_noise: bool
@@ -80,8 +82,20 @@ class Check:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: figures, and the curves that the page draws."""
-        sides = {name: _series(getattr(self, name)) for name in ("original", "synthetic", "baseline")}
+        workloads = {"original": self.original, "synthetic": self.synthetic, "baseline": self.baseline}
+        sides = {name: _series(one) for name, one in workloads.items() if one is not None}
         return {"on": self.on, "figures": [asdict(each) for each in self.figures], "series": sides}
+
+    def as_diff(self) -> dict[str, Any]:
+        """For JSON of two models: `a` and `b` instead of `original` and `synthetic`, and no baseline."""
+        names = {"original": "a", "synthetic": "b", "synthetic_range": "b_range"}
+        found = self.as_dict()
+        figures = [
+            {names.get(key, key): value for key, value in each.items() if not key.startswith("baseline")}
+            for each in found["figures"]
+        ]
+        series = {names[name]: curves for name, curves in found["series"].items()}
+        return {**found, "figures": figures, "series": series}
 
 
 def _series(one: Description) -> dict[str, Any]:
@@ -119,31 +133,117 @@ def check(
         original = _numbered(trail.query(query).to_arrow_reader(_BATCH).read_all())
     _refuse(model, trail, original)
     with written(model) as path:
-        has_noise = len(original) >= _LEAST_IN_HALVES
-        asked = _Asked(path, on, progress, workloads=2 + seeds + 2 * has_noise)
-        first = _drawn(path, seed)
-        reaches = _reaches(original)
-        # one grid for what is drawn over time and addresses
-        length_ns = max(_length_ns(original), _length_ns(first))
-        drawn_to = _most_of_each(reaches, _reaches(first))
-        described = asked.describe("original", original, None, length_ns, drawn_to)
-        pages = described["pages"]
-        synthetic = [asked.describe("synthetic", first, pages, length_ns, drawn_to)]
-        del first
-        for number in range(1, seeds):
-            drawn = _drawn(path, seed + number)
-            synthetic.append(asked.describe(f"seed {seed + number}", drawn, pages, length_ns, drawn_to))
-        aggregates = draw_aggregates(original, reaches, seed)
-        baseline = asked.describe("aggregates", aggregates, pages, length_ns, drawn_to)
-        halves: list[Description] = []
-        if has_noise:
-            middle = len(original) // 2
-            halves = [asked.describe("first half", original[:middle], None)]
-            halves.append(asked.describe("second half", original[middle:], halves[0]["pages"]))
-    figures = [
-        _figure(measure, described, synthetic, baseline, halves) for measure in measures(described, on)
+        halves = original.slice(0, len(original) // 2), original.slice(len(original) // 2)
+        return _compare(
+            _Source("original", lambda: original),
+            [
+                _Source(
+                    "synthetic" if number == 0 else f"seed {seed + number}",
+                    partial(_drawn, path, seed + number),
+                )
+                for number in range(seeds)
+            ],
+            noise=[_Source("first half", lambda: halves[0]), _Source("second half", lambda: halves[1])],
+            baseline=lambda reaches: draw_aggregates(original, reaches, seed),
+            model=path,
+            on=on,
+            progress=progress,
+        )
+
+
+def diff(
+    first: Model,
+    second: Model,
+    *,
+    seed: int,
+    seeds: int = 1,
+    on: str | None = None,
+    progress: Progress = lambda *_: None,
+) -> Check:
+    """All figures of the requests of a second model beside those of a first one, which are `original`. What is within the
+    difference of two draws of the first says nothing.
+
+    Raises:
+        ModelError: a model draws too few requests.
+        SimulationError: a device file is wrong.
+    """
+    with written(first) as path, written(second) as other, written(_grid(first, second)) as grid:
+        for name, model in (("first", first), ("second", second)):
+            if (count := sum(model["rate"]["counts"])) < 2:
+                raise ModelError(
+                    f"the {name} model: expected 2 requests or more, found {count}",
+                    "times between arrivals and rates take two: fit it to a longer trail",
+                )
+        return _compare(
+            _Source("A", partial(_drawn, path, seed)),
+            [
+                _Source(f"B, seed {seed + number}", partial(_drawn, other, seed + number))
+                for number in range(seeds)
+            ],
+            noise=[_Source(f"A, seed {seed + 1}", partial(_drawn, path, seed + 1))],
+            baseline=None,
+            model=grid,
+            on=on,
+            progress=progress,
+        )
+
+
+def _grid(first: Model, second: Model) -> Model:
+    """A model that is not drawn from: with the states in which transitions of both are counted, up to the larger ends."""
+    wider, other = (first, second) if len(first["devices"]) >= len(second["devices"]) else (second, first)
+    reaches = _most_of_each(*([each["reach_bytes"] for each in model["devices"]] for model in (wider, other)))
+    devices = [
+        {**device, "reach_bytes": reach} for device, reach in zip(wider["devices"], reaches, strict=True)
     ]
-    return Check(figures, described, synthetic[0], baseline, drawn_to, has_noise, on)
+    return {**wider, "devices": devices}
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Where requests come from."""
+
+    name: str
+    read: Callable[[], pa.Table]
+
+
+def _compare(
+    original: _Source,
+    synthetic: Sequence[_Source],
+    *,
+    noise: Sequence[_Source],
+    baseline: Callable[[list[int]], pa.Table] | None,
+    model: Path,
+    on: str | None,
+    progress: Progress,
+) -> Check:
+    """All figures. `noise` are two workloads that are compared with each other, or one that is compared with the original;
+    `baseline` makes requests from the ends of addresses; `model` has the states of the transitions."""
+    requests = original.read()
+    has_noise = len(requests) >= _LEAST_WITH_NOISE
+    workloads = 1 + len(synthetic) + (baseline is not None) + len(noise) * has_noise
+    asked = _Asked(model, on, progress, workloads)
+    drawn = synthetic[0].read()
+    reaches = _reaches(requests)
+    # one grid for what is drawn over time and addresses
+    length_ns = max(_length_ns(requests), _length_ns(drawn))
+    drawn_to = _most_of_each(reaches, _reaches(drawn))
+    described = asked.describe(original.name, requests, None, length_ns, drawn_to)
+    pages = described["pages"]
+    others = [asked.describe(synthetic[0].name, drawn, pages, length_ns, drawn_to)]
+    del drawn
+    for source in synthetic[1:]:
+        others.append(asked.describe(source.name, source.read(), pages, length_ns, drawn_to))
+    aggregates = None
+    if baseline is not None:
+        aggregates = asked.describe("aggregates", baseline(reaches), pages, length_ns, drawn_to)
+    twins = [described] if len(noise) == 1 else []
+    for source in noise if has_noise else ():
+        twins.append(asked.describe(source.name, source.read(), twins[0]["pages"] if twins else None))
+    figures = [
+        _figure(measure, described, others, aggregates, twins if has_noise else None)
+        for measure in measures(described, on)
+    ]
+    return Check(figures, described, others[0], aggregates, drawn_to, has_noise, on)
 
 
 def _refuse(model: Model, trail: Trail, original: pa.Table) -> None:
@@ -259,15 +359,15 @@ def _figure(
     measure: Measure,
     original: Description,
     synthetic: list[Description],
-    baseline: Description,
-    halves: list[Description],
+    baseline: Description | None,
+    twins: list[Description] | None,
 ) -> Figure:
     def value(one: Description) -> float | None:
         return None if measure.value is None else measure.value(one)
 
     synthetic_values = [value(one) for one in synthetic]
     deviations = [measure.distance(original, one) for one in synthetic]
-    floor = measure.distance(*halves) if halves else None
+    floor = measure.distance(*twins) if twins else None
     noise = magnitude(measure.kind, floor)
     deviation = _median(deviations)
     return Figure(
@@ -282,8 +382,8 @@ def _figure(
         deviation,
         _range(deviations),
         noise,
-        value(baseline),
-        measure.distance(original, baseline),
+        None if baseline is None else value(baseline),
+        None if baseline is None else measure.distance(original, baseline),
         _is_beyond(measure.kind, deviation, noise),
     )
 

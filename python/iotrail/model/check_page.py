@@ -161,6 +161,7 @@ def _draw(
 
 
 def _all(result: Check) -> tuple[Description, ...]:
+    assert result.baseline is not None, "the page is of a trail and its model"
     return result.original, result.synthetic, result.baseline
 
 

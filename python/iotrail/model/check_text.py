@@ -1,4 +1,4 @@
-"""The comparison of a model with its trail on a terminal, and how its figures are shown."""
+"""The comparison of a model with its trail, or with another model, on a terminal, and how its figures are shown."""
 
 from itertools import groupby
 
@@ -16,6 +16,7 @@ _WIDE = 110
 LEGEND = f"* beyond the noise floor and {ALLOWED:.0%}; pp: percentage points"
 NOISE = "The noise floor is how far the halves of the trail are from each other."
 NO_NOISE = "Fewer than 100 requests: there is no noise floor, and nothing is marked."
+TWO_DRAWS = "The noise floor is how far two draws of A, with different seeds, are from each other."
 BASELINE = (
     "The baseline has the trail's aggregates only: independent requests of its mix and sizes at random addresses, exponential "
     "times between them."
@@ -23,15 +24,19 @@ BASELINE = (
 
 
 def show(result: Check) -> None:
-    """Print the table."""
+    """Print the table: of two models without a baseline, and with their letters."""
     console = Console(piped=160)
     several = any(each.deviation_range for each in result.figures)
     # where there is no room for all columns, how far the baseline is off says more than what it is
     is_wide = console.width >= _WIDE
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2 if is_wide else 1, 0, 0))
     table.add_column("", overflow="fold", min_width=20)
-    names = ["original", "synthetic", "deviation", *(["over seeds"] if several else []), "noise floor"]
-    for name in [*names, *(["baseline", "deviation"] if is_wide else ["baseline"])]:
+    has_baseline = result.baseline is not None
+    sides = ["original", "synthetic", "deviation"] if has_baseline else ["A", "B", "B from A"]
+    names = [*sides, *(["over seeds"] if several else []), "noise floor"]
+    if has_baseline:
+        names += ["baseline", "deviation"] if is_wide else ["baseline"]
+    for name in names:
         table.add_column(name, justify="right", no_wrap=True)
     for section, figures in groupby(result.figures, lambda each: each.section):
         table.add_row(Text(section, style="bold"))
@@ -44,8 +49,8 @@ def show(result: Check) -> None:
                 Text(deviation(each.deviation, each) + mark, style="red" if each.beyond else ""),
                 *([spread(each)] if several else []),
                 noise(each),
-                *([value(each.baseline, each)] if is_wide else []),
-                deviation(each.baseline_deviation, each),
+                *([value(each.baseline, each)] if is_wide and has_baseline else []),
+                *([deviation(each.baseline_deviation, each)] if has_baseline else []),
             )
     console.print(table)
     for line in notes(result):
@@ -54,6 +59,8 @@ def show(result: Check) -> None:
 
 def notes(result: Check) -> list[str]:
     """What the columns mean."""
+    if result.baseline is None:
+        return [f"{LEGEND}. {TWO_DRAWS}" if result.has_noise else NO_NOISE]
     return [*([f"{LEGEND}. {NOISE}"] if result.has_noise else [NO_NOISE]), BASELINE]
 
 

@@ -1,9 +1,11 @@
 """The command lines of `iotrail model` and `iotrail generate`."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,13 +13,25 @@ from iotrail import units
 from iotrail.errors import UsageError
 from iotrail.options import TrailPath
 
+if TYPE_CHECKING:
+    from iotrail.model.check import Progress
+
 app = typer.Typer(
     help="Workload models: requests of disks as counts, to keep, compare and draw from.",
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
 
-ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file.", show_default=False)]
+ModelPath = Annotated[
+    Path,
+    typer.Argument(
+        metavar="MODEL", help="Model file: JSON, or TOML if it ends with .toml.", show_default=False
+    ),
+]
+ModelOutput = Annotated[
+    Path, typer.Option("-o", "--output", metavar="FILE", help="Model file to write.", show_default=False)
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the random numbers.")]
 Node = Annotated[
@@ -32,12 +46,29 @@ def _main() -> None:
     pass
 
 
+def _check_output(output: Path, force: bool) -> None:
+    if output.suffix.lower() == ".toml":
+        raise UsageError(f"{output}: a model is written as JSON", "name a file that doesn't end with .toml")
+    if output.exists() and not force:
+        raise UsageError(f"{output}: exists already", "--force replaces it, -o names another place")
+    if not output.absolute().parent.is_dir():
+        raise UsageError(f"{output}: can't be written: there is no folder {output.parent}")
+
+
+def _write(text: str, output: Path) -> None:
+    temporary = output.with_name(f".{output.name}.new")
+    try:
+        temporary.write_text(text)
+        temporary.replace(output)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise UsageError(f"{output}: can't be written: {error.strerror}", "-o names another place") from error
+
+
 @app.command()
 def fit(
     trail: TrailPath,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FILE", help="Model file to write.", show_default=False)
-    ],
+    output: ModelOutput,
     levels: Annotated[
         str,
         typer.Option(
@@ -54,7 +85,7 @@ def fit(
     ] = 5,
     node: Node = None,
     as_json: AsJson = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
+    force: Force = False,
 ) -> None:
     """Fit a model to the requests of disks in a trail.
 
@@ -65,10 +96,7 @@ def fit(
     from iotrail.terminal import Console
     from iotrail.trail import Trail
 
-    if output.exists() and not force:
-        raise UsageError(f"{output}: exists already", "--force replaces it, -o names another place")
-    if not output.absolute().parent.is_dir():
-        raise UsageError(f"{output}: can't be written: there is no folder {output.parent}")
+    _check_output(output, force)
     if levels != "auto" and not (levels.isdecimal() and int(levels) <= 8):
         raise UsageError(f"--levels: expected auto or 0 to 8, found {levels!r}")
     opened = Trail(trail)
@@ -77,9 +105,7 @@ def fit(
     else:
         model, series = fit_levels(opened, int(levels), node=node, min_count=min_count), []
     text = text_of(model)
-    temporary = output.with_name(f".{output.name}.new")
-    temporary.write_text(text)
-    temporary.replace(output)
+    _write(text, output)
     if as_json:
         print(
             json.dumps(
@@ -100,18 +126,146 @@ def fit(
 
 
 @app.command()
-def show(model: ModelPath, as_json: AsJson = False) -> None:
+def show(
+    model: ModelPath,
+    reveals: Annotated[
+        bool,
+        typer.Option(
+            "--reveals", help="Show what the file still tells about the original, and what it doesn't hold."
+        ),
+    ] = False,
+    svg: Annotated[
+        Path | None,
+        typer.Option(
+            "--svg",
+            metavar="FILE",
+            help="Draw the states and transitions; takes Graphviz.",
+            show_default=False,
+        ),
+    ] = None,
+    dot: Annotated[
+        Path | None,
+        typer.Option(
+            "--dot", metavar="FILE", help="Write the drawing's graph for Graphviz.", show_default=False
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    force: Force = False,
+) -> None:
     """Show what a model holds."""
+    from iotrail.model import diagram
+    from iotrail.model import reveals as revealing
     from iotrail.model.fit import load
     from iotrail.model.show import show as text
+    from iotrail.requests.dot import write_source
     from iotrail.terminal import Console
 
+    is_drawn = svg is not None or dot is not None
+    if is_drawn and (reveals or as_json):
+        raise UsageError(
+            f"{'--svg' if svg else '--dot'} can't be combined with {'--reveals' if reveals else '--json'}",
+            "run iotrail model show twice",
+        )
     found = load(model)
-    if as_json:
+    if is_drawn:
+        write_source(diagram.text(diagram.diagram(found)), dot, svg, force=force)
+        return
+    if reveals:
+        revealed = revealing.reveal(found)
+        lines = revealing.show(revealed)
+        if as_json:
+            print(json.dumps(revealed.as_dict()))
+            return
+    elif as_json:
         print(json.dumps(found))
         return
-    for line in text(found):
-        Console(piped=160).print(line)
+    else:
+        lines = text(found)
+    console = Console(piped=160)
+    for line in lines:
+        console.print(line)
+
+
+@app.command()
+def scale(
+    model: ModelPath,
+    output: ModelOutput,
+    capacity: Annotated[
+        float, typer.Option("--capacity", metavar="F", help="Multiply the addresses of devices by this.")
+    ] = 1.0,
+    rate: Annotated[
+        float, typer.Option("--rate", metavar="F", help="Divide the times between requests by this.")
+    ] = 1.0,
+    force: Force = False,
+) -> None:
+    """Write a model with more or fewer addresses, or faster or slower arrivals.
+
+    Sizes of requests, lengths of runs and offsets in the largest runs stay as they are.
+    """
+    from iotrail.model.fit import load, text_of
+    from iotrail.model.scale import scale as scaled
+    from iotrail.terminal import Console
+
+    for name, factor in (("--capacity", capacity), ("--rate", rate)):
+        if not 0 < factor < float("inf"):
+            raise UsageError(f"{name}: expected a number above 0, found {factor:g}", "1 changes nothing")
+    if capacity == rate == 1:
+        raise UsageError(
+            "neither --capacity nor --rate: nothing to scale", "name one of them, such as --capacity 2"
+        )
+    _check_output(output, force)
+    found = scaled(load(model), capacity, rate)
+    _write(text_of(found), output)
+    reaches = ", ".join(units.size(each["reach_bytes"]) for each in found["devices"])
+    Console(stderr=True, soft_wrap=True).print(
+        f"iotrail: {output}: {sum(found['rate']['counts']):,} requests in {units.duration(found['rate']['length_ns'])}, "
+        f"{reaches}; next: iotrail model diff {model} {output}"
+    )
+
+
+@app.command()
+def diff(
+    first: Annotated[Path, typer.Argument(metavar="A", help="Model file.", show_default=False)],
+    second: Annotated[Path, typer.Argument(metavar="B", help="Model file.", show_default=False)],
+    on: Annotated[
+        str | None,
+        typer.Option(
+            "--on",
+            metavar="DEVICE",
+            help="Compare response times on this device, simulated.",
+            show_default=False,
+        ),
+    ] = None,
+    seed: Seed = 1,
+    seeds: Annotated[
+        int,
+        typer.Option(
+            "--seeds",
+            metavar="N",
+            min=1,
+            help="Draw from B with N seeds from --seed on: their median and spread.",
+        ),
+    ] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Compare the requests of two models.
+
+    Requests are drawn from both and described as iotrail model check does. Beside each deviation of B from A stands that of a
+    second draw from A.
+    """
+    from iotrail.model.check import diff as compare
+    from iotrail.model.check_text import show as show_check
+    from iotrail.model.fit import load
+
+    models = load(first), load(second)
+    with _progress() as progress:
+        result = compare(*models, seed=seed, seeds=seeds, on=on, progress=progress)
+    if as_json:
+        asked = {"a": str(first), "b": str(second), "seed": seed, "seeds": seeds}
+        print(json.dumps({**asked, **result.as_diff()}))
+        return
+    print(f"A: {first}\nB: {second}")
+    show_check(result)
 
 
 @app.command()
@@ -159,39 +313,23 @@ def check(
         ),
     ] = None,
     as_json: AsJson = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
+    force: Force = False,
 ) -> None:
     """Compare the requests of a model with those of a trail.
 
     Beside each deviation stand the trail's own noise, its halves from each other, and what requests with only the trail's
     aggregates deviate by.
     """
-    import sys
-
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
     from iotrail import page
     from iotrail.model.check import check as compare
     from iotrail.model.fit import load
-    from iotrail.terminal import Console
     from iotrail.trail import Trail
 
     if html is not None:
         page.check(html, "model check", force=force)
-    columns = (TextColumn("iotrail: {task.description}"), BarColumn(), TimeElapsedColumn())
-    errors = Console(stderr=True)
-    with Progress(*columns, console=errors, transient=True, disable=not sys.stderr.isatty()) as bar:
-        task = bar.add_task("reading", total=None)
+    with _progress() as progress:
         result = compare(
-            load(model),
-            Trail(against),
-            seed=seed,
-            seeds=seeds,
-            on=on,
-            node=node,
-            progress=lambda name, done, steps: bar.update(
-                task, description=name, completed=done, total=steps
-            ),
+            load(model), Trail(against), seed=seed, seeds=seeds, on=on, node=node, progress=progress
         )
     if html is not None:
         from iotrail.model.check_page import render
@@ -204,6 +342,23 @@ def check(
         from iotrail.model.check_text import show as show_check
 
         show_check(result)
+
+
+@contextmanager
+def _progress() -> Iterator["Progress"]:
+    """A bar on a terminal."""
+    import sys
+
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    from iotrail.terminal import Console
+
+    columns = (TextColumn("iotrail: {task.description}"), BarColumn(), TimeElapsedColumn())
+    errors = Console(stderr=True)
+    with Bar(*columns, console=errors, transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task("reading", total=None)
+        yield lambda name, done, steps: bar.update(task, description=name, completed=done, total=steps)
 
 
 # Panel of the options that need --target; iotrail-native checks their values.

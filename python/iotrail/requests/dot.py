@@ -64,7 +64,7 @@ def text(graph: DotGraph) -> str:
     groups = {group: number for number, group in enumerate(dict.fromkeys(node.group for node in graph.nodes))}
     lines = [
         "digraph requests {",
-        f"  label={_quoted(graph.title)}; labelloc=t; rankdir=TB; nodesep=0.3; ranksep=0.35;",
+        f"  label={quoted(graph.title)}; labelloc=t; rankdir=TB; nodesep=0.3; ranksep=0.35;",
         f'  fontname="sans-serif"; fontsize=16; fontcolor="{TEXT}"; bgcolor="{BACK}";',
         '  node [shape=box, style="rounded,filled", fontname="sans-serif", fontsize=11, '
         f'fontcolor="{TEXT}", margin="0.12,0.05"];',
@@ -74,7 +74,7 @@ def text(graph: DotGraph) -> str:
         fill = _FILLS[groups[node.group] % len(_FILLS)]
         edge = f'color="{_CRITICAL}", penwidth=1.6' if node.critical else f'color="{_PLAIN}"'
         label = f"{one_line(node.head)}\n{one_line(node.label)}"
-        lines.append(f'  {node.id} [label={_quoted(label)}, fillcolor="{fill}", {edge}];')
+        lines.append(f'  {node.id} [label={quoted(label)}, fillcolor="{fill}", {edge}];')
     for step in graph.edges:
         style = ", style=dashed" if step.dashed else ""
         colour = (
@@ -82,13 +82,17 @@ def text(graph: DotGraph) -> str:
             if step.critical
             else f'color="{_PLAIN}", fontcolor="{_PLAIN}"'
         )
-        lines.append(f"  {step.source} -> {step.target} [label={_quoted(step.label)}, {colour}{style}];")
+        lines.append(f"  {step.source} -> {step.target} [label={quoted(step.label)}, {colour}{style}];")
     return "\n".join([*lines, "}", ""])
 
 
 def write(graph: DotGraph, dot: Path | None, svg: Path | None, *, force: bool) -> None:
     """Write the graph to `dot` as text, to `svg` as a picture; what is there is replaced only by force."""
-    source = text(graph)
+    write_source(text(graph), dot, svg, force=force)
+
+
+def write_source(source: str, dot: Path | None, svg: Path | None, *, force: bool) -> None:
+    """Write a graph's DOT to `dot`, its picture to `svg`; what is there is replaced only by force."""
     for path in (dot, svg):
         if path is not None:
             check_drawing(path, force=force)
@@ -157,6 +161,7 @@ def _save(path: Path, content: str) -> None:
     print(path)
 
 
-def _quoted(value: str) -> str:
+def quoted(value: str) -> str:
+    """A string of DOT."""
     # JSON's escapes of quotes, backslashes and line ends are DOT's
     return json.dumps(visible(value), ensure_ascii=False)

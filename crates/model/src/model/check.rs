@@ -93,7 +93,8 @@ impl Model {
         {
             return Err(Error::Format(format));
         }
-        let model: Self = serde_json::from_value(value)?;
+        // of the text again: an error says where
+        let model: Self = serde_json::from_str(text)?;
         model.check()?;
         Ok(model)
     }
