@@ -41,6 +41,8 @@ PRINTS = [
     "graph {store}",
     "graph {store} --json",
     "import --list",
+    "model diff --help",
+    "model scale --help",
     "model schema",
     "model show --help",
     "path {store} --slowest 1",
