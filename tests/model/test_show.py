@@ -234,9 +234,16 @@ def test_a_model_may_be_toml(tmp_path: Path) -> None:
     # refused, but it was read
     said = iotrail("generate", written, "--target", target, "--overwrite", fails=True)
     assert "not a model" not in said
-    written.write_text("format = 1\nlevels = \n")
-    said = iotrail("model", "show", written, fails=True)
-    assert "m.toml: not a model" in said and "line 2" in said
+    good = written.read_text()
+    for wrong, expected in (
+        ("levels = ", "line 3"),
+        ("levels = 1979-05-27", "expected u32"),
+        ("levels = 99", "levels: expected at most 8, found 99"),
+        ("levels = 2\nname = 'x'", "unknown field `name`"),
+    ):
+        written.write_text(good.replace("levels = 2", wrong))
+        said = iotrail("model", "show", written, fails=True)
+        assert "m.toml: " in said and expected in said and "hint:" in said, said
     said = iotrail("model", "fit", tmp_path / "t.trail", "-o", tmp_path / "n.toml", fails=True)
     assert "a model is written as JSON" in said
     assert not (tmp_path / "n.toml").exists()

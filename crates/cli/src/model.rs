@@ -126,26 +126,14 @@ pub(crate) fn read(path: &Path) -> Result<Model, Failure> {
     };
     let text = std::fs::read_to_string(path).map_err(|error| Failure::new(format!("{shown}: {error}")))?;
     let text = if path.extension().is_some_and(|suffix| suffix.eq_ignore_ascii_case("toml")) {
-        json_of(&text).map_err(|error| failed(&format!("not a model: {}", error.to_string().trim_end())))?
+        let model: Model = toml::from_str(&text)
+            .map_err(|error| failed(&format!("not a model: {}", error.to_string().trim_end())))?;
+        // as JSON it is checked
+        serde_json::to_string(&model).map_err(|error| failed(&error))?
     } else {
         text
     };
     Model::read(&text).map_err(|error| failed(&error))
-}
-
-/// A model's TOML as its JSON. TOML has no null: one of the largest runs that begins in none of the others says so by an empty
-/// list.
-fn json_of(text: &str) -> Result<String, toml::de::Error> {
-    /// Place of that field in the row of a run: [`iotrail_model::model::Largest`].
-    const WITHIN: usize = 6;
-    let mut value: serde_json::Value = toml::from_str(text)?;
-    let runs = value.get_mut("largest").and_then(serde_json::Value::as_array_mut);
-    for within in runs.into_iter().flatten().filter_map(|run| run.get_mut(WITHIN)) {
-        if within.as_array().is_some_and(Vec::is_empty) {
-            *within = serde_json::Value::Null;
-        }
-    }
-    Ok(value.to_string())
 }
 
 /// The requests of standard input: `ts`, `dur` (unused), `device`, `op` (0 read, 1 write, 2 flush, 3 discard), `pos`, `length`.
@@ -209,28 +197,4 @@ fn draw(model: &Model, seed: u64, intensity: f64) -> Result<ExitCode, Failure> {
     }
     out.finish().map_err(failed)?;
     Ok(ExitCode::SUCCESS)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::json_of;
-
-    #[test]
-    fn toml_says_that_a_run_begins_in_no_other_by_an_empty_list() {
-        let json: serde_json::Value = serde_json::from_str(
-            &json_of(
-                "levels = 2\nlargest = [[1, 0, 2, 'r', 4096, [], [], 0], [2, 0, 2, 'r', 4096, [], [0, 512], 0]]",
-            )
-            .unwrap(),
-        )
-        .unwrap();
-        assert_eq!(
-            json,
-            serde_json::json!({
-                "levels": 2,
-                "largest": [[1, 0, 2, "r", 4096, [], null, 0], [2, 0, 2, "r", 4096, [], [0, 512], 0]],
-            })
-        );
-        assert!(json_of("levels = ").is_err());
-    }
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::rate::Rate;
 
@@ -94,11 +95,24 @@ pub struct Largest(
     pub u64,
     /// Most frequent sizes of the others, and how often each.
     pub Vec<(u64, u64)>,
-    /// The last one of these before it in which it begins, and how many bytes from its beginning.
+    /// The last one of these before it in which it begins, and how many bytes from its beginning. None is null, or an empty list:
+    /// TOML has no null.
+    #[serde(deserialize_with = "two_or_none")]
     pub Option<(usize, u64)>,
     /// Distance class of the first page.
     pub u8,
 );
+
+fn two_or_none<'de, D: Deserializer<'de>>(values: D) -> Result<Option<(usize, u64)>, D::Error> {
+    match Option::<Vec<u64>>::deserialize(values)?.as_deref() {
+        None | Some([]) => Ok(None),
+        Some(&[run, bytes]) => {
+            let run = usize::try_from(run).map_err(D::Error::custom)?;
+            Ok(Some((run, bytes)))
+        }
+        Some(more) => Err(D::Error::invalid_length(more.len(), &"a run and bytes, or neither")),
+    }
+}
 
 /// A device's addresses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

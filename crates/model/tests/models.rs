@@ -208,6 +208,13 @@ fn a_file_holds_the_model() {
     let model = fit(&files(5_000, 1), 2, 5);
     let text = serde_json::to_string(&model).unwrap();
     assert_eq!(Model::read(&text).unwrap(), model);
+    // a run that begins in none before it, as TOML has to say it
+    let mut with_lists = serde_json::to_value(&model).unwrap();
+    for run in with_lists["largest"].as_array_mut().unwrap().iter_mut().filter(|run| run[6].is_null()) {
+        run[6] = serde_json::json!([]);
+    }
+    assert_ne!(with_lists.to_string(), serde_json::to_value(&model).unwrap().to_string());
+    assert_eq!(Model::read(&with_lists.to_string()).unwrap(), model);
 }
 
 #[test]
@@ -223,6 +230,7 @@ fn what_is_no_model_is_refused() {
     assert!(matches!(Model::read("[]"), Err(Error::Syntax(_))));
     refused(&|model| model["format"] = 2.into(), "expected 1, found 2");
     refused(&|model| model["levels"] = 16.into(), "levels: expected at most 8, found 16");
+    refused(&|model| model["largest"][0][6] = serde_json::json!([1]), "expected a run and bytes, or neither");
     refused(&|model| model["extra"] = 1.into(), "extra");
     refused(&|model| model["devices"] = serde_json::json!([]), "devices: expected 1 to");
     refused(&|model| model["rate"]["tick_ns"] = 0.into(), "rate.tick_ns: expected 1 or more, found 0");
