@@ -41,7 +41,7 @@ TEST_PACKAGES := chromium=chromium dot=graphviz fio=fio mpicc=libopenmpi-dev mpi
 BENCH_PACKAGES := strace=strace bpftrace=bpftrace fio=fio mpicc=libopenmpi-dev mpirun=openmpi-bin sqlite3=sqlite3 gcc=gcc make=make tar=tar perf=linux-perf redis-server=redis-server nginx=nginx rsync=rsync git=git java=default-jdk-headless fusermount3=fuse3 /usr/include/fuse3/fuse.h=libfuse3-dev $(POSTGRES) \
     lttng=lttng-tools /usr/include/*/lttng/tracepoint.h=liblttng-ust-dev chromium=chromium $(CEPH_PACKAGES)
 
-.PHONY: all build native web help demo demo-store demo-whatif demo-device demo-figures demo-ceph test test-rust test-python test-web bench lint format sanitize fuzz pins notices clean
+.PHONY: all build native web help demo demo-store demo-whatif demo-device demo-model demo-figures demo-ceph test test-rust test-python test-web bench lint format sanitize fuzz pins notices clean
 
 ## all: build everything; then .venv/bin/iotrail runs (the default)
 all: build
@@ -86,6 +86,12 @@ demo-device: build
 	@scripts/packages sqlite3=sqlite3 losetup=mount mkfs.ext4=e2fsprogs
 	@$(BIN)/python examples/devices/demo.py
 
+## demo-model: SQLite on an emulated disk, a model of its requests, and a fio job of the same mix, beside each other (3 minutes; TRACE=FILE for another trace)
+demo-model: build
+	@scripts/packages --required fio=fio fusermount3=fuse3
+	@scripts/packages losetup=mount mkfs.ext4=e2fsprogs
+	@$(BIN)/python examples/models/demo.py $(TRACE)
+
 ## demo-figures: what SSD caches and defragmentation bring to traces, in virtual time and on emulated devices (20 minutes)
 demo-figures: build
 	@scripts/packages fusermount3=fuse3 chrt=util-linux
@@ -115,7 +121,7 @@ test-python: build
 test-web: web
 	cd web && npm test --silent $(if $(NAME),-- -t '$(NAME)')
 
-## bench: print tables of cost and size beside other tools (NAME=call, post, load, trail, report, page, cluster, notices, replay, diff, import, requests, requests_query, diagnosis or device selects)
+## bench: print tables of cost and size beside other tools (NAME=call, post, load, trail, report, page, cluster, notices, replay, diff, import, requests, requests_query, diagnosis, model or device selects)
 bench: build
 	@scripts/packages $(BENCH_PACKAGES)
 	$(PIP_INSTALL) --no-binary recorder-utils -r requirements/bench.txt

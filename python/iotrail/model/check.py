@@ -6,6 +6,7 @@ only the trail's aggregates (`aggregates`), which a model must beat to be worth 
 trail's place, and two draws of it that of the halves; a baseline there is none.
 """
 
+import functools
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -128,9 +129,7 @@ def check(
         SimulationError: a device file is wrong.
     """
     check_node(trail, node)
-    query, _ = requests(trail, node)
-    with trail.errors(query):
-        original = _numbered(trail.query(query).to_arrow_reader(_BATCH).read_all())
+    original = _read(trail, node)
     _refuse(model, trail, original)
     with written(model) as path:
         halves = original.slice(0, len(original) // 2), original.slice(len(original) // 2)
@@ -244,6 +243,34 @@ def _compare(
         for measure in measures(described, on)
     ]
     return Check(figures, described, others[0], aggregates, drawn_to, has_noise, on)
+
+
+def describe_runs(model: Model, trails: Sequence[Trail]) -> tuple[list[Description], list[int]]:
+    """What the requests of trails are like, on the grid of the first one, and the reaches of that grid.
+
+    Raises:
+        TrailError: there are no requests with a known time and place.
+        ModelError: there is only one, or a trail has more devices than the model.
+    """
+    tables = []
+    for trail in trails:
+        tables.append(_read(trail, None))
+        _refuse(model, trail, tables[-1])
+    reaches = functools.reduce(_most_of_each, map(_reaches, tables))
+    length_ns = max(map(_length_ns, tables))
+    described: list[Description] = []
+    with written(model) as path:
+        asked = _Asked(path, None, lambda *_: None, workloads=len(tables))
+        for trail, table in zip(trails, tables, strict=True):
+            pages = described[0]["pages"] if described else None
+            described.append(asked.describe(str(trail.path), table, pages, length_ns, reaches))
+    return described, reaches
+
+
+def _read(trail: Trail, node: str | None) -> pa.Table:
+    query, _ = requests(trail, node)
+    with trail.errors(query):
+        return _numbered(trail.query(query).to_arrow_reader(_BATCH).read_all())
 
 
 def _refuse(model: Model, trail: Trail, original: pa.Table) -> None:

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from iotrail import units
@@ -48,7 +48,7 @@ def render(result: Check, model: str, trail: str) -> bytes:
             " baseline: the original's aggregates only",
         ),
         tag("p", verdict, of="verdict"),
-        *_maps(result),
+        *draw_maps([("original", result.original), ("synthetic", result.synthetic)], result.reaches_bytes),
         tag("h2", "Curves"),
         figures(filter(None, (_misses(result), _gaps(result), _dispersion(result), _rates(result)))),
         tag("h2", "Figures"),
@@ -81,19 +81,19 @@ def _table(result: Check) -> Html:
     return table([*names, "noise floor", "baseline", "deviation"], rows(), wrap=None)
 
 
-def _maps(result: Check) -> list[Html]:
-    """Requests over time and offset, the original beside the synthetic ones, in shades of one scale."""
-    both = [each["over_time"] for each in (result.original, result.synthetic)]
-    most = max((count for each in both for _, _, count in each["cells"]), default=0)
+def draw_maps(described: Sequence[tuple[str, Description]], reaches_bytes: list[int]) -> list[Html]:
+    """Requests over time and offset, of each workload beside the others, in shades of one scale.
+
+    All were described over one time and with these reaches; of reaches that are too many to draw there is nothing.
+    """
+    most = max((count for _, each in described for _, _, count in each["over_time"]["cells"]), default=0)
     if not most:
         return []
-    drawings = [
-        _map(each, result.reaches_bytes, most, name)
-        for each, name in zip(both, ("original", "synthetic"), strict=True)
-    ]
+    drawings = [_map(each["over_time"], reaches_bytes, most, name) for name, each in described]
+    alike = "both" if len(described) == 2 else "all"
     return [
         tag("h2", "Requests by offset and time"),
-        tag("p", "Requests in a cell: 1 ", _scale(), f" {most:,}, by ratio, in both", of="note"),
+        tag("p", "Requests in a cell: 1 ", _scale(), f" {most:,}, by ratio, in {alike}", of="note"),
         figures(drawings),
     ]
 

@@ -344,6 +344,38 @@ def check(
         show_check(result)
 
 
+@app.command()
+def export(
+    format: Annotated[str, typer.Argument(metavar="FORMAT", help="fio.", show_default=False)],
+    model: ModelPath,
+    output: Annotated[
+        Path,
+        typer.Option("-o", "--output", metavar="FILE", help="Job file to write.", show_default=False),
+    ],
+    zoned: Annotated[
+        bool,
+        typer.Option("--zoned", help="Place requests by the shares of the model's states, in zones."),
+    ] = False,
+    seed: Seed = 1,
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
+) -> None:
+    """Write a fio job with a model's aggregates: rates, mix, sizes, sequential shares.
+
+    What a fio job can't hold, bursts, reuse and the order of requests, stands in the file.
+    """
+    from iotrail.model import fio
+    from iotrail.terminal import Console
+
+    if format != "fio":
+        raise UsageError(
+            f"no format {format!r}", "there is fio; iotrail export has more, for trails: iotrail generate -o"
+        )
+    _check_output(output, force)
+    text = fio.export(model, seed=seed, zoned=zoned)
+    _write(text, output)
+    Console(stderr=True, soft_wrap=True).print(f"iotrail: {output}; next: TARGET=PATH fio {output}")
+
+
 @contextmanager
 def _progress() -> Iterator["Progress"]:
     """A bar on a terminal."""

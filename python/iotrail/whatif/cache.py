@@ -19,6 +19,7 @@ from iotrail.errors import TrailError, UsageError
 from iotrail.terminal import Console, Text
 from iotrail.trail import Trail
 from iotrail.whatif.simulator import simulate
+from iotrail.whatif.source import Source
 
 VERB = "whatif cache"
 # Blocks of a sample below which its intervals say little.
@@ -89,7 +90,7 @@ def _quoted(text: str) -> str:
 
 
 def run(
-    trail: Trail,
+    source: Source,
     *,
     policies: Sequence[str],
     sizes: Sequence[int],
@@ -116,6 +117,7 @@ def run(
             )
     if rate is not None and not 0 < rate < 1:
         raise UsageError(f"--shards: expected a share above 0 and below 1, found {rate:g}")
+    trail = source.trail
     check_node(trail, node)
     if html is not None:
         page.check(html, VERB, force=force)
@@ -133,11 +135,12 @@ def run(
     if html is not None:
         from iotrail.whatif.cache_page import draw
 
-        page.write(html, draw(str(trail.path), chosen, found))
+        page.write(html, draw(source.name, chosen, found, source.note))
     if as_json:
-        print(json.dumps({"of": chosen.name, "left_out": chosen.left_out, **found}))
+        print(json.dumps({**source.facts, "of": chosen.name, "left_out": chosen.left_out, **found}))
         return
     _show(found, chosen, 1 if sizes or html is None else _PER_HALF)
+    source.show_note()
 
 
 def check_policies(policies: Sequence[str]) -> None:

@@ -15,8 +15,8 @@ _COLOURS = colours.MACHINES
 _SMALLEST = 1 / 256
 
 
-def draw(name: str, chosen: Accesses, found: dict[str, Any]) -> bytes:
-    """The page for an answer of the simulator."""
+def draw(name: str, chosen: Accesses, found: dict[str, Any], note: str) -> bytes:
+    """The page for an answer of the simulator; `note` says what else it rests on, or is empty."""
     uses = (("read", found["reads"]), ("write", found["writes"]))
     used = [(kind, count) for kind, count in uses if count]
     parts: list[str] = [
@@ -32,6 +32,8 @@ def draw(name: str, chosen: Accesses, found: dict[str, Any]) -> bytes:
     ]
     if chosen.left_out:
         parts.append(tag("p", f"Left out: {chosen.left_out:,} without a known place.", of="note"))
+    if note:
+        parts.append(tag("p", note, of="note"))
     return document(VERB, name, parts)
 
 

@@ -16,10 +16,10 @@ from rich.table import Table
 from iotrail import units
 from iotrail.errors import UsageError
 from iotrail.terminal import Console, Text
-from iotrail.trail import Trail
 from iotrail.whatif.cache import check_node, check_policies
 from iotrail.whatif.device import requests
 from iotrail.whatif.simulator import simulate
+from iotrail.whatif.source import Source
 
 # Of Figure 4: none to four SSDs of 8 GB.
 SIZES = tuple(count * 8 * 10**9 for count in range(5))
@@ -34,7 +34,7 @@ class Medium:
 
 
 def run(
-    trail: Trail,
+    source: Source,
     *,
     on: str,
     medium: Medium,
@@ -58,6 +58,7 @@ def run(
         raise UsageError(f"--write: expected back, through or around, found {write!r}")
     if (medium.device is None) == (medium.latency_ns is None):
         raise UsageError("--on takes one of --cache-device and --cache-latency")
+    trail = source.trail
     check_node(trail, node)
     query, left_out = requests(trail, node)
     arguments = ["cached", "--on", on, "--policy", policy, "--block", str(block), "--write", write]
@@ -71,9 +72,10 @@ def run(
     found = simulate(trail, query, arguments)
     found["left_out"] = left_out
     if as_json:
-        print(json.dumps(found))
+        print(json.dumps({**source.facts, **found}))
         return
     _show(found, medium, policy, write)
+    source.show_note()
 
 
 def mean_ns(outcome: dict[str, Any] | None) -> float | None:

@@ -17,6 +17,7 @@ from iotrail.errors import TrailError
 from iotrail.terminal import Console, Text
 from iotrail.trail import Trail
 from iotrail.whatif.simulator import simulate
+from iotrail.whatif.source import Source
 
 # What the simulator gets: `op` is 0 read, 1 write, 2 flush, 3 discard.
 _PLACED = "r.pos IS NOT NULL AND r.length IS NOT NULL"
@@ -89,22 +90,24 @@ def _union(trail: Trail, rows: str, node: str) -> Ints:
     return np.stack((ts[first], latest[np.concatenate((first[1:], [True]))]))
 
 
-def run(trail: Trail, *, on: Sequence[str], fold: bool, as_json: bool) -> None:
+def run(source: Source, *, on: Sequence[str], fold: bool, as_json: bool) -> None:
     """Print response times on other devices beside the recorded ones.
 
     Raises:
         TrailError: there are no requests of disks, or none with a known time and place.
         SimulationError: a device file is wrong, or requests lie beyond the device.
     """
+    trail = source.trail
     query, left_out = requests(trail)
     arguments = ["device", *(word for name in on for word in ("--on", name)), *(["--fold"] if fold else [])]
     found = simulate(trail, query, arguments)
     found["left_out"] = left_out
     found["flushing_ns"], found["flushing_with_requests_ns"] = flushed(trail)
     if as_json:
-        print(json.dumps(found))
+        print(json.dumps({**source.facts, **found}))
         return
     _show(found)
+    source.show_note()
 
 
 def _show(found: dict[str, Any]) -> None:

@@ -17,6 +17,17 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
+# A trail, or a model to draw requests from.
+RequestsPath = Annotated[
+    Path,
+    typer.Argument(metavar="X.trail|MODEL", help="The trail to read, or a model file.", show_default=False),
+]
+_Seed = Annotated[
+    int | None,
+    typer.Option(
+        "--seed", min=0, help="Of a model: seed of the random numbers (default: 1).", show_default=False
+    ),
+]
 _ALL = "lru,fifo,clock,lfu,2q,arc,s3-fifo,sieve"
 
 
@@ -34,7 +45,7 @@ def _main() -> None:
 
 @app.command()
 def cache(
-    trail: TrailPath,
+    trail: RequestsPath,
     policy: Annotated[
         str,
         typer.Option("--policy", metavar="NAME,…", help="Of lru, fifo, clock, lfu, 2q, arc, s3-fifo, sieve."),
@@ -107,6 +118,7 @@ def cache(
     fold: Annotated[
         bool, typer.Option("--fold", help="With --on: wrap offsets that lie beyond the end of the device.")
     ] = False,
+    seed: _Seed = None,
     json: Annotated[
         bool, typer.Option("--json", help="Print counts as JSON, with the curve of LRU caches of all sizes.")
     ] = False,
@@ -120,13 +132,15 @@ def cache(
 
     Each read or write brings the blocks it touches into the cache, which is empty at first. Counts are exact unless --shards
     estimates them. With --on, the requests of disks run in virtual time on a device with a cache of one policy before it.
+    A model's requests are drawn first.
     """
-    from iotrail.trail import Trail
+    from iotrail.whatif.source import open_source
 
     if of not in (None, "files", "disks"):
         raise UsageError(f"--of: expected files or disks, found {of!r}")
     policies = list(dict.fromkeys(name.strip().lower() for name in policy.split(",") if name.strip()))
     block_bytes = size_of("--block", block)
+    of_recording = "--of files" if of == "files" else "--node" if node is not None else None
     if on is not None:
         from iotrail.whatif import cached
 
@@ -139,47 +153,49 @@ def cache(
                 raise UsageError(f"{option} can't be combined with --on")
         if policy != _ALL and len(policies) != 1:
             raise UsageError(f"--policy: expected one with --on, found {policy}")
-        cached.run(
-            Trail(trail),
-            on=on,
-            medium=cached.Medium(
-                cache_device,
-                None if cache_latency is None else _nanoseconds("--cache-latency", cache_latency),
-            ),
-            policy="lru" if policy == _ALL else policies[0],
-            sizes=[
-                0 if part.strip() == "0" else size_of("--size", part)
-                for part in (size or "").split(",")
-                if part
-            ],
-            block=block_bytes,
-            write=write,
-            node=node,
-            fold=fold,
-            as_json=json,
-        )
+        with open_source(trail, seed, of_recording=of_recording) as source:
+            cached.run(
+                source,
+                on=on,
+                medium=cached.Medium(
+                    cache_device,
+                    None if cache_latency is None else _nanoseconds("--cache-latency", cache_latency),
+                ),
+                policy="lru" if policy == _ALL else policies[0],
+                sizes=[
+                    0 if part.strip() == "0" else size_of("--size", part)
+                    for part in (size or "").split(",")
+                    if part
+                ],
+                block=block_bytes,
+                write=write,
+                node=node,
+                fold=fold,
+                as_json=json,
+            )
         return
     if cache_device is not None or cache_latency is not None or fold:
         raise UsageError("--cache-device, --cache-latency and --fold need --on")
     from iotrail.whatif import cache as verb
 
-    verb.run(
-        Trail(trail),
-        policies=policies,
-        sizes=sorted({size_of("--size", part) for part in size.split(",")}) if size else [],
-        block=block_bytes,
-        of=of,
-        node=node,
-        rate=shards,
-        as_json=json,
-        html=html,
-        force=force,
-    )
+    with open_source(trail, seed, of_recording=of_recording) as source:
+        verb.run(
+            source,
+            policies=policies,
+            sizes=sorted({size_of("--size", part) for part in size.split(",")}) if size else [],
+            block=block_bytes,
+            of=of,
+            node=node,
+            rate=shards,
+            as_json=json,
+            html=html,
+            force=force,
+        )
 
 
 @app.command()
 def device(
-    trail: TrailPath,
+    trail: RequestsPath,
     on: Annotated[
         list[str],
         typer.Option(
@@ -191,18 +207,20 @@ def device(
     fold: Annotated[
         bool, typer.Option("--fold", help="Wrap offsets that lie beyond the end of a device.")
     ] = False,
+    seed: _Seed = None,
     json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
 ) -> None:
     """Response times and elapsed time of the recorded requests on other devices.
 
     Takes the requests of disks: of a block trace, of [bold]record --kernel[/bold], or of an emulated disk. A record doesn't say
     whether a program waited for each request, so the elapsed time is a range: nobody waits, or each request waits for the
-    last completion before it.
+    last completion before it. A model's requests are drawn first, and nobody waits for them.
     """
-    from iotrail.trail import Trail
     from iotrail.whatif import device as verb
+    from iotrail.whatif.source import open_source
 
-    verb.run(Trail(trail), on=on, fold=fold, as_json=json)
+    with open_source(trail, seed) as source:
+        verb.run(source, on=on, fold=fold, as_json=json)
 
 
 @app.command()
@@ -251,7 +269,9 @@ def defrag(
     """
     from iotrail.trail import Trail
     from iotrail.whatif import defrag as verb
+    from iotrail.whatif.source import refuse_model
 
+    refuse_model(trail, "which part of which file a request is for")
     verb.run(
         Trail(trail),
         on=on,

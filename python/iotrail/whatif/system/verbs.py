@@ -20,6 +20,9 @@ _On = Annotated[
 _Json = Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")]
 _Client = Annotated[str, typer.Option("--client", metavar="NAME", help="Whose files.", show_default=False)]
 
+# What a model lacks.
+_NEEDED = "requests of clients, which this verb needs"
+
 
 def _names(text: str | None) -> list[str]:
     return [name.strip() for name in (text or "").split(",") if name.strip()]
@@ -51,7 +54,10 @@ def ram(
     a miss fetched from other machines and disks is left out where it is a hit now, and made where a hit is a miss now.
     """
     from iotrail.trail import Trail
+    from iotrail.whatif.source import refuse_model
     from iotrail.whatif.system import ask
+
+    refuse_model(trail, _NEEDED)
 
     sizes = [size_of("--size", part) for part in _names(size)]
     if not sizes:
@@ -82,7 +88,10 @@ def move(
     Caches and disks of these machines then serve who is there.
     """
     from iotrail.trail import Trail
+    from iotrail.whatif.source import refuse_model
     from iotrail.whatif.system import ask
+
+    refuse_model(trail, _NEEDED)
 
     ask.move(
         Trail(trail), client=client, sources=_names(source), targets=_names(to), options=ask.Options(on, json)
@@ -103,7 +112,10 @@ def merge(
 ) -> None:
     """What another client's files on the machines of a client's would bring both."""
     from iotrail.trail import Trail
+    from iotrail.whatif.source import refuse_model
     from iotrail.whatif.system import ask
+
+    refuse_model(trail, _NEEDED)
 
     ask.merge(Trail(trail), client=client, other=other, options=ask.Options(on, json))
 
@@ -119,6 +131,9 @@ def encode(
 ) -> None:
     """What more or fewer copies of a client's files would bring, to it and to all others."""
     from iotrail.trail import Trail
+    from iotrail.whatif.source import refuse_model
     from iotrail.whatif.system import ask
+
+    refuse_model(trail, _NEEDED)
 
     ask.encode(Trail(trail), client=client, copies=copies, options=ask.Options(on, json))
