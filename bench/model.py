@@ -1,0 +1,211 @@
+"""How fast models are fitted and drawn, and how close their requests are to those of traces, beside noise and baseline.
+
+For each block trace of ../shared/traces, and for two recordings made here: fio with a Zipf law in bursts and a log, on an emulated
+disk and on an emulated SSD. Deviations are medians over BENCH_SEEDS draws (3), with the columns of `iotrail model check`: a
+deviation within the noise floor is as good as the trace allows, one above the baseline is worse than aggregates only.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from iotrail import units
+from iotrail.model.check import Check, Figure, check
+from iotrail.model.check_text import deviation, noise
+from iotrail.model.fit import draw, fit_auto, load, text_of
+from iotrail.trail import Trail
+from measure import ROOT, console, keep, table
+
+SHARED = ROOT.parent / "shared" / "traces" / "block"
+TRACES = {
+    "workstation (HP Labs)": ("srt", "hplajw-1week.srt"),
+    "volume (MSR Cambridge)": ("msr-cut", "msr-cut-rw_20_80.105.trace"),
+    "web search (SPC)": ("mqsim", "mqsim-wsrch-small.trace"),
+    "YCSB on RocksDB": ("", "ycsb-a-rocksdb-xfs-optane.csv.gz"),
+}
+SEEDS = int(os.environ.get("BENCH_SEEDS", "3"))
+DEVICE = "hdd-7200"
+RECORDED = ("hdd-7200", "sata-ssd")
+SECONDS = 15
+JOB = f"""\
+[global]
+filename=${{TARGET}}
+ioengine=psync
+direct=1
+time_based=1
+runtime={SECONDS}
+[lookups]
+rw=randread
+bs=4k
+size=1g
+random_distribution=zipf:1.1
+thinktime=300ms
+thinktime_blocks=30
+[log]
+rw=write
+bs=8k
+offset=1g
+size=256m
+thinktime=100ms
+thinktime_blocks=5
+"""
+# Keys of iotrail model check.
+KEYS = (
+    "continue_2",
+    "continue_8",
+    "continue_32",
+    "dispersion_0.01s",
+    "dispersion_0.1s",
+    "dispersion_1s",
+    "dispersion_10s",
+    "lru",
+    "lru_even",
+    "fifo",
+    "arc",
+    "s3-fifo",
+    "read_response_mean_ns",
+    "read_response_p99_ns",
+    "write_response_mean_ns",
+    "write_response_p99_ns",
+)
+# How many requests are of another direction or size.
+MIX = ("read_share", "read_sizes", "write_sizes")
+
+
+def iotrail(*words: object) -> None:
+    """Run a verb."""
+    command = [sys.executable, "-m", "iotrail", *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"bench: error: iotrail {' '.join(map(str, words))}:\n{done.stderr}")
+
+
+def trails(folder: Path) -> Iterator[tuple[str, Path]]:
+    """The traces that are there, imported, and the recordings."""
+    for name, (kind, file) in TRACES.items():
+        if not (SHARED / file).exists():
+            console.print(f"{name}: left out, {SHARED / file} is not there")
+            continue
+        trail = folder / f"{file}.trail"
+        iotrail("import", *([kind] if kind else []), SHARED / file, "-o", trail)
+        yield name, trail
+    for device in RECORDED:
+        yield f"fio on {device}", record(folder, device)
+
+
+def record(folder: Path, device: str) -> Path:
+    """fio on an emulated device, which records its requests."""
+    trail = folder / f"{device}.trail"
+    with tempfile.TemporaryDirectory(dir=folder) as mounted:
+        command = [
+            sys.executable,
+            "-m",
+            "iotrail",
+            "emudisk",
+            device,
+            mounted,
+            "--size",
+            "2G",
+            "-o",
+            str(trail),
+        ]
+        process = subprocess.Popen([*command, "--json"], stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        try:
+            if not (line := process.stdout.readline()):
+                sys.exit(f"bench: error: iotrail emudisk {device} did not start")
+            (folder / "job.fio").write_text(JOB)
+            environment = os.environ | {"TARGET": json.loads(line)["target"]}
+            subprocess.run(
+                ["fio", "--output=/dev/null", str(folder / "job.fio")], check=True, env=environment
+            )
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.communicate()
+    return trail
+
+
+def measure(trail: Path, folder: Path) -> tuple[dict[str, float], Check]:
+    """Seconds to fit and to draw, requests and bytes; and how close the model is."""
+    opened = Trail(trail)
+    began = time.monotonic()
+    model, series = fit_auto(opened, DEVICE)
+    fitted = time.monotonic() - began
+    path = folder / "model.json"
+    path.write_text(text_of(model))
+    began = time.monotonic()
+    with draw(path, seed=1) as batches:
+        drawn = sum(len(batch) for batch in batches)
+    costs = {
+        "requests": drawn,
+        # each level is fitted, and its model run on a device
+        "levels_tried": len(series),
+        "fit_s": fitted,
+        "draw_s": time.monotonic() - began,
+        "bytes": path.stat().st_size,
+        "levels": model["levels"],
+    }
+    return costs, check(load(path), opened, seed=1, seeds=SEEDS, on=DEVICE)
+
+
+def cell(figure: Figure) -> str:
+    """Deviation, noise floor and baseline's deviation."""
+    mark = "*" if figure.beyond else " "
+    return f"{deviation(figure.deviation, figure)}{mark} [dim]{noise(figure)} {deviation(figure.baseline_deviation, figure)}[/]"
+
+
+def bench() -> None:
+    """Print a table of costs, and one of deviations."""
+    found: dict[str, tuple[dict[str, float], dict[str, Figure]]] = {}
+    with tempfile.TemporaryDirectory(prefix="iotrail-bench-", dir=os.environ.get("BENCH_TMP")) as name:
+        for title, trail in trails(Path(name)):
+            costs, result = measure(trail, Path(name))
+            found[title] = costs, {figure.key: figure for figure in result.figures}
+    costs_table = table(
+        "Models of block traces",
+        ("trace", "requests", "levels", "fit", "M requests/s", "draw", "M requests/s", "file"),
+    )
+    for title, (costs, _) in found.items():
+        fitted = costs["levels_tried"] * costs["requests"] / costs["fit_s"] / 1e6
+        costs_table.add_row(
+            title,
+            f"{costs['requests']:,}",
+            f"{costs['levels']} of {costs['levels_tried']}",
+            f"{costs['fit_s']:.2f} s",
+            f"{fitted:.2f}",
+            f"{costs['draw_s']:.2f} s",
+            f"{costs['requests'] / costs['draw_s'] / 1e6:.2f}",
+            units.size(int(costs["bytes"])),
+        )
+    console.print(costs_table)
+    shown = table(
+        f"How close they are on {DEVICE}: deviation (median of {units.counted(SEEDS, 'draw')}; * beyond noise and 5 %), noise floor, baseline",
+        ("figure", *found),
+    )
+    for key in (*MIX, *KEYS):
+        figures = [figures.get(key) for _, figures in found.values()]
+        known = next((figure for figure in figures if figure), None)
+        if known is not None:
+            shown.add_row(known.name, *("" if figure is None else cell(figure) for figure in figures))
+    console.print(shown)
+    keep(
+        "model",
+        seeds=SEEDS,
+        traces={
+            title: {
+                **costs,
+                "figures": {
+                    key: [figures[key].deviation, figures[key].noise, figures[key].baseline_deviation]
+                    for key in (*MIX, *KEYS)
+                    if key in figures
+                },
+            }
+            for title, (costs, figures) in found.items()
+        },
+    )
