@@ -162,7 +162,7 @@ def measure(trail: Path, folder: Path) -> tuple[dict[str, float], Check]:
 def cell(figure: Figure) -> str:
     """Deviation, noise floor and baseline's deviation."""
     mark = "*" if figure.beyond else " "
-    return f"{deviation(figure.deviation, figure)}{mark}\n[dim]{noise(figure)}  {deviation(figure.baseline_deviation, figure)}[/]"
+    return f"{deviation(figure.deviation, figure)}{mark}\n[dim]{noise(figure).removesuffix(' pp')} {deviation(figure.baseline_deviation, figure).removesuffix(' pp')}[/]"
 
 
 def bench() -> None:
