@@ -1,7 +1,6 @@
 //! Draws requests from a model: when one comes, of which kind, of which run, how large.
 
 use std::collections::{HashMap, VecDeque};
-use std::hash::Hash;
 
 use foldhash::fast::FixedState;
 use iotrail_sim::{Nanos, Op, Request};
@@ -9,9 +8,10 @@ use rand::Rng as _;
 use rand::SeedableRng as _;
 use rand_pcg::Pcg64Mcg;
 
-use crate::model::{Direction, Largest, MOMENTS, Model, Part, Return, Table};
+use crate::model::{Direction, Largest, MOMENTS, Model, Return, Table, rows};
+use crate::parts::Schedule;
 use crate::places::{Places, Start};
-use crate::quotas::{Quotas, choose, pick};
+use crate::quotas::{Choices, Quotas, choices, choose, pick};
 use crate::rate::{Arrivals, KINDS};
 use crate::runs::{self, Kind, Recent, Run};
 use crate::{Arrival, PAGE};
@@ -24,9 +24,6 @@ const SOON: Nanos = 10_000_000;
 /// Least and most that a run is continued more, or less, often as its rank is behind, or ahead.
 const LEAST_PULL: f64 = 0.1;
 const MOST_PULL: f64 = 2.0;
-
-/// Things to choose from, by what is known before.
-type Choices<K, T> = HashMap<K, Vec<(T, u64)>, FixedState>;
 
 /// The requests of a model, in the order of their arrivals.
 pub struct Draw {
@@ -63,44 +60,6 @@ pub struct Draw {
     /// Sizes of the requests that they are still continued with.
     sizes_of_large: HashMap<u64, Vec<u64>, FixedState>,
     places: Places,
-}
-
-/// Counts over time, one part after the other.
-pub struct Schedule<T> {
-    parts: VecDeque<Part<T>>,
-    /// Requests before the next part.
-    before: u64,
-}
-
-impl<T: Clone> Schedule<T> {
-    /// Of a model's parts.
-    pub fn new(parts: &[Part<T>]) -> Self {
-        Self { parts: parts.iter().cloned().collect(), before: 0 }
-    }
-
-    /// The next part, if it begins with or before the request after so many.
-    pub fn next(&mut self, requests: u64) -> Option<T> {
-        if requests < self.before {
-            return None;
-        }
-        let Part(of, counts) = self.parts.pop_front()?;
-        self.before += of;
-        Some(counts)
-    }
-}
-
-/// The rows of a table with their direction.
-pub fn rows<R: Copy>(table: &Table<R>) -> impl Iterator<Item = (Direction, R)> + '_ {
-    table.iter().flat_map(|(direction, rows)| rows.iter().map(|row| (*direction, *row)))
-}
-
-/// Things to choose from, by what is known before.
-pub fn choices<K: Hash + Eq, T: Copy>(items: impl Iterator<Item = (K, T, u64)>) -> Choices<K, T> {
-    let mut lists: Choices<K, T> = HashMap::default();
-    for (key, thing, count) in items {
-        lists.entry(key).or_default().push((thing, count));
-    }
-    lists
 }
 
 /// How often opportunities were taken; with few of them less sure to be always or never.

@@ -22,6 +22,11 @@ pub const MOMENTS: u64 = 1 << 16;
 /// Rows by direction; in each the last number says how often.
 pub type Table<R> = BTreeMap<Direction, Vec<R>>;
 
+/// The rows of a table with their direction.
+pub fn rows<R: Copy>(table: &Table<R>) -> impl Iterator<Item = (Direction, R)> + '_ {
+    table.iter().flat_map(|(direction, rows)| rows.iter().map(|row| (*direction, *row)))
+}
+
 /// A fitted workload: counts only.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

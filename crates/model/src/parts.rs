@@ -1,9 +1,9 @@
-//! Cuts counts over the requests into parts: where they change, and as few as that takes.
+//! Cuts counts over the requests into parts, where they change and as few as that takes, and goes through them again.
 //!
 //! Windows of equally many requests are merged, neighbours first that are most alike, for as long as the counts of two say
 //! less than they take to write.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use crate::counts::PER_ROW;
 use crate::model::Part;
@@ -100,5 +100,29 @@ impl<K: Ord + Copy> Windows<K> {
             }
         }
         windows.into_iter().map(|window| Part(window.requests, written(window.counts))).collect()
+    }
+}
+
+/// Counts over time, one part after the other.
+pub struct Schedule<T> {
+    parts: VecDeque<Part<T>>,
+    /// Requests before the next part.
+    before: u64,
+}
+
+impl<T: Clone> Schedule<T> {
+    /// Of a model's parts.
+    pub fn new(parts: &[Part<T>]) -> Self {
+        Self { parts: parts.iter().cloned().collect(), before: 0 }
+    }
+
+    /// The next part, if it begins with or before the request after so many.
+    pub fn next(&mut self, requests: u64) -> Option<T> {
+        if requests < self.before {
+            return None;
+        }
+        let Part(of, counts) = self.parts.pop_front()?;
+        self.before += of;
+        Some(counts)
     }
 }

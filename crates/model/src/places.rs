@@ -9,10 +9,10 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::PAGE;
 use crate::chain::Walk;
-use crate::draw::{Schedule, choices, rows};
 use crate::history::{self, History};
-use crate::model::{Direction, Model, Return, Table};
-use crate::quotas::{Quotas, choose};
+use crate::model::{Direction, Model, Return, Table, rows};
+use crate::parts::Schedule;
+use crate::quotas::{Choices, Quotas, choices, choose};
 use crate::runs::{self, Recent, Run};
 use crate::states::States;
 
@@ -38,7 +38,7 @@ struct InState {
     sizes: HashMap<(Direction, u64), f64, FixedState>,
     /// Directions of which sizes are as everywhere.
     any_size: Vec<Direction>,
-    starts: HashMap<Direction, Vec<(u8, u64)>, FixedState>,
+    starts: Choices<Direction, u8>,
     due_starts: Quotas<(Direction, u8)>,
     /// Pages in which requests began, by how much of their run was to come, and the time of their last use.
     begun: [BTreeMap<u64, u32>; LISTS],
@@ -88,13 +88,13 @@ pub struct Places {
     due_states: Quotas<(u32, u32, u64)>,
     jumps: Schedule<Table<(i8, u64)>>,
     due_jumps: Quotas<(Direction, i8)>,
-    jump_ranks: HashMap<(Direction, u8), Vec<(u8, u64)>, FixedState>,
+    jump_ranks: Choices<(Direction, u8), u8>,
     /// Beginnings of runs that are still to come, by direction in ranges of all levels.
     begins_left: HashMap<(Direction, u32, u32, u64), i64, FixedState>,
     begins: HashMap<(Direction, u8, u8, u8), f64, FixedState>,
     /// Distance classes of the first pages of runs everywhere.
-    starts: HashMap<Direction, Vec<(u8, u64)>, FixedState>,
-    returns: HashMap<(Direction, u8), Vec<(Return, u64)>, FixedState>,
+    starts: Choices<Direction, u8>,
+    returns: Choices<(Direction, u8), Return>,
     due_returns: Quotas<(Direction, u8, Return)>,
     alignment: HashMap<(Direction, u64), u8, FixedState>,
     history: History,

@@ -85,31 +85,37 @@ impl<T: Copy + Eq + Hash> Quotas<T> {
     }
 }
 
-/// Draws one of things with a weight; none if there is none of any.
-pub fn pick<T: Copy>(things: &[(T, f64)], random: &mut impl Rng) -> Option<T> {
-    let total: f64 = things.iter().map(|(_, weight)| weight).sum();
-    let mut rest = random.random::<f64>() * total;
-    let some = || things.iter().filter(|(_, weight)| *weight > 0.0);
-    let drawn = some().find(|(_, weight)| {
-        rest -= weight;
-        rest < 0.0
-    });
-    drawn.or_else(|| some().last()).map(|(thing, _)| *thing)
+/// Things to choose from, by what is known before.
+pub type Choices<K, T> = HashMap<K, Vec<(T, u64)>, FixedState>;
+
+/// Things to choose from, by what is known before.
+pub fn choices<K: Hash + Eq, T: Copy>(items: impl Iterator<Item = (K, T, u64)>) -> Choices<K, T> {
+    let mut lists: Choices<K, T> = HashMap::default();
+    for (key, thing, count) in items {
+        lists.entry(key).or_default().push((thing, count));
+    }
+    lists
 }
 
-/// Draws one of weighted things; none if there is none of any weight.
+/// Draws one of things with a weight; none if there is none of any.
+pub fn pick<T: Copy>(things: &[(T, f64)], random: &mut impl Rng) -> Option<T> {
+    draw(things.iter().copied(), random)
+}
+
+/// Draws one of counted things, as often as they were counted times a weight; none if there is none of any.
 pub fn choose<T: Copy>(things: &[(T, u64)], random: &mut impl Rng, weight: impl Fn(T) -> f64) -> Option<T> {
-    let total: f64 = things.iter().map(|(thing, count)| *count as f64 * weight(*thing)).sum();
+    draw(things.iter().map(|&(thing, count)| (thing, count as f64 * weight(thing))), random)
+}
+
+fn draw<T: Copy>(things: impl Iterator<Item = (T, f64)> + Clone, random: &mut impl Rng) -> Option<T> {
+    let total: f64 = things.clone().map(|(_, weight)| weight).sum();
     let mut rest = random.random::<f64>() * total;
     let mut last = None;
-    for (thing, count) in things {
-        let share = *count as f64 * weight(*thing);
-        if share > 0.0 {
-            last = Some(*thing);
-            rest -= share;
-            if rest < 0.0 {
-                break;
-            }
+    for (thing, weight) in things.filter(|(_, weight)| *weight > 0.0) {
+        last = Some(thing);
+        rest -= weight;
+        if rest < 0.0 {
+            break;
         }
     }
     last
