@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::simulate::cache::numbers_of;
-use crate::simulate::{batches, print};
+use crate::simulate::{batches, op_of, print};
 
 /// Rows of a batch.
 const ROWS: usize = 1 << 16;
@@ -147,13 +147,7 @@ fn arrivals(mut number_of: impl FnMut(i64) -> Option<u32>) -> Result<Vec<Arrival
         for at in 0..batch.num_rows() {
             let wrong = |what: &str| Failure::new(format!("stdin: row {at}: expected {what}"));
             let number = |value: i64, what: &str| u64::try_from(value).map_err(|_| wrong(what));
-            let op = match op[at] {
-                0 => Op::Read,
-                1 => Op::Write,
-                2 => Op::Flush,
-                3 => Op::Trim,
-                _ => return Err(wrong("an operation from 0 to 3")),
-            };
+            let op = op_of(op[at]).ok_or_else(|| wrong("an operation from 0 to 3"))?;
             let (pos, length) =
                 (number(pos[at], "an offset of 0 or more")?, number(length[at], "a length of 0 or more")?);
             let device = number_of(device[at]).ok_or_else(|| wrong("a number of a device"))?;

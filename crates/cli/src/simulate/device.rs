@@ -18,6 +18,7 @@ use iotrail_sim::{Device, Nanos, Op, Request};
 use serde::Serialize;
 
 use super::cache::numbers_of;
+use super::op_of;
 use crate::emudisk::read_device;
 use crate::failure::Failure;
 
@@ -168,13 +169,7 @@ pub(super) fn read() -> Result<Input, Failure> {
             let place =
                 |value: i64| u64::try_from(value).map_err(|_| wrong("an offset and a length of 0 or more"));
             let (pos, length) = (place(pos[at])?, place(length[at])?);
-            let op = match op[at] {
-                0 => Op::Read,
-                1 => Op::Write,
-                2 => Op::Flush,
-                3 => Op::Trim,
-                _ => return Err(wrong("an operation from 0 to 3")),
-            };
+            let op = op_of(op[at]).ok_or_else(|| wrong("an operation from 0 to 3"))?;
             let next = devices.len();
             let device = *devices.entry(device[at]).or_insert(next);
             let done = dur.map(|dur| arrival.saturating_add(dur));

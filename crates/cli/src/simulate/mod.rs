@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
+use iotrail_sim::Op;
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -55,6 +56,11 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         What::Accesses(args) => accesses::run(args),
         What::Steps(args) => steps::run(args),
     }
+}
+
+/// The operation of a number on standard input; none of others than 0 to 3.
+pub fn op_of(number: i64) -> Option<Op> {
+    [Op::Read, Op::Write, Op::Flush, Op::Trim].get(usize::try_from(number).ok()?).copied()
 }
 
 /// Prints an answer as a line of JSON.
