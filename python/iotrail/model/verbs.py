@@ -37,6 +37,21 @@ Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the random num
 Node = Annotated[
     str | None, typer.Option("--node", metavar="NAME", help="Of this machine only.", show_default=False)
 ]
+On = Annotated[
+    str | None,
+    typer.Option(
+        "--on", metavar="DEVICE", help="Compare response times on this device, simulated.", show_default=False
+    ),
+]
+Seeds = Annotated[
+    int,
+    typer.Option(
+        "--seeds",
+        metavar="N",
+        min=1,
+        help="Draw with N seeds from --seed on (diff: from B): their median and spread.",
+    ),
+]
 # A disk: on it places matter.
 _DISK = "hdd-7200"
 
@@ -227,25 +242,9 @@ def scale(
 def diff(
     first: Annotated[Path, typer.Argument(metavar="A", help="Model file.", show_default=False)],
     second: Annotated[Path, typer.Argument(metavar="B", help="Model file.", show_default=False)],
-    on: Annotated[
-        str | None,
-        typer.Option(
-            "--on",
-            metavar="DEVICE",
-            help="Compare response times on this device, simulated.",
-            show_default=False,
-        ),
-    ] = None,
+    on: On = None,
     seed: Seed = 1,
-    seeds: Annotated[
-        int,
-        typer.Option(
-            "--seeds",
-            metavar="N",
-            min=1,
-            help="Draw from B with N seeds from --seed on: their median and spread.",
-        ),
-    ] = 1,
+    seeds: Seeds = 1,
     as_json: AsJson = False,
 ) -> None:
     """Compare the requests of two models.
@@ -286,22 +285,9 @@ def check(
         Path,
         typer.Option("--against", metavar="X.trail", help="The trail it was fitted to.", show_default=False),
     ],
-    on: Annotated[
-        str | None,
-        typer.Option(
-            "--on",
-            metavar="DEVICE",
-            help="Compare response times on this device, simulated.",
-            show_default=False,
-        ),
-    ] = None,
+    on: On = None,
     seed: Seed = 1,
-    seeds: Annotated[
-        int,
-        typer.Option(
-            "--seeds", metavar="N", min=1, help="Draw with N seeds from --seed on: their median and spread."
-        ),
-    ] = 1,
+    seeds: Seeds = 1,
     node: Node = None,
     html: Annotated[
         Path | None,
