@@ -5,9 +5,7 @@ disk and on an emulated SSD. Deviations are medians over BENCH_SEEDS draws (3), 
 deviation within the noise floor is as good as the trace allows, one above the baseline is worse than aggregates only.
 """
 
-import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -22,6 +20,9 @@ from iotrail.model.fit import draw, fit, fit_auto, load, text_of
 from iotrail.trail import Trail
 from measure import ROOT, console, keep, table
 
+sys.path.insert(0, str(ROOT / "examples" / "devices"))
+from served import served
+
 SHARED = ROOT.parent / "shared" / "traces" / "block"
 # Of HP Labs, MSR Cambridge, SPC, and of RocksDB.
 TRACES = {
@@ -34,28 +35,7 @@ SEEDS = int(os.environ.get("BENCH_SEEDS", "3"))
 DEVICE = "hdd-7200"
 RECORDED = ("hdd-7200", "sata-ssd")
 SECONDS = 15
-JOB = f"""\
-[global]
-filename=${{TARGET}}
-ioengine=psync
-direct=1
-time_based=1
-runtime={SECONDS}
-[lookups]
-rw=randread
-bs=4k
-size=1g
-random_distribution=zipf:1.1
-thinktime=300ms
-thinktime_blocks=30
-[log]
-rw=write
-bs=8k
-offset=1g
-size=256m
-thinktime=100ms
-thinktime_blocks=5
-"""
+JOB = ROOT / "examples" / "models" / "bursts.fio"
 # Keys of iotrail model check.
 KEYS = (
     "continue_2",
@@ -103,32 +83,12 @@ def trails(folder: Path) -> Iterator[tuple[str, Path]]:
 def record(folder: Path, device: str) -> Path:
     """fio on an emulated device, which records its requests."""
     trail = folder / f"{device}.trail"
-    with tempfile.TemporaryDirectory(dir=folder) as mounted:
-        command = [
-            sys.executable,
-            "-m",
-            "iotrail",
-            "emudisk",
-            device,
-            mounted,
-            "--size",
-            "2G",
-            "-o",
-            str(trail),
-        ]
-        process = subprocess.Popen([*command, "--json"], stdout=subprocess.PIPE, text=True)
-        assert process.stdout is not None
-        try:
-            if not (line := process.stdout.readline()):
-                sys.exit(f"bench: error: iotrail emudisk {device} did not start")
-            (folder / "job.fio").write_text(JOB)
-            environment = os.environ | {"TARGET": json.loads(line)["target"]}
-            subprocess.run(
-                ["fio", "--output=/dev/null", str(folder / "job.fio")], check=True, env=environment
-            )
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.communicate()
+    with (
+        tempfile.TemporaryDirectory(dir=folder) as mounted,
+        served(device, Path(mounted), "--size", "2G", "-o", trail) as disk,
+    ):
+        environment = os.environ | {"TARGET": disk.target, "SECONDS": str(SECONDS)}
+        subprocess.run(["fio", "--output=/dev/null", str(JOB)], check=True, env=environment)
     return trail
 
 

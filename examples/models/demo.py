@@ -44,37 +44,6 @@ SEED = 1
 KEYS = ("requests", "iops", "read_share", "random_share", "continue_8", "dispersion_0.1s", "dispersion_1s")
 ERRORS = ("lru", "lru_even")
 OPS = {0: "read", 1: "write"}
-# Who records without root: bursts of reads, most of a few places, and a log that is flushed.
-BURSTS = f"""\
-[global]
-filename=${{TARGET}}
-ioengine=psync
-direct=1
-time_based=1
-runtime={SECONDS}
-[lookups]
-rw=randread
-bs=4k
-size=1g
-random_distribution=zipf:1.1
-thinktime=700ms
-thinktime_blocks=40
-[scans]
-rw=read
-bs=128k
-offset=1g
-size=512m
-thinktime=2s
-thinktime_blocks=20
-[log]
-rw=write
-bs=8k
-offset=1536m
-size=256m
-fdatasync=1
-thinktime=300ms
-thinktime_blocks=5
-"""
 
 
 def run(*words: object, **variables: str) -> str:
@@ -146,10 +115,8 @@ def record_application() -> None:
 def record_fio() -> None:
     """Bursts by fio: a file without a file system needs no root."""
     say(f"Not root, so no file system: fio in bursts on an emulated {DEVICE}, {SECONDS} s …")
-    with tempfile.NamedTemporaryFile("w", suffix=".fio") as job, disk("recorded", "--size", SIZE) as target:
-        job.write(BURSTS)
-        job.flush()
-        run("fio", "--output=/dev/null", job.name, TARGET=target.target)
+    with disk("recorded", "--size", SIZE) as target:
+        run("fio", "--output=/dev/null", HERE / "bursts.fio", TARGET=target.target, SECONDS=str(SECONDS))
 
 
 def import_trace(trace: Path) -> Path:
