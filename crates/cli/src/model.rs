@@ -124,7 +124,7 @@ pub(crate) fn read(path: &Path) -> Result<Model, Failure> {
         Failure::new(format!("{shown}: {error}"))
             .hint("iotrail model fit makes models; iotrail model schema prints what they hold")
     };
-    let text = std::fs::read_to_string(path).map_err(|error| Failure::new(format!("{shown}: {error}")))?;
+    let text = std::fs::read_to_string(path).map_err(|error| failed(&error))?;
     let text = if path.extension().is_some_and(|suffix| suffix.eq_ignore_ascii_case("toml")) {
         let model: Model = toml::from_str(&text)
             .map_err(|error| failed(&format!("not a model: {}", error.to_string().trim_end())))?;
