@@ -55,6 +55,8 @@ pub struct Draw {
     reaches: HashMap<(Direction, u64), [f64; 4], FixedState>,
     mean_lengths: HashMap<(Direction, u8), f64, FixedState>,
     largest: Vec<Largest>,
+    /// How far those reach that are placed with each of them.
+    reaches_of_large: Vec<(u64, u64)>,
     /// Where those of the largest that were drawn began.
     placed: Vec<u64>,
     /// Sizes of the requests that they are still continued with.
@@ -122,6 +124,7 @@ impl Draw {
             reaches,
             mean_lengths: rows(&model.requests).map(mean).collect(),
             largest: model.largest.clone(),
+            reaches_of_large: Largest::reaches(&model.largest),
             placed: Vec::new(),
             sizes_of_large: HashMap::default(),
             places: Places::new(model),
@@ -305,12 +308,15 @@ impl Draw {
         let requests = run.requests();
         let &Largest(_, device, state, direction, size, ref others, within, class) = run;
         let start = Start::in_state(device, state);
-        let pos = match within.and_then(|(before, offset)| Some(self.placed.get(before)? + offset)) {
+        let pos = match within
+            .and_then(|(before, offset)| Some(self.placed.get(before)?.saturating_add_signed(offset)))
+        {
             Some(pos) => self.places.inside(device, pos, size),
             None => {
                 let back = Return { same_size: true, covered: 2, ..Return::default() };
-                let of = (size, run.bytes());
-                self.places.return_or_fresh(
+                let (before, after) = self.reaches_of_large[self.placed.len()];
+                let of = (size, after);
+                let pos = self.places.return_or_fresh(
                     &start,
                     direction,
                     of,
@@ -318,7 +324,9 @@ impl Draw {
                     back,
                     &self.recent,
                     &mut self.random,
-                )
+                );
+                let last = self.places.reach(device).saturating_sub(after);
+                pos.clamp(before.min(last), last)
             }
         };
         self.placed.push(pos);

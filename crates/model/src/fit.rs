@@ -21,6 +21,8 @@ const LEAST_LARGE: u64 = 64 * PAGE;
 const SIZES: usize = 2;
 /// Rows at most of each table over time.
 const ROWS: usize = 250;
+/// Of so many runs that begin with a size one must be aligned to a power of two for it to be kept.
+const RARE_ALIGNMENT: u64 = 50;
 /// Of so many requests a size must be of one to be kept apart.
 const COMMON: u64 = 5_000;
 
@@ -150,7 +152,7 @@ pub fn fit(arrivals: &[Arrival], levels: u32, min_count: u64) -> Model {
     let mut next_device = chain::Counts::new(count.max(1));
     let (mut tables, mut time) = (Tables::default(), OverTime::new(arrivals.len()));
     let (mut recent, mut ends, mut history) = (Recent::default(), Ends::default(), History::default());
-    let (mut largest, mut kept) = (Vec::<Largest>::new(), Vec::new());
+    let (mut largest, mut kept) = (Vec::<Largest>::new(), Vec::<(u32, u64, u64)>::new());
     let mut began = false;
     let mut kinds = Vec::with_capacity(arrivals.len());
     let first = arrivals.first().map_or(0, |arrival| arrival.at);
@@ -189,16 +191,11 @@ pub fn fit(arrivals: &[Arrival], levels: u32, min_count: u64) -> Model {
             let follows = ends.has(device, request.op, request.pos);
             let (class, back) = history.back(device, request, whole.bytes, follows);
             if whole.is_large {
-                let within =
-                    largest.iter().zip(&kept).rposition(|(run, (of, pos)): (&Largest, &(u32, u64))| {
-                        *of == device && (*pos..pos + run.bytes()).contains(&request.pos)
-                    });
-                let within = within.map(|run| (run, request.pos - kept[run].1));
                 let others = sizes_of_large.remove(&run).unwrap_or_default();
                 let moment = u128::from(at - first) * u128::from(MOMENTS) / u128::from(whole_time);
                 let others = frequent(others, size);
-                largest.push(Largest(moment as u64, device, number, direction, size, others, within, class));
-                kept.push((device, request.pos));
+                largest.push(Largest(moment as u64, device, number, direction, size, others, None, class));
+                kept.push((device, request.pos, request.pos + whole.bytes));
             } else {
                 let jump = recent.jump(device, request.op, request.pos);
                 let near = runs::near_class(jump.map(|jump| jump.1));
@@ -234,6 +231,9 @@ pub fn fit(arrivals: &[Arrival], levels: u32, min_count: u64) -> Model {
         }
         history.used_by(device, request, |_, _, class| time.distances.count(before, class));
         began = begins;
+    }
+    for (run, within) in largest.iter_mut().zip(connected(&kept)) {
+        run.6 = within;
     }
     let times: Vec<_> = arrivals.iter().map(|arrival| arrival.at).collect();
     let (sizes, starts) = (tables.all_sizes.sorted(), tables.all_starts.sorted());
@@ -370,17 +370,54 @@ fn frequent(mut sizes: Counts<u64>, first: u64) -> Vec<(u64, u64)> {
     kept
 }
 
-/// The power of two that at least 95 % of the addresses at which runs begin are multiples of.
-fn aligned(zeros: HashMap<(Direction, u64), [u64; 64], FixedState>) -> Table<(u64, u8)> {
-    let power = |zeros: [u64; 64]| {
+/// Of some runs (device, first address, end), in the order of their beginnings, the first one of those that each touches, also by
+/// others, and the bytes from there; none of the first ones.
+fn connected(runs: &[(u32, u64, u64)]) -> Vec<Option<(usize, i64)>> {
+    let mut by_address: Vec<usize> = (0..runs.len()).collect();
+    by_address.sort_by_key(|run| (runs[*run].0, runs[*run].1));
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    let mut last = None;
+    for run in by_address {
+        let (device, first, end) = runs[run];
+        match (last, groups.last_mut()) {
+            (Some((of, until)), Some(group)) if of == device && first <= until => {
+                group.push(run);
+                last = Some((device, end.max(until)));
+            }
+            _ => {
+                groups.push(vec![run]);
+                last = Some((device, end));
+            }
+        }
+    }
+    let mut found = vec![None; runs.len()];
+    for group in groups {
+        let earliest = group.iter().copied().min().unwrap_or_default();
+        for run in group.into_iter().filter(|run| *run != earliest) {
+            found[run] = Some((earliest, runs[run].1.wrapping_sub(runs[earliest].1) as i64));
+        }
+    }
+    found
+}
+
+/// How addresses at which runs begin are aligned: exactly up to the power of two of a page, or to a higher one that at least 95 %
+/// are multiples of. Rare powers count as the most frequent one.
+fn aligned(zeros: HashMap<(Direction, u64), [u64; 64], FixedState>) -> Table<(u64, u8, u64)> {
+    let mut rows: BTreeMap<(Direction, u64, u8), u64> = BTreeMap::new();
+    for ((direction, size), mut zeros) in zeros {
         let total: u64 = zeros.iter().sum();
-        let mut at_least = 0;
-        let found = (0..64).rev().find(|power| {
-            at_least += zeros[*power];
-            at_least * 20 >= total * 19
-        });
-        found.unwrap_or(0) as u64
-    };
-    let powers: BTreeMap<_, _> = zeros.into_iter().map(|(of, zeros)| (of, power(zeros))).collect();
-    table(powers, |(d, _)| *d, |(_, size), power| (size, power as u8))
+        let at_least = |power: &usize| zeros[*power..].iter().sum::<u64>() * 20 >= total * 19;
+        let highest = (0..64).rev().find(at_least).unwrap_or(0).max(PAGE.ilog2() as usize + 1);
+        zeros[highest] = zeros[highest..].iter().sum();
+        let most = (0..=highest).max_by_key(|power| zeros[*power]).unwrap_or(highest);
+        // The highest has a row in any case: it says of the others that they are exact.
+        rows.insert((direction, size, highest as u8), 0);
+        for power in 0..=highest {
+            let row = if zeros[power] * RARE_ALIGNMENT < total { most } else { power };
+            if zeros[power] > 0 {
+                *rows.entry((direction, size, row as u8)).or_default() += zeros[power];
+            }
+        }
+    }
+    table(rows, |(d, ..)| *d, |(_, size, power), count| (size, power, count))
 }

@@ -72,8 +72,9 @@ pub struct Model {
     pub returns: Table<(u8, Return, u64)>,
     /// The largest runs, which the other tables don't count except for `rate` and `states`, in the order of their beginnings.
     pub largest: Vec<Largest>,
-    /// Bytes of requests that begin runs, and the power of two that nearly all their addresses are multiples of.
-    pub alignment: Table<(u64, u8)>,
+    /// Bytes of requests that begin runs, a power of two, and how many of their addresses are multiples of it and of no higher
+    /// one; of the highest power of each size, which may be none, of it or higher ones.
+    pub alignment: Table<(u64, u8, u64)>,
 }
 
 /// Counts of some requests that follow each other.
@@ -100,16 +101,16 @@ pub struct Largest(
     pub u64,
     /// Most frequent sizes of the others, and how often each.
     pub Vec<(u64, u64)>,
-    /// The last one of these before it in which it begins, and how many bytes from its beginning. None is null, or an empty list:
-    /// TOML has no null.
+    /// The first one of these that it touches, itself or by others, and how many bytes from the beginning of that it begins:
+    /// negative if before it. None is null, or an empty list: TOML has no null.
     #[serde(deserialize_with = "two_or_none")]
-    pub Option<(usize, u64)>,
+    pub Option<(usize, i64)>,
     /// Distance class of the first page.
     pub u8,
 );
 
-fn two_or_none<'de, D: Deserializer<'de>>(values: D) -> Result<Option<(usize, u64)>, D::Error> {
-    match Option::<Vec<u64>>::deserialize(values)?.as_deref() {
+fn two_or_none<'de, D: Deserializer<'de>>(values: D) -> Result<Option<(usize, i64)>, D::Error> {
+    match Option::<Vec<i64>>::deserialize(values)?.as_deref() {
         None | Some([]) => Ok(None),
         Some(&[run, bytes]) => {
             let run = usize::try_from(run).map_err(D::Error::custom)?;
@@ -247,6 +248,25 @@ impl Model {
 }
 
 impl Largest {
+    /// Of each of some, how far the addresses reach of those that refer to it, itself or by others, and its own: bytes before
+    /// its beginning, and after that.
+    #[must_use]
+    pub fn reaches(largest: &[Self]) -> Vec<(u64, u64)> {
+        let mut reaches = vec![(0, 0); largest.len()];
+        let mut firsts: Vec<(usize, i64)> = Vec::with_capacity(largest.len());
+        for (at, run) in largest.iter().enumerate() {
+            let (first, offset) = run.6.map_or((at, 0), |(before, offset)| {
+                let (first, more) = firsts[before];
+                (first, offset.saturating_add(more))
+            });
+            firsts.push((first, offset));
+            let (before, after): &mut (u64, u64) = &mut reaches[first];
+            *before = (*before).max(offset.min(0).unsigned_abs());
+            *after = (*after).max(run.bytes().saturating_add_signed(offset));
+        }
+        reaches
+    }
+
     /// Its requests.
     #[must_use]
     pub fn requests(&self) -> u64 {

@@ -25,6 +25,10 @@ const LISTS: usize = 8;
 const MOST_ENDS: usize = 256;
 /// Tries to find a place that was never used, half of them near a run.
 const TRIES: usize = 32;
+/// Power of two of addresses of which nothing is known.
+const SECTOR: u8 = 9;
+/// Score of a place that is aligned as no request of the size was.
+const MISALIGNED: f64 = -8.0;
 /// Weight of what was never seen.
 const UNSEEN: f64 = 0.02;
 /// A page that is in no state's list.
@@ -96,7 +100,8 @@ pub struct Places {
     starts: Choices<Direction, u8>,
     returns: Choices<(Direction, u8), Return>,
     due_returns: Quotas<(Direction, u8, Return)>,
-    alignment: HashMap<(Direction, u64), u8, FixedState>,
+    /// By direction and size of a run's first request: the power of two that its address is a multiple of.
+    alignment: Choices<(Direction, u64), u8>,
     history: History,
     /// Of each page the state and its list that it is in.
     listed: Vec<(u32, u8)>,
@@ -120,6 +125,13 @@ fn lift(begins: &Table<(u8, u8, u8, u64)>) -> HashMap<(Direction, u8, u8, u8), f
         ((d, near, length, class), count as f64 / chance.max(f64::MIN_POSITIVE))
     };
     rows(begins).map(one).collect()
+}
+
+/// Whether an address is aligned as some were; of the highest power also to more.
+fn is_aligned(powers: &[(u8, u64)], pos: u64) -> bool {
+    let power = pos.trailing_zeros();
+    let Some(highest) = powers.iter().map(|row| u32::from(row.0)).max() else { return true };
+    powers.iter().any(|&(of, count)| count > 0 && u32::from(of) == power.min(highest))
 }
 
 /// How far an address is from some, in powers of two of how many these are.
@@ -160,7 +172,9 @@ impl Places {
             due_returns: Quotas::new(
                 rows(&model.returns).map(|(d, (class, back, count))| ((d, class, back), count)),
             ),
-            alignment: rows(&model.alignment).map(|(d, (size, power))| ((d, size), power)).collect(),
+            alignment: choices(
+                rows(&model.alignment).map(|(d, (size, power, count))| ((d, size), power, count)),
+            ),
             history: History::default(),
             listed: Vec::new(),
         };
@@ -326,16 +340,12 @@ impl Places {
         let back = self.returns.get(&(direction, fours)).and_then(|of| choose(of, random, pull));
         let back = back.unwrap_or_default();
         self.due_returns.take((direction, fours, back));
-        let inside = &mut self.states[state as usize];
-        inside.due_starts.take((direction, class));
-        if back.follows {
-            let far = |end: u64| start.target.map_or(0.0, |target| beyond(target, end));
-            let ends = inside.ends.iter().enumerate().rev().filter(|(_, (of, _))| *of == direction);
-            let nearest = ends.min_by(|one, other| far(one.1.1).total_cmp(&far(other.1.1)));
-            if let Some(at) = nearest.map(|(at, _)| at) {
-                let pos = inside.ends.remove(at).1;
-                return self.inside(start.device, pos, size);
-            }
+        self.states[state as usize].due_starts.take((direction, class));
+        if back.follows
+            && let Some(at) = self.end_to_follow(state, start, direction, size, class, recent, random)
+        {
+            let pos = self.states[state as usize].ends.remove(at).1;
+            return self.inside(start.device, pos, size);
         }
         self.return_or_fresh(start, direction, (size, bytes), class, back, recent, random)
     }
@@ -361,6 +371,54 @@ impl Places {
         self.inside(start.device, pos, size)
     }
 
+    /// When a page was used last at a distance of a class; none of what was never used.
+    fn time_of(&self, class: u8, random: &mut Pcg64Mcg) -> Option<u64> {
+        if class == 0 {
+            return None;
+        }
+        let (nearest, furthest) = history::distances(class);
+        let distance = nearest * (furthest / nearest).powf(random.random::<f64>());
+        Some(self.history.page(self.history.at_distance(distance)?).time)
+    }
+
+    /// How much older one of two uses of pages is than the other, in powers of two.
+    fn apart(&self, one: u64, other: u64) -> f64 {
+        let age = |time: u64| (self.history.time() - time) as f64 + 1.0;
+        (age(one) / age(other)).log2().abs()
+    }
+
+    /// Which of the ends of forgotten runs of a state a run begins at whose first page has a distance class.
+    #[expect(clippy::too_many_arguments, reason = "each is a property of the run")]
+    fn end_to_follow(
+        &self,
+        state: u32,
+        start: &Start,
+        direction: Direction,
+        size: u64,
+        class: u8,
+        recent: &Recent,
+        random: &mut Pcg64Mcg,
+    ) -> Option<usize> {
+        let (powers, time) = (self.powers(direction, size), self.time_of(class, random));
+        let score = |(at, &(of, end)): (usize, &(Direction, u64))| {
+            // Where a run ended that is known, it would continue that.
+            if of != direction || recent.rank(start.device, direction.op(), end).is_some() {
+                return None;
+            }
+            let used = self.history.find(start.device, end).map(|page| self.history.page(page).time);
+            let apart = match (used, time) {
+                (None, None) => 0.0,
+                (Some(used), Some(time)) => self.apart(used, time),
+                _ => return None,
+            };
+            let far = start.target.map_or(0.0, |target| 0.6 * beyond(target, end));
+            let misaligned = MISALIGNED * f64::from(u8::from(!is_aligned(powers, end)));
+            Some((at, misaligned - 2.0 * apart - far))
+        };
+        let scores = self.states[state as usize].ends.iter().enumerate().rev().filter_map(score);
+        scores.max_by(|one, other| one.1.total_cmp(&other.1)).map(|(at, _)| at)
+    }
+
     /// A place of a state where a request began, whose page was used last at a distance of a class.
     #[expect(clippy::too_many_arguments, reason = "each is a property of the run")]
     fn again(
@@ -375,20 +433,18 @@ impl Places {
         random: &mut Pcg64Mcg,
     ) -> Option<u64> {
         let state = self.state_of(start)?;
-        let (nearest, furthest) = history::distances(class);
-        let distance = nearest * (furthest / nearest).powf(random.random::<f64>());
-        let time = self.history.page(self.history.at_distance(distance)?).time;
+        let time = self.time_of(class, random)?;
         let same = |one: bool, other: bool| f64::from(u8::from(one == other));
-        let now = self.history.time();
-        let age = |time: u64| (now - time) as f64 + 1.0;
+        let powers = self.powers(direction, size);
         let score = |number: u32, far: usize| {
             let page = self.history.page(number);
             let covered = self.history.covered(page.device, page.pos, bytes);
             3.0 * same(page.length == size, back.same_size)
+                + MISALIGNED * f64::from(u8::from(!is_aligned(powers, page.pos)))
                 + 2.0 * same(page.write == (direction == Direction::Write), back.same_direction)
                 - 3.0 * f64::from(covered.abs_diff(back.covered))
                 - (f64::from(page.uses.max(1).ilog2().min(6)) - f64::from(back.uses)).abs() / 2.0
-                - 2.0 * (age(page.time) / age(time)).log2().abs()
+                - 2.0 * self.apart(page.time, time)
                 - far as f64 / 8.0
                 - start.target.map_or(0.0, |target| 0.6 * beyond(target, page.pos))
         };
@@ -419,6 +475,11 @@ impl Places {
         best.map(|(_, pos)| pos)
     }
 
+    /// How addresses are aligned at which runs begin with a request of a size.
+    fn powers(&self, direction: Direction, size: u64) -> &[(u8, u64)] {
+        self.alignment.get(&(direction, size)).map_or(&[], Vec::as_slice)
+    }
+
     /// A place of a state that wasn't used, if there is one.
     fn fresh(
         &self,
@@ -430,15 +491,22 @@ impl Places {
         random: &mut Pcg64Mcg,
     ) -> u64 {
         let range = self.devices[start.device as usize].range.range(start.number);
-        let power = self.alignment.get(&(direction, size)).copied().unwrap_or(9).min(40);
-        let aligned = |(from, to): (u64, u64)| (from.div_ceil(1 << power), (to.max(1) - 1) >> power);
-        let whole = aligned(range);
+        let powers = self.powers(direction, size);
+        let power = choose(powers, random, |_| 1.0).unwrap_or(SECTOR).min(40);
+        // Of all but the highest power a multiple of no higher one: an odd multiple.
+        let is_odd = powers.iter().any(|row| row.0 > power);
+        let (step, offset) = if is_odd { (2 << power, 1 << power) } else { (1u64 << power, 0) };
+        let aligned = |(from, to): (u64, u64)| {
+            let last = (to.max(1) - 1).checked_sub(offset)?;
+            Some((from.saturating_sub(offset).div_ceil(step), last / step))
+        };
+        let whole = aligned(range).unwrap_or((0, 0));
         let near = start.target.map(|(first, end)| (first.max(range.0), end.min(range.1)));
-        let near = near.filter(|(from, to)| from < to).map(aligned).filter(|(first, end)| first <= end);
+        let near = near.filter(|(from, to)| from < to).and_then(aligned).filter(|(first, end)| first <= end);
         let mut pos = range.0;
         for tried in 0..TRIES {
             let (first, end) = near.filter(|_| tried < TRIES / 2).unwrap_or(whole);
-            pos = random.random_range(first..=end.max(first)) << power;
+            pos = random.random_range(first..=end.max(first)) * step + offset;
             if self.history.find(start.device, pos).is_none()
                 && self.history.covered(start.device, pos, bytes) == 0
                 && recent.rank(start.device, direction.op(), pos).is_none()

@@ -313,3 +313,53 @@ fn regular_arrivals_stay_regular() {
         assert!((theirs / mine - 1.0).abs() < 0.15, "{theirs} for {mine} ns");
     }
 }
+
+fn pages_of(arrivals: &[Arrival]) -> HashSet<u64> {
+    let pages = |one: &Arrival| one.request.pos / PAGE..(one.request.pos + one.request.length).div_ceil(PAGE);
+    arrivals.iter().flat_map(pages).collect()
+}
+
+/// Files of a store that reuses the space of the deleted ones: each is written at once over parts of two older ones.
+#[test]
+fn space_is_written_again_where_files_overlap() {
+    for seed in 0..3 {
+        let mut random = Pcg64Mcg::seed_from_u64(seed);
+        let (mut at, mut arrivals) = (0, Vec::new());
+        for _ in 0..60 {
+            let start = (1 << 30) + random.random_range(0..4_000) * 16 * PAGE;
+            for part in 0..500 {
+                at += random.random_range(1..100_000);
+                let pos = start + part * 16 * PAGE;
+                arrivals.push(Arrival { at, device: 0, request: request(Op::Write, pos, 16 * PAGE) });
+            }
+        }
+        let footprint = pages_of(&arrivals).len() as f64;
+        let again = pages_of(&drawn(&fit(&arrivals, 2, 5), seed + 10)).len() as f64;
+        let ratio = again / footprint;
+        assert!((0.98..1.02).contains(&ratio), "seed {seed}: {again} pages, expected {footprint}");
+    }
+}
+
+/// Blocks that begin in the middle of 8 KiB, as on a partition, and one in ten at any sector.
+#[test]
+fn runs_begin_as_aligned_as_they_did() {
+    let mut random = Pcg64Mcg::seed_from_u64(5);
+    let mut at = 0;
+    let one = |_| {
+        at += random.random_range(1..2_000_000);
+        let block = random.random_range(0..REACH / (2 * PAGE)) * 2 * PAGE;
+        let off = if random.random::<f64>() < 0.1 { random.random_range(0..16) * 512 } else { PAGE };
+        Arrival { at, device: 0, request: request(Op::Read, block + off, 2 * PAGE) }
+    };
+    let arrivals: Vec<_> = (0..10_000).map(one).collect();
+    let share = |arrivals: &[Arrival], off: u64| {
+        let aligned = arrivals.iter().filter(|one| one.request.pos % (2 * PAGE) == off).count();
+        aligned as f64 / arrivals.len() as f64
+    };
+    let again = drawn(&fit(&arrivals, 2, 5), 1);
+    for off in [0, PAGE] {
+        let (expected, found) = (share(&arrivals, off), share(&again, off));
+        // What is rarer than one in fifty counts as the most frequent.
+        assert!((expected - found).abs() < 0.025, "{off}: {found}, expected {expected}");
+    }
+}

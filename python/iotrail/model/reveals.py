@@ -34,7 +34,7 @@ class DeviceRevealed:
 @dataclass(frozen=True)
 class RunRevealed:
     """One of the largest runs. It began between `from_ns` and `until_ns` after the first request, in the range of addresses from
-    `first_bytes` until `end_bytes`; or, with `within_run`, exactly `within_bytes` after the beginning of that one of them."""
+    `first_bytes` until `end_bytes`; or, with `within_run`, exactly `within_bytes` after the beginning of that one of them, before it if that is negative."""
 
     from_ns: int
     until_ns: int
@@ -245,7 +245,9 @@ def _show_runs(found: Revealed) -> Iterator[str]:
     for number, run in sorted(enumerate(runs), key=lambda each: -each[1].bytes)[:_MOST]:
         where = f"device {run.device}, {units.size(run.first_bytes)} to {units.size(run.end_bytes)}"
         if run.within_run is not None:
-            where += f", {run.within_bytes:,} B after the beginning of run {run.within_run}"
+            assert run.within_bytes is not None
+            side = "before" if run.within_bytes < 0 else "after"
+            where += f", {abs(run.within_bytes):,} B {side} the beginning of run {run.within_run}"
         yield (
             f"    run {number} at {units.duration(run.from_ns)}: {run.direction}, {units.counted(run.requests, 'request')}, "
             f"{run.bytes:,} B; {where}"

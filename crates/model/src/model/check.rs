@@ -171,12 +171,14 @@ impl Model {
             check_class("begins", *distance, CLASSES)?;
         }
         summed("returns", rows(&self.returns).map(|row| row.2))?;
+        summed("alignment", rows(&self.alignment).map(|row| row.2))?;
         rows(&self.alignment).try_for_each(|row| check_class("alignment", row.1, 64))?;
         for (at, run) in self.largest.iter().enumerate() {
             let place = format!("largest[{at}]");
             check(self.devices.get(run.1 as usize).is_some(), &place, "a device", run.1)?;
-            let within = run.6.is_none_or(|(before, offset)| before < at && offset < MOST_BYTES);
-            check(within, &place, "one before it, and an offset in it", format!("{:?}", run.6))?;
+            let within =
+                run.6.is_none_or(|(before, offset)| before < at && offset.unsigned_abs() < MOST_BYTES);
+            check(within, &place, "one before it, and bytes from its beginning", format!("{:?}", run.6))?;
             check_length(&place, run.4)?;
             check_class(&place, run.7, CLASSES)?;
             run.5.iter().try_for_each(|(bytes, _)| check_length(&place, *bytes))?;
