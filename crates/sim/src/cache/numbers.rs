@@ -5,37 +5,68 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use super::{Block, NONE};
 
+/// Blocks side by side that share an entry: they are mostly used one after the other.
+const GROUP: u64 = 16;
+
 /// Numbers blocks of devices.
 #[derive(Default)]
-pub struct Numbers(HashMap<(u32, u64), Block, BuildHasherDefault<Mixed>>);
+pub struct Numbers {
+    /// By device and group, where its numbers are.
+    groups: HashMap<(u32, u64), u32, BuildHasherDefault<Mixed>>,
+    /// [`NONE`] is that of a block that has none.
+    numbers: Vec<[Block; GROUP as usize]>,
+    /// The group asked for last, and where its numbers are.
+    last: Option<((u32, u64), u32)>,
+    len: u32,
+}
 
 impl Numbers {
     /// The number of a block of a device; none if there are too many different ones.
     pub fn of(&mut self, device: u32, block: u64) -> Option<Block> {
-        let next = Block::try_from(self.0.len()).ok().filter(|next| *next < NONE);
-        if let Some(number) = self.0.get(&(device, block)) {
-            return Some(*number);
+        let group = (device, block / GROUP);
+        let at = match self.place(group) {
+            Some(at) => at,
+            None if self.len == NONE => return None,
+            None => {
+                let at = self.numbers.len() as u32;
+                self.numbers.push([NONE; GROUP as usize]);
+                self.groups.insert(group, at);
+                at
+            }
+        };
+        self.last = Some((group, at));
+        let number = &mut self.numbers[at as usize][(block % GROUP) as usize];
+        if *number == NONE && self.len < NONE {
+            *number = self.len;
+            self.len += 1;
         }
-        self.0.insert((device, block), next?);
-        next
+        Some(*number).filter(|number| *number != NONE)
     }
 
     /// The number of a block that has one.
     #[must_use]
     pub fn get(&self, device: u32, block: u64) -> Option<Block> {
-        self.0.get(&(device, block)).copied()
+        let at = self.place((device, block / GROUP))?;
+        Some(self.numbers[at as usize][(block % GROUP) as usize]).filter(|number| *number != NONE)
+    }
+
+    fn place(&self, group: (u32, u64)) -> Option<u32> {
+        match self.last {
+            Some((last, at)) if last == group => Some(at),
+            _ => self.groups.get(&group).copied(),
+        }
     }
 
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> u32 {
-        self.0.len() as u32
+        self.len
     }
 
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.len == 0
     }
 }
 
