@@ -33,6 +33,11 @@ impl<K: Hash + Ord + Copy> Counts<K> {
         }
     }
 
+    /// In any order.
+    pub fn rows(&self) -> impl Iterator<Item = (K, u64)> {
+        self.0.iter().map(|(thing, count)| (*thing, *count))
+    }
+
     /// In the order of the things.
     pub fn sorted(self) -> BTreeMap<K, u64> {
         self.0.into_iter().filter(|(_, count)| *count > 0).collect()
@@ -58,7 +63,7 @@ impl<K: Hash + Ord + Copy> Counts<K> {
 
 /// Counts as a table by direction.
 pub fn table<K, R>(
-    counts: BTreeMap<K, u64>,
+    counts: impl IntoIterator<Item = (K, u64)>,
     direction: impl Fn(&K) -> Direction,
     row: impl Fn(K, u64) -> R,
 ) -> Table<R> {

@@ -32,6 +32,9 @@ pub struct Draw {
     /// Times and kinds of the next requests.
     times: VecDeque<Nanos>,
     kinds: VecDeque<Kind>,
+    /// How many of the first of these are of each kind, and how many are counted.
+    counts: [u64; KINDS],
+    counted: usize,
     /// Requests since the first of these kinds is the first.
     waited: usize,
     length_ns: Nanos,
@@ -39,8 +42,8 @@ pub struct Draw {
     drawn: u64,
     recent: Recent,
     began: bool,
-    continued: HashMap<u8, f64, FixedState>,
-    begun: HashMap<u8, f64, FixedState>,
+    continued: Rates,
+    begun: Rates,
     /// Share of requests that begin a run.
     begin_share: f64,
     due_ranks: Quotas<u8>,
@@ -64,9 +67,16 @@ pub struct Draw {
     places: Places,
 }
 
-/// How often opportunities were taken; with few of them less sure to be always or never.
-fn rates(rows: &[(u8, u64, u64)]) -> HashMap<u8, f64, FixedState> {
-    rows.iter().map(|&(known, all, some)| (known, (some as f64 + 0.1) / (all as f64 + 0.5))).collect()
+/// How often opportunities are taken, by what is known before.
+type Rates = [f64; 1 << u8::BITS];
+
+/// How often opportunities were taken; with few of them less sure to be always or never, without any `unknown`.
+fn rates(rows: &[(u8, u64, u64)], unknown: f64) -> Rates {
+    let mut rates = [unknown; 1 << u8::BITS];
+    for &(known, all, some) in rows {
+        rates[usize::from(known)] = (some as f64 + 0.1) / (all as f64 + 0.5);
+    }
+    rates
 }
 
 impl Draw {
@@ -93,20 +103,23 @@ impl Draw {
             shares.iter_mut().for_each(|share| *share /= all);
         }
         let next_sizes = rows(&model.next_sizes);
+        let begin_share = (begun as f64 + 0.1) / (all as f64 + 0.2);
         Self {
             random: Pcg64Mcg::seed_from_u64(seed),
             arrivals: Arrivals::new(&model.rate),
             times: VecDeque::new(),
             kinds: VecDeque::new(),
+            counts: [0; KINDS],
+            counted: 0,
             waited: 0,
             length_ns: model.rate.length_ns + 1,
             last: 0,
             drawn: 0,
             recent: Recent::default(),
             began: false,
-            continued: rates(&model.continued),
-            begun: rates(&model.begun),
-            begin_share: (begun as f64 + 0.1) / (all as f64 + 0.2),
+            continued: rates(&model.continued, 0.5),
+            begun: rates(&model.begun, begin_share),
+            begin_share,
             due_ranks: Quotas::new(model.ranks.iter().copied()),
             next_sizes: choices(
                 next_sizes.map(|(d, (last, before, size, count))| ((d, last == 1, before), size, count)),
@@ -177,39 +190,62 @@ impl Draw {
             _ => None,
         };
         let nearest = self.kinds.iter().enumerate().filter_map(beginning).min();
-        nearest.and_then(|(_, at)| self.kinds.remove(at)).is_some()
+        nearest.and_then(|(_, at)| self.take_kind(at)).is_some()
+    }
+
+    /// Takes one of the kinds to come.
+    fn take_kind(&mut self, at: usize) -> Option<Kind> {
+        let kind = self.kinds.remove(at)?;
+        if at < self.counted {
+            self.counted -= 1;
+            self.counts[usize::from(kind.number())] -= 1;
+        }
+        Some(kind)
+    }
+
+    /// Counts the first kinds to come, so many of them.
+    fn count_kinds(&mut self, some: usize) {
+        let some = some.min(self.kinds.len());
+        while self.counted < some {
+            self.counts[usize::from(self.kinds[self.counted].number())] += 1;
+            self.counted += 1;
+        }
+        while self.counted > some {
+            self.counted -= 1;
+            self.counts[usize::from(self.kinds[self.counted].number())] -= 1;
+        }
     }
 
     /// What the next request does, of the kinds to come.
     fn next_kind(&mut self, gap: Nanos) -> Kind {
-        let mut counts = [0u64; KINDS];
         let soon = self.times.partition_point(|at| *at <= self.last + SOON).max(LEAST_AHEAD);
-        self.kinds.iter().take(soon).for_each(|kind| counts[usize::from(kind.number())] += 1);
-        let unfinished: Vec<(Direction, u8)> = self
-            .recent
-            .unfinished()
-            .map(|rank| (self.recent.runs()[rank].direction(), runs::rank_class(rank)))
-            .collect();
-        let known = runs::known_before(unfinished.len(), gap, self.began);
-        let begin = self.begun.get(&known).copied().unwrap_or(self.begin_share);
+        self.count_kinds(soon);
+        // Rank classes of the runs to continue, a bit each, by direction.
+        let (mut classes, mut unfinished) = ([0u64; 3], 0);
+        for rank in self.recent.unfinished() {
+            unfinished += 1;
+            classes[self.recent.runs()[rank].direction() as usize] |= 1 << runs::rank_class(rank);
+        }
+        let known = runs::known_before(unfinished, gap, self.began);
+        let begin = self.begun[usize::from(known)];
         let weight = |kind: Kind| match kind {
             Kind::Flush => 1.0,
             Kind::Begin(..) => begin / self.begin_share,
             Kind::Continue(d) => {
                 // Less if all runs to continue are of ranks that came too often; none if there is none.
-                let of_direction = unfinished.iter().filter(|run| run.0 == d);
-                let due = of_direction.map(|run| self.due_ranks.pull(run.1).clamp(LEAST_PULL, MOST_PULL));
+                let of_direction = (0..u64::BITS as u8).filter(|class| classes[d as usize] >> class & 1 == 1);
+                let due = of_direction.map(|class| self.due_ranks.pull(class).clamp(LEAST_PULL, MOST_PULL));
                 (1.0 - begin) / (1.0 - self.begin_share) * due.fold(0.0, f64::max)
             }
         };
-        let kinds: Vec<(usize, f64)> = (0..KINDS)
-            .filter(|kind| counts[*kind] > 0)
-            .map(|kind| (kind, counts[kind] as f64 * weight(Kind::of(kind as u8))))
-            .collect();
+        let mut kinds = [(0, 0.0); KINDS];
+        for (number, of) in kinds.iter_mut().enumerate().filter(|(number, _)| self.counts[*number] > 0) {
+            *of = (number, self.counts[number] as f64 * weight(Kind::of(number as u8)));
+        }
         let drawn = if self.waited > 2 * soon { None } else { pick(&kinds, &mut self.random) };
         let kind = drawn.map_or(self.kinds[0], |kind| Kind::of(kind as u8));
         let at = self.kinds.iter().position(|one| *one == kind).unwrap_or(0);
-        self.kinds.remove(at);
+        self.take_kind(at);
         self.waited = if at == 0 { 0 } else { self.waited + 1 };
         kind
     }
@@ -221,8 +257,7 @@ impl Draw {
         let due = |rank: usize| self.due_ranks.pull(runs::rank_class(rank));
         let rate = |rank: usize| {
             let known = runs::known_of(rank, &runs[rank], gap);
-            let rate = self.continued.get(&known).copied().unwrap_or(0.5);
-            (rank, rate * due(rank).clamp(LEAST_PULL, MOST_PULL))
+            (rank, self.continued[usize::from(known)] * due(rank).clamp(LEAST_PULL, MOST_PULL))
         };
         let unfinished: Vec<_> = self.recent.unfinished().filter(of_direction).map(rate).collect();
         let random = &mut self.random;
@@ -260,17 +295,17 @@ impl Draw {
     fn begin(&mut self, direction: Direction, reach: u8) -> (u32, Request) {
         let random = &mut self.random;
         let start = self.places.start(direction, &self.recent, random);
-        let size = self
-            .due_sizes
-            .choose(random, |(d, size)| {
-                if *d != direction {
+        let size = {
+            let size_lift = self.places.size_lift(&start, direction);
+            let weight = |&(d, size): &(Direction, u64)| {
+                if d != direction {
                     return 0.0;
                 }
-                let of_reach =
-                    self.reaches.get(&(*d, *size)).map_or(0.01, |of| of[usize::from(reach.min(3))]);
-                of_reach * self.places.size_lift(&start, direction, *size)
-            })
-            .map_or(PAGE, |(_, size)| size);
+                let of_reach = self.reaches.get(&(d, size)).map_or(0.01, |of| of[usize::from(reach.min(3))]);
+                of_reach * size_lift(size)
+            };
+            self.due_sizes.choose(random, weight).map_or(PAGE, |(_, size)| size)
+        };
         let pull = |class| {
             f64::from(u8::from(runs::reach(class) == reach)) * self.due_lengths.pull((direction, class))
         };

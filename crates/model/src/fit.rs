@@ -32,13 +32,13 @@ struct Whole {
     requests: u64,
     bytes: u64,
     is_large: bool,
-    /// Requests that were counted.
+    /// Requests that were counted, and the size that stands for that of the last one.
     seen: u64,
+    size: u64,
 }
 
 #[derive(Default)]
 struct InState {
-    begins: BTreeMap<Direction, u64>,
     sizes: Counts<(Direction, u64)>,
     starts: Counts<(Direction, u8)>,
 }
@@ -46,14 +46,13 @@ struct InState {
 #[derive(Default)]
 struct OfDevice {
     reach: u64,
-    chains: BTreeMap<(u32, u64), chain::Counts>,
-    states: BTreeMap<u64, InState>,
+    chains: HashMap<(u32, u64), chain::Counts, FixedState>,
+    states: HashMap<u64, InState, FixedState>,
 }
 
 /// Opportunities and how often they were taken, by what was known before.
-type Rates = HashMap<u8, (u64, u64), FixedState>;
+type Rates = [(u64, u64); 1 << u8::BITS];
 
-#[derive(Default)]
 struct Tables {
     continued: Rates,
     begun: Rates,
@@ -65,8 +64,6 @@ struct Tables {
     begins: Counts<(Direction, u8, u8, u8)>,
     returns: Counts<(Direction, u8, Return)>,
     jump_ranks: Counts<(Direction, u8, u8)>,
-    all_sizes: Counts<(Direction, u64)>,
-    all_starts: Counts<(Direction, u8)>,
     zeros: HashMap<(Direction, u64), [u64; 64], FixedState>,
 }
 
@@ -79,16 +76,24 @@ struct OverTime {
     jumps: Windows<(Direction, i8)>,
 }
 
-/// The run of each request that has a place, and how long each is in all.
-fn find_runs(arrivals: &[Arrival]) -> (Vec<u32>, Vec<Whole>) {
+/// The run of each request that has a place.
+struct OfRun {
+    run: u32,
+    /// The rank of the run when the request continued it; none if it began it.
+    rank: Option<u8>,
+}
+
+/// The run of each request, and how long each is in all.
+fn find_runs(arrivals: &[Arrival]) -> (Vec<OfRun>, Vec<Whole>) {
     let (mut of, mut wholes) = (Vec::with_capacity(arrivals.len()), Vec::<Whole>::new());
     let mut recent = Recent::default();
     for Arrival { device, request, .. } in arrivals {
         if request.op == Op::Flush {
-            of.push(0);
+            of.push(OfRun { run: 0, rank: None });
             continue;
         }
-        let number = match recent.rank(*device, request.op, request.pos) {
+        let rank = recent.rank(*device, request.op, request.pos);
+        let number = match rank {
             Some(rank) => recent.continue_run(rank, request.length).number,
             None => {
                 let number = wholes.len() as u64;
@@ -97,7 +102,7 @@ fn find_runs(arrivals: &[Arrival]) -> (Vec<u32>, Vec<Whole>) {
                 number
             }
         };
-        of.push(number as u32);
+        of.push(OfRun { run: number as u32, rank: rank.map(|rank| rank as u8) });
         wholes[number as usize].requests += 1;
         wholes[number as usize].bytes += request.length;
     }
@@ -107,8 +112,8 @@ fn find_runs(arrivals: &[Arrival]) -> (Vec<u32>, Vec<Whole>) {
     (of, wholes)
 }
 
-/// Which size stands for each: those of fewer requests than `least` are of the nearest that has more.
-fn common_sizes(arrivals: &[Arrival], least: u64) -> HashMap<(Direction, u64), u64, FixedState> {
+/// The size that stands for that of each request: those of fewer requests than `least` are of the nearest that has more.
+fn common_sizes(arrivals: &[Arrival], least: u64) -> Vec<u64> {
     let mut counts: Counts<(Direction, u64)> = Counts::default();
     for Arrival { request, .. } in arrivals {
         if let Some(direction) = Direction::of(request.op) {
@@ -123,7 +128,12 @@ fn common_sizes(arrivals: &[Arrival], least: u64) -> HashMap<(Direction, u64), u
         let most = of_direction.max_by_key(|row| *row.1);
         ((direction, size), common.or(most).map_or(size, |row| row.0.1))
     };
-    counts.keys().map(nearest).collect()
+    let common: HashMap<(Direction, u64), u64, FixedState> = counts.keys().map(nearest).collect();
+    let size_of = |Arrival { request, .. }: &Arrival| {
+        let direction = Direction::of(request.op)?;
+        common.get(&(direction, request.length)).copied()
+    };
+    arrivals.iter().map(|arrival| size_of(arrival).unwrap_or(arrival.request.length)).collect()
 }
 
 /// Fits a model with ranges of addresses divided `levels` times. Requests are in the order of their arrivals.
@@ -139,18 +149,15 @@ pub fn fit(arrivals: &[Arrival], levels: u32, min_count: u64) -> Model {
         *reach = (request.pos + request.length).max(*reach);
     }
     let (run_of, mut wholes) = find_runs(arrivals);
-    let common = common_sizes(arrivals, min_count.max(arrivals.len() as u64 / COMMON));
-    let size_of = |direction: Direction, size: u64| common.get(&(direction, size)).copied().unwrap_or(size);
+    let sizes = common_sizes(arrivals, min_count.max(arrivals.len() as u64 / COMMON));
     let mut sizes_of_large: HashMap<u32, Counts<u64>, FixedState> = HashMap::default();
-    for (Arrival { request, .. }, run) in arrivals.iter().zip(&run_of) {
-        if let Some(direction) = Direction::of(request.op)
-            && wholes[*run as usize].is_large
-        {
-            sizes_of_large.entry(*run).or_default().count(size_of(direction, request.length));
+    for ((Arrival { request, .. }, OfRun { run, .. }), size) in arrivals.iter().zip(&run_of).zip(&sizes) {
+        if Direction::of(request.op).is_some() && wholes[*run as usize].is_large {
+            sizes_of_large.entry(*run).or_default().count(*size);
         }
     }
     let mut next_device = chain::Counts::new(count.max(1));
-    let (mut tables, mut time) = (Tables::default(), OverTime::new(arrivals.len()));
+    let (mut tables, mut time) = (Tables::new(), OverTime::new(arrivals.len()));
     let (mut recent, mut ends, mut history) = (Recent::default(), Ends::default(), History::default());
     let (mut largest, mut kept) = (Vec::<Largest>::new(), Vec::<(u32, u64, u64)>::new());
     let mut began = false;
@@ -158,19 +165,20 @@ pub fn fit(arrivals: &[Arrival], levels: u32, min_count: u64) -> Model {
     let first = arrivals.first().map_or(0, |arrival| arrival.at);
     let whole_time = arrivals.last().map_or(0, |arrival| arrival.at - first) + 1;
     let mut last = first;
-    for (before, (&Arrival { at, device, request }, run)) in arrivals.iter().zip(run_of).enumerate() {
+    let requests = arrivals.iter().zip(run_of).zip(sizes).enumerate();
+    for (before, ((&Arrival { at, device, request }, OfRun { run, rank }), size)) in requests {
         let gap = at - last;
         last = at;
         let Some(direction) = Direction::of(request.op) else {
             kinds.push(Kind::Flush.number());
             continue;
         };
-        let size = size_of(direction, request.length);
         let whole = &mut wholes[run as usize];
         let begins = whole.seen == 0;
         whole.seen += 1;
+        let size_before = std::mem::replace(&mut whole.size, size);
         let remaining = whole.requests - whole.seen;
-        let chosen = if begins { None } else { recent.rank(device, request.op, request.pos) };
+        let chosen = rank.map(usize::from);
         tables.count_choice(&recent, chosen, gap, began);
         let length = runs::length_class(whole.requests);
         let kind =
@@ -209,10 +217,7 @@ pub fn fit(arrivals: &[Arrival], levels: u32, min_count: u64) -> Model {
                 tables.requests.add((direction, length), whole.requests);
                 tables.begins.count((direction, near, length, class));
                 tables.returns.count((direction, class.div_ceil(4), back));
-                *state.begins.entry(direction).or_default() += 1;
                 state.sizes.count((direction, size));
-                tables.all_sizes.count((direction, size));
-                tables.all_starts.count((direction, class));
                 state.starts.count((direction, class));
             }
             let zeros = tables.zeros.entry((direction, size)).or_insert([0; 64]);
@@ -224,19 +229,18 @@ pub fn fit(arrivals: &[Arrival], levels: u32, min_count: u64) -> Model {
             let rank = chosen.unwrap_or(0);
             tables.ranks.count(runs::rank_class(rank));
             if !whole.is_large {
-                let size_before = size_of(direction, recent.runs()[rank].length);
                 tables.next_sizes.count((direction, size, u8::from(remaining == 0), size_before));
             }
             recent.continue_run(rank, request.length).remaining = remaining;
         }
-        history.used_by(device, request, |_, _, class| time.distances.count(before, class));
+        history.used_by(device, request, |_, class| time.distances.count(before, class));
         began = begins;
     }
     for (run, within) in largest.iter_mut().zip(connected(&kept)) {
         run.6 = within;
     }
     let times: Vec<_> = arrivals.iter().map(|arrival| arrival.at).collect();
-    let (sizes, starts) = (tables.all_sizes.sorted(), tables.all_starts.sorted());
+    let (sizes, starts) = everywhere(&devices);
     // Of few runs each class says much, and reveals little.
     let rare = min_count.min(sizes.values().sum::<u64>() / COMMON);
     Model {
@@ -245,7 +249,7 @@ pub fn fit(arrivals: &[Arrival], levels: u32, min_count: u64) -> Model {
         devices: devices.into_iter().map(|device| device.fitted(rare, &sizes, &starts)).collect(),
         next_device: next_device.found(),
         rate: rate::fit(&times, &kinds, rate::KEPT),
-        distances: time.distances.parts(ROWS, |counts| counts.into_iter().collect()),
+        distances: time.distances.parts(ROWS, |counts| counts),
         states: time.states.parts(ROWS, |counts| {
             counts.into_iter().map(|((device, number), count)| (device, number, count)).collect()
         }),
@@ -261,8 +265,8 @@ pub fn fit(arrivals: &[Arrival], levels: u32, min_count: u64) -> Model {
             |(d, ..)| *d,
             |(_, near, rank), count| (near, rank, count),
         ),
-        continued: rates(tables.continued),
-        begun: rates(tables.begun),
+        continued: rates(&tables.continued),
+        begun: rates(&tables.begun),
         ranks: tables.ranks.sorted().into_iter().collect(),
         next_sizes: table(
             tables.next_sizes.merged(rare, |(d, size, ..)| (*d, *size)),
@@ -302,58 +306,86 @@ impl OverTime {
     }
 }
 
+/// Counts of all states.
+type Everywhere<K> = BTreeMap<(Direction, K), u64>;
+
+/// Bytes of requests that begin runs, and distance classes of these, of all states.
+fn everywhere(devices: &[OfDevice]) -> (Everywhere<u64>, Everywhere<u8>) {
+    let (mut sizes, mut starts) = (Counts::default(), Counts::default());
+    for state in devices.iter().flat_map(|device| device.states.values()) {
+        state.sizes.rows().for_each(|(thing, count)| sizes.add(thing, count));
+        state.starts.rows().for_each(|(thing, count)| starts.add(thing, count));
+    }
+    (sizes.sorted(), starts.sorted())
+}
+
 impl Tables {
+    fn new() -> Self {
+        Self {
+            continued: [(0, 0); 1 << u8::BITS],
+            begun: [(0, 0); 1 << u8::BITS],
+            ranks: Counts::default(),
+            next_sizes: Counts::default(),
+            lengths_by_size: Counts::default(),
+            requests: Counts::default(),
+            begins: Counts::default(),
+            returns: Counts::default(),
+            jump_ranks: Counts::default(),
+            zeros: HashMap::default(),
+        }
+    }
+
     /// Counts what a request could have done, and did: continue the run at a rank, or begin one.
     fn count_choice(&mut self, recent: &Recent, chosen: Option<usize>, gap: u64, began: bool) {
         if let Some(chosen) = chosen {
             for rank in recent.unfinished().take_while(|rank| *rank <= chosen) {
                 let known = runs::known_of(rank, &recent.runs()[rank], gap);
-                let counts = self.continued.entry(known).or_default();
+                let counts = &mut self.continued[usize::from(known)];
                 counts.0 += 1;
                 counts.1 += u64::from(rank == chosen);
             }
         }
         let known = runs::known_before(recent.unfinished().count(), gap, began);
-        let counts = self.begun.entry(known).or_default();
+        let counts = &mut self.begun[usize::from(known)];
         counts.0 += 1;
         counts.1 += u64::from(chosen.is_none());
     }
 }
 
 impl OfDevice {
-    fn fitted(
-        self,
-        rare: u64,
-        sizes: &BTreeMap<(Direction, u64), u64>,
-        starts: &BTreeMap<(Direction, u8), u64>,
-    ) -> Device {
-        let state = |(number, state): (u64, InState)| State {
-            number,
-            begins: state.begins,
-            sizes: table(
-                remarkable(state.sizes.merged(rare, |(d, _)| *d), sizes),
-                |(d, _)| *d,
-                |(_, size), count| (size, count),
-            ),
-            starts: table(
-                remarkable(state.starts.merged(rare, |(d, _)| *d), starts),
-                |(d, _)| *d,
-                |(_, class), count| (class, count),
-            ),
+    fn fitted(self, rare: u64, sizes: &Everywhere<u64>, starts: &Everywhere<u8>) -> Device {
+        let state = |(number, state): (u64, InState)| {
+            let mut begins = BTreeMap::new();
+            for ((direction, _), count) in state.starts.rows() {
+                *begins.entry(direction).or_default() += count;
+            }
+            State {
+                number,
+                begins,
+                sizes: table(
+                    remarkable(state.sizes.merged(rare, |(d, _)| *d), sizes),
+                    |(d, _)| *d,
+                    |(_, size), count| (size, count),
+                ),
+                starts: table(
+                    remarkable(state.starts.merged(rare, |(d, _)| *d), starts),
+                    |(d, _)| *d,
+                    |(_, class), count| (class, count),
+                ),
+            }
         };
         let chain = |((level, node), counts): ((u32, u64), chain::Counts)| (level, node, counts.found());
-        Device {
-            reach_bytes: self.reach,
-            chains: self.chains.into_iter().map(chain).collect(),
-            states: self.states.into_iter().map(state).collect(),
-        }
+        let mut chains: Vec<_> = self.chains.into_iter().map(chain).collect();
+        chains.sort_unstable_by_key(|(level, node, _)| (*level, *node));
+        let mut states: Vec<_> = self.states.into_iter().map(state).collect();
+        states.sort_unstable_by_key(|state| state.number);
+        Device { reach_bytes: self.reach, chains, states }
     }
 }
 
-fn rates(counts: Rates) -> Vec<(u8, u64, u64)> {
-    let mut rows: Vec<_> = counts.into_iter().map(|(known, (all, some))| (known, all, some)).collect();
-    rows.sort_unstable();
-    rows
+fn rates(counts: &Rates) -> Vec<(u8, u64, u64)> {
+    let rows = (0..=u8::MAX).zip(counts).filter(|(_, (all, _))| *all > 0);
+    rows.map(|(known, (all, some))| (known, *all, *some)).collect()
 }
 
 /// The sizes that most requests have but the first one, with those of the others.

@@ -14,10 +14,11 @@ const STEPS: f64 = 2.0;
 /// Ends of forgotten runs that are known.
 const MOST_ENDS: usize = 1 << 16;
 
-/// The class of a distance in pages, 1 or more; classes begin with 1.
+/// The class of a distance in pages, 1 or more; classes begin with 1, [`STEPS`] in a power of two.
 #[must_use]
 pub fn class(distance: u32) -> u8 {
-    1 + (f64::from(distance).log2() * STEPS) as u8
+    // Half powers of two are powers of two of the square.
+    1 + u64::from(distance).pow(2).ilog2() as u8
 }
 
 /// Distances of a class: from, and up to.
@@ -104,8 +105,8 @@ impl History {
         (class(self.reuse.distance(number)), back)
     }
 
-    /// Uses the pages of a request, unless it discards them; says of each its number, when it was used before (0: never), and the distance class.
-    pub fn used_by(&mut self, device: u32, request: Request, mut say: impl FnMut(u32, u64, u8)) {
+    /// Uses the pages of a request, unless it discards them; says of each its number and the distance class (0: never used before).
+    pub fn used_by(&mut self, device: u32, request: Request, mut say: impl FnMut(u32, u8)) {
         if request.op == Op::Trim {
             return;
         }
@@ -118,7 +119,7 @@ impl History {
             }
             let distance = self.reuse.touch(number);
             let used = &mut self.pages[number as usize];
-            say(number, used.time, if distance == 0 { 0 } else { class(distance) });
+            say(number, if distance == 0 { 0 } else { class(distance) });
             self.time += 1;
             used.uses += 1;
             used.write = request.op == Op::Write;
@@ -162,5 +163,23 @@ impl Ends {
     #[must_use]
     pub fn has(&self, device: u32, op: Op, pos: u64) -> bool {
         self.at.contains_key(&(device, op == Op::Write, pos))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_hold_their_distances() {
+        for power in 0..64 {
+            let least = (1u64 << power).isqrt() as u32;
+            for distance in [least.saturating_sub(1), least, least.saturating_add(1), u32::MAX] {
+                if let 1.. = distance {
+                    let expected = 1 + (f64::from(distance).log2() * STEPS) as u8;
+                    assert_eq!(class(distance), expected, "{distance}");
+                }
+            }
+        }
     }
 }

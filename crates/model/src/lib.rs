@@ -18,6 +18,7 @@ mod parts;
 mod places;
 mod quotas;
 pub mod rate;
+mod recency;
 pub mod runs;
 pub mod states;
 

@@ -3,7 +3,11 @@
 //! Windows of equally many requests are merged, neighbours first that are most alike, for as long as the counts of two say
 //! less than they take to write.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::cmp::Ordering;
+use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
+
+use foldhash::fast::FixedState;
 
 use crate::counts::PER_ROW;
 use crate::model::Part;
@@ -11,73 +15,133 @@ use crate::model::Part;
 /// Windows before any are merged, and requests in one at least.
 const WINDOWS: usize = 1024;
 const LEAST: usize = 32;
+/// Counts whose logarithms are kept.
+const LOGARITHMS: usize = 1024;
 
 /// Counts by windows, which become parts.
 #[derive(Debug)]
 pub struct Windows<K> {
     requests: usize,
+    /// Windows in all.
+    count: usize,
+    /// Those that were counted.
     windows: Vec<Window<K>>,
+    /// Requests before the end of the window that is being counted.
+    end: usize,
+    counts: HashMap<K, u64, FixedState>,
+    /// The thing counted last, and how often in a row; these are not in `counts` yet.
+    last: Option<(K, u64)>,
 }
 
 #[derive(Clone, Debug)]
 struct Window<K> {
     requests: u64,
-    counts: BTreeMap<K, u64>,
+    /// In the order of the things.
+    counts: Vec<(K, u64)>,
     likelihood: f64,
     /// What merging with the next one brings, or costs.
     gain: f64,
 }
 
-/// Sum of count × ln count, less that of their sum: the log-likelihood of what was counted.
-fn likelihood<K>(counts: &BTreeMap<K, u64>) -> f64 {
-    let (mut sum, mut all) = (0.0, 0.0);
-    for count in counts.values().filter(|count| **count > 0) {
-        let count = *count as f64;
-        sum += count * count.ln();
-        all += count;
+/// Counts of two windows, in the order of the things.
+fn merged<K: Ord + Copy>(one: &[(K, u64)], next: &[(K, u64)]) -> impl Iterator<Item = (K, u64)> {
+    let (mut at, mut of_next) = (0, 0);
+    std::iter::from_fn(move || {
+        let (left, right) = (one.get(at), next.get(of_next));
+        let order = match (left, right) {
+            (Some(left), Some(right)) => left.0.cmp(&right.0),
+            (Some(_), None) => Ordering::Less,
+            _ => Ordering::Greater,
+        };
+        at += usize::from(order.is_le());
+        of_next += usize::from(order.is_ge());
+        match order {
+            Ordering::Less => left.copied(),
+            Ordering::Greater => right.copied(),
+            Ordering::Equal => left.zip(right).map(|(left, right)| (left.0, left.1 + right.1)),
+        }
+    })
+}
+
+/// Count × ln count, of small counts from a table.
+struct Logarithms(Vec<f64>);
+
+impl Logarithms {
+    fn new() -> Self {
+        Self((0..LOGARITHMS).map(|count| Self::of(count as f64)).collect())
     }
-    if all > 0.0 { sum - all * all.ln() } else { 0.0 }
+
+    fn of(count: f64) -> f64 {
+        count * count.ln()
+    }
+
+    /// Of some counts above 0 how many they are, and the sum of count × ln count, less that of their sum: the log-likelihood of
+    /// what was counted.
+    fn likelihood(&self, counts: impl Iterator<Item = u64>) -> (usize, f64) {
+        let (mut rows, mut sum, mut all) = (0, 0.0, 0.0);
+        for count in counts {
+            rows += 1;
+            sum += self.0.get(count as usize).copied().unwrap_or_else(|| Self::of(count as f64));
+            all += count as f64;
+        }
+        (rows, if all > 0.0 { sum - Self::of(all) } else { 0.0 })
+    }
 }
 
-fn merge<K: Ord + Copy>(one: &Window<K>, next: &Window<K>) -> Window<K> {
-    let mut counts = one.counts.clone();
-    next.counts.iter().for_each(|(thing, count)| *counts.entry(*thing).or_default() += count);
-    let likelihood = likelihood(&counts);
-    Window { requests: one.requests + next.requests, counts, likelihood, gain: f64::NEG_INFINITY }
-}
-
-impl<K: Ord + Copy> Windows<K> {
+impl<K: Ord + Hash + Copy> Windows<K> {
     /// For so many requests.
     #[must_use]
     pub fn new(requests: usize) -> Self {
         let count = (requests / LEAST).clamp(1, WINDOWS);
-        let window = |at: usize| {
-            let end = |at: usize| (at * requests / count) as u64;
-            let requests = end(at + 1) - end(at);
-            Window { requests, counts: BTreeMap::new(), likelihood: 0.0, gain: f64::NEG_INFINITY }
-        };
-        Self { requests, windows: (0..count).map(window).collect() }
+        let (windows, counts) = (Vec::with_capacity(count), HashMap::default());
+        Self { requests, count, windows, end: requests / count, counts, last: None }
     }
 
-    /// Counts a thing of a request, by how many are before that.
+    /// Counts a thing of a request, by how many are before that; this never decreases.
     pub fn count(&mut self, before: usize, thing: K) {
-        // The last window that begins at or before it: they are cut as `new` does.
-        let count = self.windows.len();
-        let window = ((before + 1) * count - 1) / self.requests.max(1);
-        *self.windows[window.min(count - 1)].counts.entry(thing).or_default() += 1;
+        while before >= self.end && self.windows.len() + 1 < self.count {
+            self.close();
+        }
+        match &mut self.last {
+            Some((last, times)) if *last == thing => *times += 1,
+            last => {
+                if let Some((last, times)) = last.replace((thing, 1)) {
+                    *self.counts.entry(last).or_default() += times;
+                }
+            }
+        }
+    }
+
+    /// Ends the window that is being counted.
+    fn close(&mut self) {
+        if let Some((last, times)) = self.last.take() {
+            *self.counts.entry(last).or_default() += times;
+        }
+        let mut counts: Vec<_> = self.counts.drain().collect();
+        counts.sort_unstable_by_key(|row| row.0);
+        let end = |at: usize| at * self.requests / self.count;
+        let at = self.windows.len();
+        let requests = (end(at + 1) - end(at)) as u64;
+        self.end = end(at + 2);
+        self.windows.push(Window { requests, counts, likelihood: 0.0, gain: f64::NEG_INFINITY });
     }
 
     /// The parts, with at most `rows` in all unless one alone has more, and their counts as they are written.
     #[must_use]
-    pub fn parts<T>(self, rows: usize, written: impl Fn(BTreeMap<K, u64>) -> T) -> Vec<Part<T>> {
-        let mut windows = self.windows;
+    pub fn parts<T>(mut self, rows: usize, written: impl Fn(Vec<(K, u64)>) -> T) -> Vec<Part<T>> {
+        while self.windows.len() < self.count {
+            self.close();
+        }
+        let (mut windows, logarithms) = (self.windows, Logarithms::new());
+        let likelihood = |counts: &[(K, u64)]| logarithms.likelihood(counts.iter().map(|row| row.1)).1;
         windows.iter_mut().for_each(|window| window.likelihood = likelihood(&window.counts));
         let gain = |windows: &[Window<K>], at: usize| {
             let Some(next) = windows.get(at + 1) else { return f64::NEG_INFINITY };
             let one = &windows[at];
-            let both = merge(one, next);
-            let fewer = one.counts.len() + next.counts.len() - both.counts.len();
-            fewer as f64 * PER_ROW + both.likelihood - one.likelihood - next.likelihood
+            let (both, likelihood) =
+                logarithms.likelihood(merged(&one.counts, &next.counts).map(|row| row.1));
+            let fewer = one.counts.len() + next.counts.len() - both;
+            fewer as f64 * PER_ROW + likelihood - one.likelihood - next.likelihood
         };
         for at in 0..windows.len() {
             windows[at].gain = gain(&windows, at);
@@ -91,9 +155,12 @@ impl<K: Ord + Copy> Windows<K> {
                 break;
             }
             let next = windows.remove(at + 1);
-            let both = merge(&windows[at], &next);
-            now = now + both.counts.len() - windows[at].counts.len() - next.counts.len();
-            windows[at] = both;
+            let one = &mut windows[at];
+            let both: Vec<_> = merged(&one.counts, &next.counts).collect();
+            now = now + both.len() - one.counts.len() - next.counts.len();
+            one.requests += next.requests;
+            one.likelihood = likelihood(&both);
+            one.counts = both;
             windows[at].gain = gain(&windows, at);
             if at > 0 {
                 windows[at - 1].gain = gain(&windows, at - 1);

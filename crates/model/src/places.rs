@@ -3,18 +3,23 @@
 use std::collections::{BTreeMap, HashMap};
 
 use foldhash::fast::FixedState;
-use iotrail_sim::Request;
+use iotrail_sim::{Op, Request};
 use rand::Rng as _;
 use rand_pcg::Pcg64Mcg;
 
 use crate::PAGE;
 use crate::chain::Walk;
-use crate::history::{self, History};
+use crate::history::{self, History, Page};
 use crate::model::{Direction, Model, Return, Table, rows};
 use crate::parts::Schedule;
-use crate::quotas::{Choices, Quotas, choices, choose};
+use crate::quotas::{Choices, Quotas, choices, choose, choose_counted};
+use crate::recency::Recency;
 use crate::runs::{self, Recent, Run};
 use crate::states::States;
+
+mod tables;
+
+use self::tables::{Lifts, lifts, range_key, return_key, start_key};
 
 /// Places looked at for one that a run may return to: of each list of a state, and on each side of an address.
 const LOOKED_AT: usize = 3;
@@ -43,9 +48,10 @@ struct InState {
     /// Directions of which sizes are as everywhere.
     any_size: Vec<Direction>,
     starts: Choices<Direction, u8>,
-    due_starts: Quotas<(Direction, u8)>,
+    /// By [`start_key`].
+    due_starts: Quotas<u16>,
     /// Pages in which requests began, by how much of their run was to come, and the time of their last use.
-    begun: [BTreeMap<u64, u32>; LISTS],
+    begun: [Recency; LISTS],
     /// Where runs ended that are forgotten.
     ends: Vec<(Direction, u64)>,
 }
@@ -88,43 +94,37 @@ pub struct Places {
     distances: Schedule<Vec<(u8, u64)>>,
     due_distances: Quotas<u8>,
     states_over_time: Schedule<Vec<(u32, u64, u64)>>,
-    /// Requests by range, of all levels: device, level, number.
-    due_states: Quotas<(u32, u32, u64)>,
+    /// Requests by range, of all levels: by [`range_key`].
+    due_states: Quotas<u64>,
     jumps: Schedule<Table<(i8, u64)>>,
     due_jumps: Quotas<(Direction, i8)>,
     jump_ranks: Choices<(Direction, u8), u8>,
-    /// Beginnings of runs that are still to come, by direction in ranges of all levels.
-    begins_left: HashMap<(Direction, u32, u32, u64), i64, FixedState>,
-    begins: HashMap<(Direction, u8, u8, u8), f64, FixedState>,
+    /// Beginnings of runs that are still to come in ranges of all levels, by [`range_key`] and direction.
+    begins_left: HashMap<u64, [i64; 3], FixedState>,
+    begins: Lifts,
     /// Distance classes of the first pages of runs everywhere.
     starts: Choices<Direction, u8>,
     returns: Choices<(Direction, u8), Return>,
-    due_returns: Quotas<(Direction, u8, Return)>,
+    /// By [`return_key`].
+    due_returns: Quotas<u32>,
     /// By direction and size of a run's first request: the power of two that its address is a multiple of.
     alignment: Choices<(Direction, u64), u8>,
     history: History,
-    /// Of each page the state and its list that it is in.
-    listed: Vec<(u32, u8)>,
+    /// Of each page where it is listed.
+    listed: Vec<Listed>,
+}
+
+/// Where a page is: in which list of which state, if in one, and where there.
+#[derive(Clone, Copy)]
+struct Listed {
+    state: u32,
+    list: u8,
+    place: u32,
 }
 
 /// The list of a place with so much of its run to come.
 fn list_of(bytes: u64) -> u8 {
     ((bytes / PAGE).max(1).ilog2() / 2).min(LISTS as u32 - 1) as u8
-}
-
-/// How much more often a distance class comes with a kind of run than by chance.
-fn lift(begins: &Table<(u8, u8, u8, u64)>) -> HashMap<(Direction, u8, u8, u8), f64, FixedState> {
-    let (mut of_kind, mut of_class, mut of_both) = (HashMap::new(), HashMap::new(), HashMap::new());
-    for (d, (near, length, class, count)) in rows(begins) {
-        *of_kind.entry((d, near, length)).or_insert(0) += count;
-        *of_class.entry((d, class)).or_insert(0) += count;
-        *of_both.entry(d).or_insert(0) += count;
-    }
-    let one = |(d, (near, length, class, count)): (Direction, (u8, u8, u8, u64))| {
-        let chance = of_kind[&(d, near, length)] as f64 * of_class[&(d, class)] as f64 / of_both[&d] as f64;
-        ((d, near, length, class), count as f64 / chance.max(f64::MIN_POSITIVE))
-    };
-    rows(begins).map(one).collect()
 }
 
 /// Whether an address is aligned as some were; of the highest power also to more.
@@ -166,11 +166,11 @@ impl Places {
                 rows(&model.jump_ranks).map(|(d, (near, rank, count))| ((d, near), rank, count)),
             ),
             begins_left: HashMap::default(),
-            begins: lift(&model.begins),
+            begins: lifts(&model.begins),
             starts,
             returns: choices(rows(&model.returns).map(|(d, (class, back, count))| ((d, class), back, count))),
             due_returns: Quotas::new(
-                rows(&model.returns).map(|(d, (class, back, count))| ((d, class, back), count)),
+                rows(&model.returns).map(|(d, (class, back, count))| (return_key(d, class, back), count)),
             ),
             alignment: choices(
                 rows(&model.alignment).map(|(d, (size, power, count))| ((d, size), power, count)),
@@ -197,7 +197,8 @@ impl Places {
                 for level in 0..=model.levels {
                     let number = state.number >> (2 * (model.levels - level));
                     for (d, count) in &state.begins {
-                        *self.begins_left.entry((*d, of as u32, level, number)).or_default() += *count as i64;
+                        let left = self.begins_left.entry(range_key(of as u32, level, number)).or_default();
+                        left[*d as usize] += *count as i64;
                     }
                 }
                 let mut here: HashMap<_, u64> = HashMap::new();
@@ -214,7 +215,9 @@ impl Places {
                     sizes: rows(&state.sizes).map(lift).collect(),
                     any_size: state.begins.keys().filter(|d| !state.sizes.contains_key(d)).copied().collect(),
                     starts: state.starts.iter().map(|(d, rows)| (*d, rows.clone())).collect(),
-                    due_starts: Quotas::new(rows(&state.starts).map(|(d, (class, n))| ((d, class), n))),
+                    due_starts: Quotas::new(
+                        rows(&state.starts).map(|(d, (class, n))| (start_key(d, class), n)),
+                    ),
                     begun: Default::default(),
                     ends: Vec::new(),
                 });
@@ -251,7 +254,8 @@ impl Places {
         let levels = self.devices.first().map_or(0, |device| device.range.levels);
         while let Some(states) = self.states_over_time.next(requests) {
             let of_level = |&(device, number, count): &(u32, u64, u64)| {
-                (1..=levels).map(move |level| ((device, level, number >> (2 * (levels - level))), count))
+                (1..=levels)
+                    .map(move |level| (range_key(device, level, number >> (2 * (levels - level))), count))
             };
             self.due_states.add(states.iter().flat_map(of_level));
         }
@@ -267,7 +271,7 @@ impl Places {
         let near = runs::near_class(jump.map(|jump| jump.1));
         let target = jump.and_then(|(_, class)| {
             let ranks = self.jump_ranks.get(&(direction, near))?;
-            let ranks = runs::ranks(choose(ranks, random, |_| 1.0)?);
+            let ranks = runs::ranks(choose_counted(ranks, random)?);
             let some: Vec<u64> = recent.of(device as u32, direction.op()).map(|run| run.end).collect();
             let some = &some[ranks.start.min(some.len())..ranks.end.min(some.len())];
             let from = some.get(random.random_range(0..some.len().max(1)))?;
@@ -280,21 +284,24 @@ impl Places {
             let weight = |child: usize| {
                 let child = number << 2 | child as u64;
                 let left =
-                    |d| self.begins_left.get(&(d, device, level + 1, child)).copied().unwrap_or(0).max(0);
-                let all: i64 = [Direction::Read, Direction::Write, Direction::Discard].map(left).iter().sum();
-                let (first, end) = States { levels: level + 1, ..*range }.range(child);
-                let reached = target.is_none_or(|target| first < target.1 && target.0 < end);
+                    self.begins_left.get(&range_key(device, level + 1, child)).copied().unwrap_or_default();
+                let left = left.map(|left| left.max(0));
+                let all: i64 = left.iter().sum();
+                let reached = target.is_none_or(|target| {
+                    let (first, end) = States { levels: level + 1, ..*range }.range(child);
+                    first < target.1 && target.0 < end
+                });
                 let reached = if reached { 1.0 } else { 1e-6 };
-                let of_direction = (left(direction) as f64 + 0.01) / (all as f64 + 0.01);
-                reached * of_direction * self.due_states.pull((device, level + 1, child))
+                let of_direction = (left[direction as usize] as f64 + 0.01) / (all as f64 + 0.01);
+                reached * of_direction * self.due_states.pull(range_key(device, level + 1, child))
             };
             let child = walks.get(&(level, number)).map_or(0, |walk| walk.choose(random, weight));
             number = number << 2 | child as u64;
         }
         for level in 0..=range.levels {
-            let of = (direction, device, level, number >> (2 * (range.levels - level)));
+            let of = range_key(device, level, number >> (2 * (range.levels - level)));
             if let Some(left) = self.begins_left.get_mut(&of) {
-                *left -= 1;
+                left[direction as usize] -= 1;
             }
         }
         Start { device, number, near, target }
@@ -306,13 +313,9 @@ impl Places {
     }
 
     /// How much more often a size is in a range than elsewhere.
-    pub fn size_lift(&self, start: &Start, direction: Direction, size: u64) -> f64 {
-        self.state_of(start).map_or(1.0, |of| {
-            if of.any_size.contains(&direction) {
-                return 1.0;
-            }
-            of.sizes.get(&(direction, size)).copied().unwrap_or(UNSEEN)
-        })
+    pub fn size_lift(&self, start: &Start, direction: Direction) -> impl Fn(u64) -> f64 {
+        let of = self.state_of(start).filter(|of| !of.any_size.contains(&direction));
+        move |size| of.map_or(1.0, |of| of.sizes.get(&(direction, size)).copied().unwrap_or(UNSEEN))
     }
 
     /// Where a run of a first size, bytes in all and a class of lengths begins.
@@ -329,18 +332,19 @@ impl Places {
             return self.fresh(start, direction, size, bytes, recent, random);
         };
         let inside = &self.states[state as usize];
+        let lifts = self.begins.get(&(direction, start.near, length));
         let pull = |class: u8| {
-            let lift = self.begins.get(&(direction, start.near, length, class)).copied().unwrap_or(UNSEEN);
-            lift * self.due_distances.pull(class) * inside.due_starts.pull((direction, class))
+            let lift = lifts.and_then(|of| of.get(usize::from(class))).copied().unwrap_or(UNSEEN);
+            lift * self.due_distances.pull(class) * inside.due_starts.pull(start_key(direction, class))
         };
         let starts = inside.starts.get(&direction).or_else(|| self.starts.get(&direction));
         let class = starts.and_then(|of| choose(of, random, pull)).unwrap_or(0);
         let fours = class.div_ceil(4);
-        let pull = |back| self.due_returns.pull((direction, fours, back));
+        let pull = |back| self.due_returns.pull(return_key(direction, fours, back));
         let back = self.returns.get(&(direction, fours)).and_then(|of| choose(of, random, pull));
         let back = back.unwrap_or_default();
-        self.due_returns.take((direction, fours, back));
-        self.states[state as usize].due_starts.take((direction, class));
+        self.due_returns.take(return_key(direction, fours, back));
+        self.states[state as usize].due_starts.take(start_key(direction, class));
         if back.follows
             && let Some(at) = self.end_to_follow(state, start, direction, size, class, recent, random)
         {
@@ -436,9 +440,8 @@ impl Places {
         let time = self.time_of(class, random)?;
         let same = |one: bool, other: bool| f64::from(u8::from(one == other));
         let powers = self.powers(direction, size);
-        let score = |number: u32, far: usize| {
-            let page = self.history.page(number);
-            let covered = self.history.covered(page.device, page.pos, bytes);
+        // Without the pages that are covered, the score is at least as high.
+        let score = |page: &Page, far: usize, covered: u8| {
             3.0 * same(page.length == size, back.same_size)
                 + MISALIGNED * f64::from(u8::from(!is_aligned(powers, page.pos)))
                 + 2.0 * same(page.write == (direction == Direction::Write), back.same_direction)
@@ -449,9 +452,8 @@ impl Places {
                 - start.target.map_or(0.0, |target| 0.6 * beyond(target, page.pos))
         };
         let by_time = state.begun.iter().flat_map(|list| {
-            let before = list.range(..time).rev().take(LOOKED_AT).map(|(_, page)| *page).enumerate();
-            let after = list.range(time..).take(LOOKED_AT).map(|(_, page)| *page).enumerate();
-            before.chain(after)
+            let before = list.before(time).take(LOOKED_AT).enumerate();
+            before.chain(list.since(time).take(LOOKED_AT).enumerate())
         });
         let by_address = start.target.map(|(first, end)| {
             let (first, end) = (first.max(state.first), end.min(state.end));
@@ -462,14 +464,16 @@ impl Places {
         });
         let mut best: Option<(f64, u64)> = None;
         for (far, page) in by_time.chain(by_address.into_iter().flatten()) {
-            let pos = self.history.page(page).pos;
-            // Where a run ended that is known, it would continue that.
-            if recent.rank(state.device, direction.op(), pos).is_some() {
+            let page = self.history.page(page);
+            let is_better = |score: f64| best.is_none_or(|(most, _)| score > most);
+            if !is_better(score(page, far, back.covered)) {
                 continue;
             }
-            let score = score(page, far);
-            if best.is_none_or(|(most, _)| score > most) {
-                best = Some((score, pos));
+            let covered = self.history.covered(page.device, page.pos, bytes);
+            let score = score(page, far, covered);
+            // Where a run ended that is known, it would continue that.
+            if is_better(score) && recent.rank(state.device, direction.op(), page.pos).is_none() {
+                best = Some((score, page.pos));
             }
         }
         best.map(|(_, pos)| pos)
@@ -541,35 +545,38 @@ impl Places {
             if let Some(walk) = walks.get_mut(&(level, node)) {
                 walk.go(child as usize);
             }
-            self.due_states.take((device, level + 1, node << 2 | child));
+            self.due_states.take(range_key(device, level + 1, node << 2 | child));
         }
         // The page may have had a request that began elsewhere in it.
-        if let Some(page) = self.history.find(device, request.pos) {
-            begun.remove(&self.history.page(page).pos);
+        let before = self.history.find(device, request.pos).map(|page| self.history.page(page).pos);
+        if let Some(before) = before.filter(|before| *before != request.pos || request.op == Op::Trim) {
+            begun.remove(&before);
         }
         let state = index.get(&number).copied().unwrap_or(UNLISTED);
         let (listed, states, due) = (&mut self.listed, &mut self.states, &mut self.due_distances);
         let mut is_first = true;
         let mut time = self.history.time();
-        self.history.used_by(device, request, |page, before, class| {
+        self.history.used_by(device, request, |page, class| {
             due.take(class);
             time += 1;
             if listed.len() <= page as usize {
-                listed.resize(page as usize + 1, (UNLISTED, 0));
+                listed.resize(page as usize + 1, Listed { state: UNLISTED, list: 0, place: 0 });
             }
-            let place = &mut listed[page as usize];
-            if let Some(state) = states.get_mut(place.0 as usize) {
-                state.begun[usize::from(place.1)].remove(&before);
+            let of = &mut listed[page as usize];
+            if let Some(state) = states.get_mut(of.state as usize) {
+                state.begun[usize::from(of.list)].remove(of.place);
             }
             if is_first {
                 begun.insert(request.pos, page);
                 if state != UNLISTED {
-                    *place = (state, list_of(to_come));
+                    (of.state, of.list) = (state, list_of(to_come));
                 }
             }
             is_first = false;
-            if let Some(state) = states.get_mut(place.0 as usize) {
-                state.begun[usize::from(place.1)].insert(time, page);
+            let Listed { state, list, .. } = *of;
+            if let Some(state) = states.get_mut(state as usize) {
+                let placed = |page, place| listed[page as usize].place = place;
+                state.begun[usize::from(list)].push(time, page, placed);
             }
         });
     }
