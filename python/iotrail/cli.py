@@ -10,8 +10,8 @@ import typer
 from iotrail import native
 from iotrail.device.verbs import app as device
 from iotrail.errors import UsageError
+from iotrail.model.generate_verb import generate
 from iotrail.model.verbs import app as model
-from iotrail.model.verbs import generate
 from iotrail.options import DiffCommand, Format, TrailPath, one_each, split_sides
 from iotrail.requests.verbs import (
     ClientOption,
