@@ -252,9 +252,10 @@ impl Places {
             self.due_jumps.add(rows(&jumps).map(|(d, (class, count))| ((d, class), count)));
         }
         let levels = self.devices.first().map_or(0, |device| device.range.levels);
+        // On level 0 a range is a whole device.
         while let Some(states) = self.states_over_time.next(requests) {
             let of_level = |&(device, number, count): &(u32, u64, u64)| {
-                (1..=levels)
+                (0..=levels)
                     .map(move |level| (range_key(device, level, number >> (2 * (levels - level))), count))
             };
             self.due_states.add(states.iter().flat_map(of_level));
@@ -263,7 +264,10 @@ impl Places {
 
     /// The device and range in which a run begins, and how far from another.
     pub fn start(&mut self, direction: Direction, recent: &Recent, random: &mut Pcg64Mcg) -> Start {
-        let device = self.next_device.choose(random, |_| 1.0);
+        let device = self.next_device.choose(random, |device| {
+            let key = range_key(device as u32, 0, 0);
+            self.share_left(direction, key) * self.due_states.pull(key)
+        });
         let jump = self.due_jumps.choose(random, |(d, _)| f64::from(u8::from(*d == direction)));
         if let Some(jump) = jump {
             self.due_jumps.take(jump);
@@ -283,17 +287,11 @@ impl Places {
         for level in 0..range.levels {
             let weight = |child: usize| {
                 let child = number << 2 | child as u64;
-                let left =
-                    self.begins_left.get(&range_key(device, level + 1, child)).copied().unwrap_or_default();
-                let left = left.map(|left| left.max(0));
-                let all: i64 = left.iter().sum();
-                let reached = target.is_none_or(|target| {
-                    let (first, end) = States { levels: level + 1, ..*range }.range(child);
-                    first < target.1 && target.0 < end
-                });
+                let (first, end) = States { levels: level + 1, ..*range }.range(child);
+                let reached = target.is_none_or(|target| first < target.1 && target.0 < end);
                 let reached = if reached { 1.0 } else { 1e-6 };
-                let of_direction = (left[direction as usize] as f64 + 0.01) / (all as f64 + 0.01);
-                reached * of_direction * self.due_states.pull(range_key(device, level + 1, child))
+                let key = range_key(device, level + 1, child);
+                reached * self.share_left(direction, key) * self.due_states.pull(key)
             };
             let child = walks.get(&(level, number)).map_or(0, |walk| walk.choose(random, weight));
             number = number << 2 | child as u64;
@@ -305,6 +303,13 @@ impl Places {
             }
         }
         Start { device, number, near, target }
+    }
+
+    /// The share of a direction in the runs that are still to begin in a range.
+    fn share_left(&self, direction: Direction, range: u64) -> f64 {
+        let left = self.begins_left.get(&range).copied().unwrap_or_default().map(|left| left.max(0));
+        let all: i64 = left.iter().sum();
+        (left[direction as usize] as f64 + 0.01) / (all as f64 + 0.01)
     }
 
     fn state_of(&self, start: &Start) -> Option<&InState> {
@@ -537,6 +542,7 @@ impl Places {
     pub fn used(&mut self, device: u32, request: Request, to_come: u64) {
         self.last_device = device;
         self.next_device.go(device as usize);
+        self.due_states.take(range_key(device, 0, 0));
         let OfDevice { range, walks, index, begun } = &mut self.devices[device as usize];
         let number = range.of(request.pos);
         for level in 0..range.levels {
