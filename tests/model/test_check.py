@@ -5,7 +5,6 @@ second trail for those that a model draws.
 """
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,18 +20,11 @@ from iotrail.model.check import Check, Figure
 from iotrail.model.fit import load
 from iotrail.trail import Trail
 
+from ..command import iotrail
+
 # ts (us), operation, offset, size, and the disk
 Row = tuple[int, str, int, int]
 KIB, SECOND = 1024, 1_000_000
-
-
-def iotrail(*words: object, fails: bool = False) -> str:
-    """What a command prints; of one that fails, its errors."""
-    done = subprocess.run(
-        [sys.executable, "-m", "iotrail", *map(str, words)], capture_output=True, text=True, check=False
-    )
-    assert (done.returncode != 0) == fails, done.stderr
-    return done.stderr if fails else done.stdout
 
 
 def write(folder: Path, name: str, rows: Sequence[Row]) -> Path:
@@ -234,12 +226,13 @@ FIGURES = [
 ]  # fmt: skip
 
 
-@pytest.fixture
-def fitted(tmp_path: Path) -> tuple[Path, Path]:
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A trail and its model."""
-    trail = write(tmp_path, "t", steady())
-    iotrail("model", "fit", trail, "-o", tmp_path / "m.json", "--levels", "1")
-    return trail, tmp_path / "m.json"
+    folder = tmp_path_factory.mktemp("fitted")
+    trail = write(folder, "t", steady())
+    iotrail("model", "fit", trail, "-o", folder / "m.json", "--levels", "1")
+    return trail, folder / "m.json"
 
 
 def test_json_holds_all_figures(fitted: tuple[Path, Path]) -> None:
@@ -329,14 +322,12 @@ def test_bad_input_is_refused(fitted: tuple[Path, Path], tmp_path: Path) -> None
     assert page.read_text() == "mine"
 
 
-def test_devices_are_told_by_number(tmp_path: Path) -> None:
+def test_devices_are_told_by_number(fitted: tuple[Path, Path]) -> None:
     """Synthetic requests that begin with another device than the original ones still compare disk with disk."""
     rows = [(0, 1, 0, 0, 4096), (1000, 0, 0, 0, 4096), (2000, 1, 0, 4096, 4096)]
     drawn = (
         table(rows).append_column("dur", pa.nulls(3, pa.int64())).append_column("flags", pa.array([0] * 3))
     )
     drawn = drawn.select(["ts", "dur", "device", "op", "pos", "length", "flags"])
-    trail = write(tmp_path, "t", steady())
-    iotrail("model", "fit", trail, "-o", tmp_path / "m.json", "--levels", "1")
-    asked = checked._Asked(tmp_path / "m.json", None, lambda *_: None, 1)
+    asked = checked._Asked(fitted[1], None, lambda *_: None, 1)
     assert asked.describe("drawn", drawn, None)["devices"] == [[0, 1], [1, 2]]

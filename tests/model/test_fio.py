@@ -4,22 +4,14 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from ..command import iotrail
+
 MIB = 1 << 20
-
-
-def iotrail(*words: object, fails: bool = False) -> str:
-    """What a command prints."""
-    done = subprocess.run(
-        [sys.executable, "-m", "iotrail", *map(str, words)], capture_output=True, text=True, check=False
-    )
-    assert (done.returncode != 0) == fails, done.stderr
-    return done.stderr if fails else done.stdout
 
 
 def fit(folder: Path, lines: list[str]) -> Path:

@@ -18,17 +18,10 @@ import pytest
 
 from iotrail.trail import Trail
 
+from ..command import iotrail
+
 Model = Callable[..., Path]
 MIB = 1 << 20
-
-
-def iotrail(*words: object, fails: bool = False) -> str:
-    """What a command prints."""
-    done = subprocess.run(
-        [sys.executable, "-m", "iotrail", *map(str, words)], capture_output=True, text=True, check=False
-    )
-    assert (done.returncode != 0) == fails, done.stderr
-    return done.stderr if fails else done.stdout
 
 
 def ran(*words: object) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -12,16 +10,9 @@ import pytest
 
 from iotrail.importers.base import READ
 
+from ..command import iotrail
+
 GIB = 1 << 30
-
-
-def iotrail(*words: object, fails: bool = False) -> str:
-    """What a command prints; of one that fails, its errors."""
-    done = subprocess.run(
-        [sys.executable, "-m", "iotrail", *map(str, words)], capture_output=True, text=True, check=False
-    )
-    assert (done.returncode != 0) == fails, done.stderr
-    return done.stderr if fails else done.stdout
 
 
 def fitted(folder: Path, name: str, *, reads: float = 0.7, size: int = 8192, count: int = 4000) -> Path:

@@ -1,11 +1,8 @@
 """`iotrail model show`: the diagram of states, what a file reveals, and models written as TOML."""
 
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -17,23 +14,12 @@ import pytest
 from iotrail.model.diagram import LEAST, diagram, text
 from iotrail.model.fit import load
 
+from ..command import iotrail
+
 GIB = 1 << 30
 # ts (us), operation, offset, size, disk
 Row = tuple[int, str, int, int, str]
 needs_graphviz = pytest.mark.skipif(shutil.which("dot") is None, reason="needs Graphviz")
-
-
-def iotrail(*words: object, fails: bool = False, path: str | None = None) -> str:
-    """What a command prints; of one that fails, its errors."""
-    done = subprocess.run(
-        [sys.executable, "-m", "iotrail", *map(str, words)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ if path is None else {**os.environ, "PATH": path},
-    )
-    assert (done.returncode != 0) == fails, done.stderr
-    return done.stderr if fails else done.stdout
 
 
 def fitted(folder: Path, rows: Sequence[Row], *words: object) -> Path:
@@ -118,10 +104,12 @@ def test_each_model_is_drawn(tmp_path: Path, devices: int, levels: int) -> None:
 
 def test_a_diagram_says_what_it_needs(tmp_path: Path) -> None:
     model = fitted(tmp_path, alternating(), "--levels", 1)
-    said = iotrail("model", "show", model, "--svg", tmp_path / "m.svg", fails=True, path=str(tmp_path))
+    said = iotrail(
+        "model", "show", model, "--svg", tmp_path / "m.svg", fails=True, env={"PATH": str(tmp_path)}
+    )
     assert "install the package graphviz" in said
     assert not (tmp_path / "m.svg").exists()
-    iotrail("model", "show", model, "--dot", tmp_path / "m.dot", path=str(tmp_path))
+    iotrail("model", "show", model, "--dot", tmp_path / "m.dot", env={"PATH": str(tmp_path)})
     said = iotrail("model", "show", model, "--svg", tmp_path / "m.svg", "--reveals", fails=True)
     assert "--svg can't be combined with --reveals" in said
 

@@ -1,25 +1,16 @@
 """`iotrail model` and `iotrail generate` as people run them: from a trace to a model, to a trail that is as much like it as said."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from random import Random
 
 import pytest
 
-
-def iotrail(*words: object, fails: bool = False) -> str:
-    """What a command prints."""
-    done = subprocess.run(
-        [sys.executable, "-m", "iotrail", *map(str, words)], capture_output=True, text=True, check=False
-    )
-    assert (done.returncode != 0) == fails, done.stderr
-    return done.stderr if fails else done.stdout
+from ..command import iotrail
 
 
-@pytest.fixture
-def trail(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def trail(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Random reads of 8 KiB, some of them again, and a log that is written from begin to end."""
     random, lines, at, log, used = Random(1), [], 0, 0, [0]
     for _ in range(6000):
@@ -31,17 +22,19 @@ def trail(tmp_path: Path) -> Path:
             again = random.random() < 0.5
             used.append(random.choice(used[-200:]) if again else random.randrange(1 << 20) * 8192)
             lines.append(f"{at},R,{used[-1]},8192")
-    trace = tmp_path / "t.csv"
+    folder = tmp_path_factory.mktemp("trail")
+    trace = folder / "t.csv"
     trace.write_text("ts_us,op,offset,size\n" + "".join(f"{line}\n" for line in lines))
-    iotrail("import", "csv", trace, "-o", tmp_path / "t.trail")
-    return tmp_path / "t.trail"
+    iotrail("import", "csv", trace, "-o", folder / "t.trail")
+    return folder / "t.trail"
 
 
-@pytest.fixture
-def model(trail: Path, tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def model(trail: Path) -> Path:
     """Its model."""
-    iotrail("model", "fit", trail, "-o", tmp_path / "m.json", "--levels", "2")
-    return tmp_path / "m.json"
+    made = trail.with_name("m.json")
+    iotrail("model", "fit", trail, "-o", made, "--levels", "2")
+    return made
 
 
 def test_a_model_draws_what_it_was_fitted_to(trail: Path, model: Path, tmp_path: Path) -> None:

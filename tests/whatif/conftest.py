@@ -16,7 +16,7 @@ SHARED = Path(__file__).parents[3] / "shared" / "traces"
 MAP = "ts=1,unit=us,pos=2,length=3,op=4,read=r,write=w,dur=5,dur_unit=us"
 
 # Sentences are on one line, however wide the terminal of the tests is.
-UNBROKEN = os.environ | {"COLUMNS": "400"}
+UNBROKEN = {"COLUMNS": "400"}
 
 MakeRequests = Callable[[Sequence[tuple[int, int, int, str, int]]], Path]
 

@@ -3,7 +3,6 @@
 import json
 import random
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 from iotrail.importers.base import RELATIVE_START
 from iotrail.trail import Trail
 
+from .. import command
 from .conftest import UNBROKEN
 
 KIB = 1 << 10
@@ -55,8 +55,7 @@ def make(tmp_path: Path, bring: Callable[..., Path]) -> Callable[..., Path]:
 
 def run(*words: object, verb: str = "defrag", fails: bool = False) -> subprocess.CompletedProcess[str]:
     """Runs the verb."""
-    command = [sys.executable, "-m", "iotrail", "whatif", verb, *words]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, env=UNBROKEN, check=False)
+    done = command.run("whatif", verb, *words, env=UNBROKEN)
     assert (done.returncode != 0) == fails, done.stderr
     return done
 

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 from iotrail import native
 from tests.emudisk.conftest import device_file
 
+from .. import command
 from .conftest import UNBROKEN
 
 MS = 1_000_000
@@ -75,8 +75,7 @@ def trail_of(folder: Path, rows: list[dict[str, Any]], flushes: Sequence[tuple[f
 
 def ask(trail: Path, *words: object, fails: bool = False) -> subprocess.CompletedProcess[str]:
     """Runs the verb."""
-    command = [sys.executable, "-m", "iotrail", "whatif", "device", trail, *words]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, env=UNBROKEN, check=False)
+    done = command.run("whatif", "device", trail, *words, env=UNBROKEN)
     assert (done.returncode != 0) == fails, done.stderr
     return done
 

@@ -1,40 +1,30 @@
 """`iotrail whatif` of a model: what it says of the trail that the model draws."""
 
+import functools
 import json
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
-from .conftest import UNBROKEN
+from .. import command
+from .conftest import MAP, UNBROKEN
+
+iotrail = functools.partial(command.iotrail, env=UNBROKEN)
 
 
-def iotrail(*words: object, fails: bool = False) -> str:
-    """What a command prints."""
-    done = subprocess.run(
-        [sys.executable, "-m", "iotrail", *map(str, words)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=UNBROKEN,
-    )
-    assert (done.returncode != 0) == fails, done.stderr
-    return done.stderr if fails else done.stdout
-
-
-@pytest.fixture
-def model(requests: Callable[..., Path], tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of 3,000 requests, some to places used before."""
-    random, used, rows = Random(1), [0], []
+    folder, random, used, lines = tmp_path_factory.mktemp("model"), Random(1), [0], []
     for number in range(3000):
         used.append(random.choice(used[-100:]) if random.random() < 0.5 else random.randrange(4096) * 8192)
-        rows.append((number * 5000, used[-1], 8192, random.choice("rrw"), 1000))
-    iotrail("model", "fit", requests(rows), "-o", tmp_path / "app.json", "--levels", "2")
-    return tmp_path / "app.json"
+        lines.append(f"{number * 5000},{used[-1]},8192,{random.choice('rrw')},1000\n")
+    (folder / "app.csv").write_text("".join(lines))
+    iotrail("import", "csv", folder / "app.csv", "--map", MAP, "-o", folder / "app.trail")
+    iotrail("model", "fit", folder / "app.trail", "-o", folder / "app.json", "--levels", "2")
+    return folder / "app.json"
 
 
 @pytest.mark.parametrize(
@@ -42,7 +32,7 @@ def model(requests: Callable[..., Path], tmp_path: Path) -> Path:
     [
         ("cache", "--policy", "lru,arc"),
         ("cache", "--on", "hdd-7200", "--cache-latency", "20us", "--size", "0,1M"),
-        ("device", "--on", "hdd-7200", "--on", "nvme-ssd"),
+        ("device", "--on", "hdd-7200", "--on", "hdd-10k"),
     ],
 )
 @pytest.mark.parametrize("seed", [None, 7])
