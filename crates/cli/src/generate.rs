@@ -9,9 +9,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use iotrail_format::segment::SESSION_ENV;
-use iotrail_model::Model;
 use iotrail_model::model::Direction;
 use iotrail_model::runs::Kind;
+use iotrail_model::{Arrival, Model};
 use iotrail_replay::{
     Allowed, Bench, Engine, Load, Loop, Mapping, Place, Plan, Reach, Summary, Workload, repeat, requests,
     stream,
@@ -42,6 +42,9 @@ pub struct Args {
     /// End after this time, such as 60s; the model is repeated, drawn with other seeds [default: when the model ends]
     #[arg(long = "for", value_name = "TIME", value_parser = time)]
     length: Option<Duration>,
+    /// Start this far into the model, by its own time, such as 10min [default: at its beginning]
+    #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "bench")]
+    from: Option<Duration>,
     /// Don't count requests of the first seconds
     #[arg(long, value_name = "TIME", value_parser = time)]
     warm_up: Option<Duration>,
@@ -80,6 +83,9 @@ pub struct Args {
     /// Print the summary as JSON
     #[arg(long)]
     json: bool,
+    /// What windows of this length are like, for the summary: JSON
+    #[arg(long, hide = true, value_name = "JSON", value_parser = |text: &str| serde_json::from_str::<Value>(text))]
+    similarity: Option<Value>,
     /// Run the requests; the session is in the environment
     #[arg(long, hide = true)]
     worker: bool,
@@ -209,6 +215,13 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         .hint("the warm-up is the first part of the run: expected less than --for"));
     }
     let source = args.source()?;
+    if let (Some(from), Source::Model(model)) = (args.from, &source)
+        && from.as_nanos() >= u128::from(model.rate.length_ns)
+    {
+        let all = humantime::format_duration(Duration::from_nanos(model.rate.length_ns));
+        return Err(Failure::new(format!("--from {} leaves nothing of the model", shown(from)))
+            .hint(format!("the model ends after {all}: expected less")));
+    }
     let plan = match &source {
         Source::Model(model) => Plan::of_devices(Workload::Model, reaches(model)),
         Source::Bench(bench) => {
@@ -302,7 +315,11 @@ fn work(args: &Args, source: Source, plan: &Plan, place: &Place) -> Result<Summa
     };
     let found = match source {
         Source::Model(model) => {
-            let source = repeat(*model, args.seed, args.length.is_some());
+            let from = args.from.map_or(0, ns) as u64;
+            let mut source = repeat(*model, args.seed, args.length.is_some()).peekable();
+            // Here, where no request waits for it.
+            while source.next_if(|arrival| arrival.at < from).is_some() {}
+            let source = source.map(move |arrival| Arrival { at: arrival.at - from, ..arrival });
             stream(plan, place, source, load, session, &mut progress)
         }
         Source::Bench(bench) => {
@@ -327,6 +344,8 @@ fn describe(args: &Args, place: &Place, outcome: &mut Value) {
     outcome["intensity"] =
         if args.when() == When::Open { args.intensity.unwrap_or(1.0).into() } else { Value::Null };
     outcome["for_ns"] = args.length.map(ns).into();
+    outcome["from_ns"] = args.from.map_or(0, ns).into();
+    outcome["similarity"] = args.similarity.clone().into();
     outcome["warm_up_ns"] = args.warm_up.map_or(0, ns).into();
     outcome["trail"] = args.output.as_deref().map(text).into();
     if let Place::Targets(targets) = place {

@@ -54,6 +54,16 @@ def generate(
             rich_help_panel=_RUN,
         ),
     ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="TIME",
+            help="Start this far into the model, by its own time, such as 10min. Default: at its beginning.",
+            show_default=False,
+            rich_help_panel=_RUN,
+        ),
+    ] = None,
     warm_up: Annotated[
         str | None,
         typer.Option(
@@ -136,6 +146,7 @@ def generate(
     With --target requests are read from and written to it, and a summary is printed: rates, response times, lateness. Without it
     they are drawn and written to -o as a trail.
     """
+    from iotrail.model import similarity_text
     from iotrail.model.generate import generate as draw
     from iotrail.terminal import Console
 
@@ -143,6 +154,7 @@ def generate(
         raise UsageError(f"--intensity: expected a number above 0, found {intensity:g}")
     values = {
         "--for": length,
+        "--from": start,
         "--warm-up": warm_up,
         "--loop": when,
         "--depth": depth,
@@ -164,6 +176,11 @@ def generate(
             given.append(f"--intensity={intensity!r}")
         if output is not None:
             given += [f"--output={output}"]
+        if model is not None and length is not None and when != "closed":
+            similar = similarity_text.of_run(
+                model, seed=seed, length=length, warm_up=warm_up, start=start, intensity=intensity
+            )
+            given.append(f"--similarity={similarity_text.as_json(similar)}")
         named = ["--", str(model)] if model is not None else []
         native.run(["generate", *given, f"--seed={seed}", *["--force"] * force, *named])
     running = {**switches, **values, "--target": target}

@@ -164,11 +164,20 @@ def show(
             "--dot", metavar="FILE", help="Write the drawing's graph for Graphviz.", show_default=False
         ),
     ] = None,
+    windows: Annotated[
+        str | None,
+        typer.Option(
+            "--windows",
+            metavar="TIME",
+            help="Show how windows of this length, such as 60s, differ from the whole: whether so short a run stands for it.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:
     """Show what a model holds."""
-    from iotrail.model import diagram
+    from iotrail.model import diagram, similarity_text
     from iotrail.model import reveals as revealing
     from iotrail.model.fit import load
     from iotrail.model.show import show as text
@@ -176,16 +185,23 @@ def show(
     from iotrail.terminal import Console
 
     is_drawn = svg is not None or dot is not None
-    if is_drawn and (reveals or as_json):
+    if (is_drawn and (reveals or as_json or windows)) or (reveals and windows):
         raise UsageError(
-            f"{'--svg' if svg else '--dot'} can't be combined with {'--reveals' if reveals else '--json'}",
+            f"{'--svg' if svg else '--dot' if dot else '--windows'} can't be combined with "
+            f"{'--reveals' if reveals else '--windows' if windows else '--json'}",
             "run iotrail model show twice",
         )
     found = load(model)
     if is_drawn:
         write_source(diagram.text(diagram.diagram(found)), dot, svg, force=force)
         return
-    if reveals:
+    if windows is not None:
+        similar = similarity_text.of_windows(model, windows)
+        lines = similarity_text.show(similar)
+        if as_json:
+            print(similarity_text.as_json(similar))
+            return
+    elif reveals:
         revealed = revealing.reveal(found)
         lines = revealing.show(revealed)
         if as_json:
