@@ -9,7 +9,7 @@ from rich.table import Table
 
 from iotrail import units
 from iotrail.page.colours import DIM, FIRST, SECOND, TEXT
-from iotrail.page.plot import Axis, Drawing, Plot, linear, octaves, sheet, words
+from iotrail.page.plot import Axis, Drawing, Plot, octaves, sheet, words
 from iotrail.terminal import Console
 
 if TYPE_CHECKING:
@@ -154,25 +154,41 @@ def _bar_legend() -> Drawing:
 
 
 def _times(value: float) -> str:
-    return f"{value:g}×"
+    return f"{value:.3g}×"
+
+
+def _by_ratio(low: float, high: float) -> Axis:
+    """An axis of logarithms to the base of two, with three marks or more where digits of one place give so many."""
+    inside: list[float] = []
+    rounded = (
+        (1.0,),
+        (1.0, 2.0, 5.0),
+        (1.0, 1.5, 2.0, 3.0, 5.0, 7.0),
+        (1.0, 1.2, 1.4, 1.6, 1.8, *range(2, 10)),
+    )
+    for digits in rounded:
+        values = [n * 10.0**power for power in range(-2, 4) for n in digits]
+        inside = [value for value in values if low - 1e-9 <= math.log2(value) <= high + 1e-9]
+        if len(inside) >= 3:
+            break
+    return Axis(low, high, tuple((math.log2(value), _times(value)) for value in inside))
 
 
 def _lines(study: "Study", loop: str) -> Drawing:
     rows = study.compare(loop)
     values = [1.0, *(row[name] for row in rows for name in ("original", "baseline"))]
     values += [bound for row in rows for bound in row["model_range"]]
-    low, high = min(values), max(values)
-    # an axis of less would make much of nothing
-    high = max(high, low + 0.5)
+    # by ratio; an axis of less would make much of nothing
+    low, high = math.log2(min(values)), max(math.log2(max(values)), math.log2(min(values)) + 0.6)
     counts = [0, *(row["caches"] for row in rows)]
     x = Axis(-0.1, counts[-1] + 0.3, tuple((float(count), str(count)) for count in counts))
-    plot = Plot(x, linear(low, high, _times, most=4), width=_WIDTH, height=_HEIGHT, left=42)
+    plot = Plot(x, _by_ratio(low, high), width=_WIDTH, height=_HEIGHT, left=42)
     for name, colour in (("baseline", DIM), ("original", FIRST), ("model", SECOND)):
-        ys = [1.0, *(row[name] for row in rows)]
+        ys = [0.0, *(math.log2(row[name]) for row in rows)]
         plot.line(counts, ys, colour, dashed=name == "model")
         plot.dots(zip(counts[1:], ys[1:], strict=True), colour, 1, width=5)
     for row in rows:
-        plot.line([row["caches"]] * 2, row["model_range"], SECOND)
+        plot.line([row["caches"]] * 2, map(math.log2, row["model_range"]), SECOND)
     return plot.drawing(
         study.name, f"{size(study.footprint_bytes)} used, caches of {size(study.cache_bytes)}"
     )
