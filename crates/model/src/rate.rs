@@ -60,7 +60,7 @@ pub struct Rate {
     pub leaf: u64,
     /// Gaps in intervals that are not halved: power of two of their mean, in ns, class of the gap by the mean, how often.
     pub gaps: Vec<(u32, u8, u64)>,
-    /// How kinds are separated otherwise, by level and kind: 0 by chance, 1 as far as possible.
+    /// How kinds are separated otherwise, by level and kind: 0 by chance, 1 as far as possible, -1 as evenly as possible.
     pub separated: Vec<(u32, u8, f64)>,
 }
 
@@ -129,8 +129,12 @@ impl Kind {
         let by_chance = |random: &mut _| {
             Hypergeometric::new(sum, count, left).map_or(self.mean as u64, |of| of.sample(random))
         };
-        if separated <= 0.0 {
+        if separated == 0.0 {
             return by_chance(random);
+        }
+        if separated < 0.0 {
+            let off = (by_chance(random) as f64 - self.mean) * (1.0 + separated).max(0.0).sqrt();
+            return ((self.mean + off + random.random::<f64>()).floor().max(0.0) as u64).clamp(from, to);
         }
         let share = (self.mean - from as f64) / (to - from) as f64;
         if to - from == 1 || separated >= 1.0 {

@@ -7,7 +7,7 @@ use iotrail_model::draw::Draw;
 use iotrail_model::fit::fit;
 use iotrail_model::model::Error;
 use iotrail_model::states::States;
-use iotrail_model::{Arrival, Model, PAGE};
+use iotrail_model::{Arrival, Model, PAGE, rate};
 use iotrail_sim::{Op, Request};
 use rand::{Rng as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
@@ -362,4 +362,70 @@ fn runs_begin_as_aligned_as_they_did() {
         // What is rarer than one in fifty counts as the most frequent.
         assert!((expected - found).abs() < 0.025, "{off}: {found}, expected {expected}");
     }
+}
+
+/// Requests 1 ms apart to random pages of devices.
+fn on_devices(count: usize, seed: u64, device: impl Fn(usize, &mut Pcg64Mcg) -> (u32, f64)) -> Vec<Arrival> {
+    let mut random = Pcg64Mcg::seed_from_u64(seed);
+    let mut at = 0;
+    let one = |number| {
+        at += random.random_range(1..2_000_000);
+        let (device, reads) = device(number, &mut random);
+        let op = if random.random::<f64>() < reads { Op::Read } else { Op::Write };
+        Arrival { at, device, request: request(op, random.random_range(0..REACH / PAGE) * PAGE, PAGE) }
+    };
+    (0..count).map(one).collect()
+}
+
+#[test]
+fn devices_are_busy_when_they_were() {
+    // Eight phases of 1,000 requests; in each one device has nearly all.
+    let original = on_devices(8_000, 1, |number, random| {
+        let busy = (number / 1_000 % 2) as u32;
+        (if random.random::<f64>() < 0.02 { 1 - busy } else { busy }, 1.0)
+    });
+    for seed in 0..3 {
+        let drawn = drawn(&fit(&original, 2, 5), seed);
+        for (phase, (drawn, original)) in drawn.chunks(1_000).zip(original.chunks(1_000)).enumerate() {
+            let count = |of: &[Arrival]| of.iter().filter(|arrival| arrival.device == 1).count();
+            let (found, expected) = (count(drawn), count(original));
+            assert!(found.abs_diff(expected) < 150, "{phase}: {found} of {expected}");
+        }
+    }
+}
+
+#[test]
+fn each_device_keeps_its_directions() {
+    let original = on_devices(10_000, 1, |_, random| {
+        let device = random.random_range(0..2);
+        (device, if device == 0 { 0.9 } else { 0.1 })
+    });
+    let drawn = drawn(&fit(&original, 2, 5), 1);
+    for (device, expected) in [(0, 0.9), (1, 0.1)] {
+        let of: Vec<_> = drawn.iter().filter(|arrival| arrival.device == device).collect();
+        let reads = of.iter().filter(|arrival| arrival.request.op == Op::Read).count();
+        let found = reads as f64 / of.len() as f64;
+        assert!((found - expected).abs() < 0.05, "{device}: {found}");
+    }
+}
+
+#[test]
+fn kinds_that_come_in_turn_stay_even() {
+    let mut random = Pcg64Mcg::seed_from_u64(1);
+    let mut at = 0;
+    let times: Vec<u64> = (0..20_000)
+        .map(|_| {
+            at += random.random_range(1..2_000_000);
+            at
+        })
+        .collect();
+    let in_turn: Vec<u8> = (0..20_000).map(|number| 5 * (number % 2) as u8).collect();
+    let rate = rate::fit(&times, &in_turn, 0);
+    let mut arrivals = rate::Arrivals::new(&rate);
+    let drawn: Vec<u8> = std::iter::from_fn(|| Some(arrivals.next(&mut random)?.1)).collect();
+    assert_eq!(drawn.len(), 20_000);
+    // By chance, without regard to how even they were, a block of 200 would be off by 7 on average.
+    let off = |block: &[u8]| (block.iter().filter(|kind| **kind == 0).count() as f64 - 100.0).powi(2);
+    let mean = drawn.chunks(200).map(off).sum::<f64>() / 100.0;
+    assert!(mean.sqrt() < 4.0, "{mean}");
 }

@@ -196,9 +196,9 @@ impl Rate {
         check(self.tick_ns > 0, "rate.tick_ns", "1 or more", self.tick_ns)?;
         check(self.length_ns < MOST_BYTES, "rate.length_ns", "less than 146 years", self.length_ns)?;
         for (at, (level, kind, share)) in self.separated.iter().enumerate() {
-            let holds = *level < 64 && usize::from(*kind) < KINDS && (0.0..=1.0).contains(share);
+            let holds = *level < 64 && usize::from(*kind) < KINDS && (-1.0..=1.0).contains(share);
             let place = format!("rate.separated[{at}]");
-            check(holds, place, "a level below 64, a kind, a share", format!("{level}, {kind}, {share}"))?;
+            check(holds, place, "a level below 64, a kind, -1 to 1", format!("{level}, {kind}, {share}"))?;
         }
         check((2..=LEAF).contains(&self.leaf), "rate.leaf", format!("2 to {LEAF}"), self.leaf)?;
         summed("rate.gaps", self.gaps.iter().map(|row| row.2))?;

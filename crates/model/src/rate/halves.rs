@@ -189,7 +189,7 @@ fn rate_of(halves: &Halves, kinds: &[u8], kept: usize, leaf: usize) -> Rate {
     let mut kept = Vec::with_capacity(chosen.len());
     // By level, and by class or kind.
     let mut sums = vec![[Sums::default(); CLASSES]; MOST_LEVELS as usize];
-    let mut apart = vec![[None::<(f64, f64)>; KINDS]; MOST_LEVELS as usize];
+    let mut apart = vec![[None::<Apart>; KINDS]; MOST_LEVELS as usize];
     for split in splits() {
         let &Split { level, index, ref inside, half } = split;
         if chosen.contains(&(level, index)) {
@@ -206,8 +206,9 @@ fn rate_of(halves: &Halves, kinds: &[u8], kept: usize, leaf: usize) -> Rate {
         for kind in 0..used {
             if let Some(draw) = Kind::new(left_sum, sum, all[kind]) {
                 let sums = apart[level as usize][kind].get_or_insert_default();
-                sums.0 += (left[kind] as f64 - draw.mean).powi(2) - draw.by_chance;
-                sums.1 += draw.most - draw.by_chance;
+                sums.beyond += (left[kind] as f64 - draw.mean).powi(2) - draw.by_chance;
+                sums.by_chance += draw.by_chance;
+                sums.most += draw.most - draw.by_chance;
             }
             left_sum -= left[kind];
             sum -= all[kind];
@@ -220,9 +221,7 @@ fn rate_of(halves: &Halves, kinds: &[u8], kept: usize, leaf: usize) -> Rate {
     });
     let separated = (0..).zip(&apart).flat_map(|(level, kinds)| {
         let some = (0..).zip(kinds).filter_map(|(kind, sums)| Some((kind, (*sums)?)));
-        some.map(move |(kind, (beyond, most))| {
-            (level, kind, round(if most > 0.0 { (beyond / most).clamp(0.0, 1.0) } else { 0.0 }))
-        })
+        some.map(move |(kind, sums)| (level, kind, round(sums.separated())))
     });
     let (drawn, separated) = (drawn.collect(), separated.collect());
     let gaps = halves.gaps[at].iter().map(|((mean, class), count)| (*mean, *class, *count));
@@ -230,6 +229,24 @@ fn rate_of(halves: &Halves, kinds: &[u8], kept: usize, leaf: usize) -> Rate {
     gaps.sort_unstable();
     let counts = all[..used].to_vec();
     Rate { length_ns, tick_ns, counts, kept, drawn, leaf: leaf as u64, gaps, separated }
+}
+
+/// Sums over splits of one kind.
+#[derive(Clone, Copy, Default)]
+struct Apart {
+    /// Squared differences from the mean less what they are by chance.
+    beyond: f64,
+    /// What they are by chance.
+    by_chance: f64,
+    /// What they are if the kind is as far apart as possible, less that.
+    most: f64,
+}
+
+impl Apart {
+    fn separated(&self) -> f64 {
+        let most = if self.beyond < 0.0 { self.by_chance } else { self.most };
+        if most > 0.0 { (self.beyond / most).clamp(-1.0, 1.0) } else { 0.0 }
+    }
 }
 
 /// Sums over splits.
