@@ -42,6 +42,7 @@ PRINTS = [
     "graph {store} --json",
     "import --list",
     "model diff --help",
+    "model merge --help",
     "model scale --help",
     "model schema",
     "model show --help",

@@ -11,7 +11,7 @@ use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 use iotrail_model::describe::{Description, OverTime, describe, over_time};
 use iotrail_model::draw::Draw;
-use iotrail_model::fit::fit;
+use iotrail_model::fit::fit_to;
 use iotrail_model::states::States;
 use iotrail_model::{Arrival, Model};
 use iotrail_sim::{Op, Request};
@@ -41,6 +41,10 @@ enum What {
         /// Least count of what is kept apart
         #[arg(long, value_name = "N", default_value_t = 5)]
         min_count: u64,
+        /// Where the addresses of each device end at least, in bytes. Devices are numbers from 0 on; without, they are numbered in
+        /// the order of their first requests
+        #[arg(long, value_name = "BYTES", value_delimiter = ',')]
+        reaches: Vec<u64>,
     },
     /// Draw requests from a model
     Draw {
@@ -88,13 +92,16 @@ struct Described {
 /// Answers.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     match args.what {
-        What::Fit { levels, min_count } => {
+        What::Fit { levels, min_count, reaches } => {
             let mut numbers = HashMap::new();
             let number = |device| {
+                if !reaches.is_empty() {
+                    return u32::try_from(device).ok().filter(|number| (*number as usize) < reaches.len());
+                }
                 let next = numbers.len() as u32;
                 Some(*numbers.entry(device).or_insert(next))
             };
-            print(&fit(&arrivals(number)?, levels, min_count))
+            print(&fit_to(&arrivals(number)?, &reaches, levels, min_count))
         }
         What::Describe { pages, model, length_ns, reaches } => {
             let model = model.map(|path| read(&path)).transpose()?;

@@ -142,8 +142,16 @@ fn common_sizes(arrivals: &[Arrival], least: u64) -> Vec<u64> {
 /// of classes, what is both rarer than that counts as what is most similar.
 #[must_use]
 pub fn fit(arrivals: &[Arrival], levels: u32, min_count: u64) -> Model {
-    let count = arrivals.iter().map(|arrival| arrival.device + 1).max().unwrap_or(0) as usize;
+    fit_to(arrivals, &[], levels, min_count)
+}
+
+/// The same, of devices whose addresses end at these bytes, or further where requests do.
+#[must_use]
+pub fn fit_to(arrivals: &[Arrival], reaches: &[u64], levels: u32, min_count: u64) -> Model {
+    let used = arrivals.iter().map(|arrival| arrival.device + 1).max().unwrap_or(0) as usize;
+    let count = used.max(reaches.len());
     let mut devices: Vec<OfDevice> = (0..count).map(|_| OfDevice::default()).collect();
+    devices.iter_mut().zip(reaches).for_each(|(device, reach)| device.reach = *reach);
     for Arrival { device, request, .. } in arrivals {
         let reach = &mut devices[*device as usize].reach;
         *reach = (request.pos + request.length).max(*reach);

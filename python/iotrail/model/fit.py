@@ -6,7 +6,7 @@ A model is what `iotrail-native model fit` says (crates/model/src/model.rs has i
 import json
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,7 @@ LEVELS = range(1, 7)
 ENOUGH = 0.02
 # Bytes that a file should have at most: what people still read and mail.
 MOST_BYTES = 65_536
+_BATCH = 1 << 17
 # Requests that a device is saturated with.
 _SATURATING = 50_000
 
@@ -49,6 +50,19 @@ def fit(trail: Trail, levels: int, *, node: str | None = None, min_count: int = 
     """
     query, _ = requests(trail, node)
     return ask(trail, query, ["model", "fit", "--levels", str(levels), "--min-count", str(min_count)])
+
+
+def fit_requests(requests: pa.Table, levels: int, reaches: Sequence[int], *, min_count: int = 5) -> Model:
+    """A model of requests with the columns of `draw`, in the order of their times. Devices are numbers; `reaches` are the ends of
+    the addresses of each, in bytes, which requests may go beyond.
+
+    Raises:
+        SimulationError: there are none, or a device has no reach.
+    """
+    columns = {name: requests[name] for name in ("device", "op", "pos", "length")}
+    rows = pa.table({"ts": requests["ts"], "dur": pa.nulls(len(requests), pa.int64()), **columns})
+    words = ["model", "fit", "--levels", str(levels), "--min-count", str(min_count)]
+    return ask_of(rows.to_reader(_BATCH), [*words, "--reaches", ",".join(map(str, reaches))])
 
 
 def fit_auto(
@@ -170,6 +184,7 @@ __all__ = [
     "draw",
     "fit",
     "fit_auto",
+    "fit_requests",
     "load",
     "saturated",
     "text_of",

@@ -34,6 +34,9 @@ ModelOutput = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the random numbers.")]
+MinCount = Annotated[
+    int, typer.Option("--min-count", min=1, help="Sizes of fewer requests count as the nearest size.")
+]
 Node = Annotated[
     str | None, typer.Option("--node", metavar="NAME", help="Of this machine only.", show_default=False)
 ]
@@ -95,9 +98,7 @@ def fit(
     on: Annotated[
         str, typer.Option("--on", metavar="DEVICE", help="With --levels auto: the device, simulated.")
     ] = _DISK,
-    min_count: Annotated[
-        int, typer.Option("--min-count", min=1, help="Sizes of fewer requests count as the nearest size.")
-    ] = 5,
+    min_count: MinCount = 5,
     node: Node = None,
     as_json: AsJson = False,
     force: Force = False,
@@ -251,6 +252,76 @@ def scale(
     Console(stderr=True, soft_wrap=True).print(
         f"iotrail: {output}: {sum(found['rate']['counts']):,} requests in {units.duration(found['rate']['length_ns'])}, "
         f"{reaches}; next: iotrail model diff {model} {output}"
+    )
+
+
+@app.command()
+def merge(
+    output: ModelOutput,
+    models: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="MODEL…", help="Model files, two or more.", show_default=False),
+    ] = None,
+    same_devices: Annotated[
+        bool,
+        typer.Option(
+            "--same-devices",
+            help="Put device k of each model on the same device, at the same addresses. Default: each model has its own devices.",
+        ),
+    ] = False,
+    repeat: Annotated[
+        bool,
+        typer.Option("--repeat", help="Draw shorter models again until the longest ends."),
+    ] = False,
+    seed: Seed = 1,
+    min_count: MinCount = 5,
+    as_json: AsJson = False,
+    force: Force = False,
+) -> None:
+    """Write a model of several workloads that run side by side.
+
+    Requests of all are drawn, each model's with another seed, put into the order of their times and fitted anew: errors of
+    drawing and of fitting add up.
+    """
+    from iotrail.model.fit import load, text_of
+    from iotrail.model.merge import merge as merge_models
+    from iotrail.model.show import requests_of
+    from iotrail.terminal import Console
+
+    models = models or []
+    if len(models) < 2:
+        raise UsageError(
+            f"expected two models or more, found {len(models)}",
+            "iotrail model merge A.json B.json -o C.json; a model can be named twice",
+        )
+    if any(each.resolve() == output.resolve() for each in models):
+        raise UsageError(f"{output}: is read and can't be written too", "-o names another place")
+    _check_output(output, force)
+    merged, parts = merge_models(
+        [load(each) for each in models],
+        same_devices=same_devices,
+        repeat=repeat,
+        seed=seed,
+        min_count=min_count,
+    )
+    text = text_of(merged)
+    _write(text, output)
+    if as_json:
+        rows = [{"model": str(path), **asdict(part)} for path, part in zip(models, parts, strict=True)]
+        whole = {"levels": merged["levels"], "bytes": len(text), "requests": requests_of(merged)}
+        print(json.dumps({**whole, "length_ns": merged["rate"]["length_ns"], "models": rows}))
+        return
+    console = Console(stderr=True, soft_wrap=True)
+    longest_ns = max(part.length_ns for part in parts)
+    for path, part in zip(models, parts, strict=True):
+        # the last arrivals of two draws differ a little
+        if part.length_ns < 0.99 * longest_ns:
+            console.print(
+                f"iotrail: {path} ends after {units.duration(part.length_ns)} of {units.duration(longest_ns)}"
+            )
+    console.print(
+        f"iotrail: {output}, {units.size(len(text))}: {requests_of(merged):,} requests of "
+        f"{units.counted(len(merged['devices']), 'device')}, {units.counted(merged['levels'], 'level')}; next: iotrail model show {output}"
     )
 
 
