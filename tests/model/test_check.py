@@ -17,6 +17,7 @@ from iotrail.errors import IotrailError, ModelError, TrailError, UsageError
 from iotrail.model import check as checked
 from iotrail.model.aggregates import draw_aggregates
 from iotrail.model.check import Check, Figure
+from iotrail.model.figures import measures
 from iotrail.model.fit import load
 from iotrail.trail import Trail
 
@@ -331,3 +332,55 @@ def test_devices_are_told_by_number(fitted: tuple[Path, Path]) -> None:
     drawn = drawn.select(["ts", "dur", "device", "op", "pos", "length", "flags"])
     asked = checked._Asked(fitted[1], None, lambda *_: None, 1)
     assert asked.describe("drawn", drawn, None)["devices"] == [[0, 1], [1, 2]]
+
+
+def in_bursts(device: Callable[[int, int], int]) -> pa.Table:
+    """Of each of 40 s 20 requests, a ms apart, each on the device of its second and its number, -1 none."""
+    rows = [(10**9 * s + 10**6 * n, device(s, n), 0, n * 4096, 4096) for s in range(41) for n in range(20)]
+    kept = table([row for row in rows if row[1] >= 0])
+    empty = pa.nulls(len(kept), pa.int64())
+    flags = pa.array([0] * len(kept))
+    both = kept.append_column("dur", empty).append_column("flags", flags)
+    return both.select(["ts", "dur", "device", "op", "pos", "length", "flags"])
+
+
+def test_how_devices_go_together(tmp_path: Path) -> None:
+    trail = write(tmp_path, "t", steady())
+    iotrail("model", "fit", trail, "-o", tmp_path / "m.json", "--levels", "1")
+    asked = checked._Asked(tmp_path / "m.json", None, lambda *_: None, 1)
+
+    def off(one: pa.Table, other: pa.Table) -> dict[str, tuple[float | None, float | None]]:
+        """Each figure's value of the first, and its distance."""
+        first, second = (asked.describe("drawn", each, None) for each in (one, other))
+        found = [each for each in measures(first, None) if each.section == "Devices"]
+        return {
+            each.key: (each.value(first) if each.value else None, each.distance(first, second))
+            for each in found
+        }
+
+    # both disks in even seconds, in turn; the same number of each, but one of them in odd seconds
+    together = in_bursts(lambda s, n: n % 2 if s % 2 == 0 else -1)
+    opposed = in_bursts(lambda s, n: s % 2 if n % 2 else -1)
+    figures = off(together, opposed)
+    changes, distance = figures["device_changes"]
+    # 19 of 20 pairs inside a burst, one between two bursts
+    assert changes == pytest.approx(1, abs=0.01)
+    assert distance == pytest.approx(-0.9, abs=0.01)
+    assert figures["device_pairs"][1] == pytest.approx(0.9, abs=0.01)
+    assert (figures["device_gaps"][1] or 0) > 0.9
+    correlation, distance = figures["device_correlation_1s"]
+    assert correlation == pytest.approx(1)
+    assert distance == pytest.approx(-2)
+    assert figures["device_dispersion_1s"][1] == pytest.approx(0)
+    # 40 s are too short for intervals of 10 s
+    assert figures["device_correlation_10s"] == (None, None)
+    assert figures["device_dispersion_10s"][1] is None
+    # 8 and 2 requests of one disk in turn instead of 10 and 0: their variance is 9 instead of 25
+    spread = in_bursts(
+        lambda s, n: n % 2 if s % 2 == 0 and n % 2 else 0 if n % 2 == 0 and n < (4 if s % 2 else 16) else -1
+    )
+    assert off(together, spread)["device_dispersion_1s"][1] == pytest.approx(25 / 9 - 1)
+    assert off(together, together).keys() == off(opposed, together).keys()
+    assert all(distance in (0, None) for _, distance in off(together, together).values())
+    # one disk goes with none
+    assert off(in_bursts(lambda *_: 0), opposed) == {}

@@ -12,6 +12,10 @@ use crate::runs::{Recent, Run};
 use crate::states::States;
 use crate::{Arrival, PAGE};
 
+mod devices;
+
+pub use devices::Devices;
+
 /// Ranks up to which a request is counted as going on with a run.
 pub const RANKS: [usize; 3] = [2, 8, 32];
 /// Widths of the intervals in which arrivals are counted, ns: 1 ms to 1000 s, two in each decade.
@@ -55,6 +59,8 @@ pub struct Description {
     pub flushes: u64,
     /// Requests, flushes too, by device.
     pub devices: Vec<(u32, u64)>,
+    /// How devices go together.
+    pub between: Devices,
     /// Requests that went on with one of the last runs, by how many: [`RANKS`].
     pub going_on: Vec<(usize, u64)>,
     /// Requests of each transition between states of the finest level: device, from, to.
@@ -110,10 +116,10 @@ pub fn describe(arrivals: &[Arrival], states: &[States], pages: Option<u64>) -> 
     let (mut recent, mut going_on) = (Recent::default(), [0; RANKS.len()]);
     let (mut numbers, mut reuse, mut uses) = (Numbers::default(), Reuse::new(1 << 16), Vec::<Block>::new());
     let mut distances: HashMap<u32, u64, FixedState> = HashMap::default();
-    let mut devices: HashMap<u32, u64, FixedState> = HashMap::default();
+    let mut counts: HashMap<u32, u64, FixedState> = HashMap::default();
     let mut windows = WINDOWS.map(|width| Windows::new(width, description.length_ns));
     for &Arrival { at: ts, device, request } in arrivals {
-        *devices.entry(device).or_default() += 1;
+        *counts.entry(device).or_default() += 1;
         let Some(direction) = Direction::of(request.op) else {
             description.flushes += 1;
             continue;
@@ -158,8 +164,9 @@ pub fn describe(arrivals: &[Arrival], states: &[States], pages: Option<u64>) -> 
     description.dispersion = WIDTHS.iter().map(|width| (*width, dispersion(&times, *width))).collect();
     description.working_set = windows.iter().map(|windows| (windows.width, windows.mean())).collect();
     description.going_on = RANKS.into_iter().zip(going_on).collect();
-    description.devices = devices.into_iter().collect();
+    description.devices = counts.into_iter().collect();
     description.devices.sort_unstable();
+    description.between = devices::describe(arrivals, &description.devices);
     description.sizes = sizes.into_iter().map(|((d, size), count)| (d, size, count)).collect();
     description.sizes.sort_unstable();
     description.transitions =

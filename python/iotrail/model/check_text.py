@@ -85,6 +85,8 @@ def deviation(number: float | None, figure: Figure) -> str:
     if number is None:
         return UNKNOWN
     match figure.kind:
+        case "points" if not figure.unit:
+            return f"{number + 0.0:+.2f}"
         case "points":
             return f"{number * 100 + 0.0:+.2f} pp"
         case "distance":

@@ -5,7 +5,7 @@ what decides how caches and devices respond besides.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -22,6 +22,9 @@ Kind = Literal["relative", "points", "distance"]
 PAGE_BYTES = 4096
 # Sizes with a figure each: the most frequent.
 _MOST_SIZES = 3
+# Of one device, and of two together: crates/model/src/describe/devices.rs.
+_DEVICE_DISPERSION_NS = (10**8, 10**9, 10**10)
+_CORRELATION_NS = (10**9, 10**10)
 _DISPERSION_NS = (10**7, 10**8, 10**9, 10**10)
 _QUANTILES = (0.1, 0.5, 0.9, 0.99)
 _DIRECTIONS = {"r": "read", "w": "write"}
@@ -49,7 +52,14 @@ def magnitude(kind: Kind, deviation: float | None) -> float | None:
 
 def measures(original: Description, on: str | None) -> list[Measure]:
     """All figures, in the order in which they are shown."""
-    found = [*_requests(), *_sizes(original), *_places(), *_times(), *_caches(original)]
+    found = [
+        *_requests(),
+        *_sizes(original),
+        *_places(),
+        *_times(),
+        *_devices(original),
+        *_caches(original),
+    ]
     return found if on is None else [*found, *_responses(original, on)]
 
 
@@ -280,6 +290,81 @@ def _kolmogorov_smirnov(one: Description, other: Description) -> float | None:
         for edge, n in zip(at, counts, strict=True)
     ]
     return float(np.abs(below[0] - below[1]).max())
+
+
+def _devices(original: Description) -> list[Measure]:
+    """How devices go together; nothing of one."""
+    if len(original["devices"]) < 2:
+        return []
+    section = "Devices"
+    busiest = sorted(original["devices"], key=lambda row: (-row[1], row[0]))[:2]
+    first, second = sorted(device for device, _ in busiest)
+
+    def pairs(one: Description, key: Callable[[list[Any]], Any]) -> dict[Any, int]:
+        counts: dict[Any, int] = {}
+        for row in one["between"]["pairs"]:
+            counts[key(row)] = counts.get(key(row), 0) + row[3]
+        return counts
+
+    def changes(one: Description) -> float | None:
+        counts = pairs(one, lambda row: row[0] != row[1])
+        return counts.get(True, 0) / sum(counts.values()) if counts else None
+
+    def variation(key: Callable[[list[Any]], Any]) -> Callable[[Description, Description], float | None]:
+        return lambda one, other: _variation([pairs(each, key) for each in (one, other)])
+
+    def dispersion(width: int) -> Callable[[Description, Description], float | None]:
+        def distance(one: Description, other: Description) -> float | None:
+            values, others = (
+                {
+                    device: value
+                    for device, of, value in each["between"]["dispersion"]
+                    if of == width and value
+                }
+                for each in (one, other)
+            )
+            off = [magnitude("relative", others[of] / values[of] - 1) for of in values.keys() & others.keys()]
+            return max((each for each in off if each is not None), default=None)
+
+        return distance
+
+    def correlation(width: int) -> Value:
+        def value(one: Description) -> float | None:
+            rows = one["between"]["correlation"]
+            return next(
+                (row[3] for row in rows if {row[0], row[1]} == {first, second} and row[2] == width), None
+            )
+
+        return value
+
+    def both(width: int) -> Measure:
+        seconds = f"{width / 1e9:g}"
+        name = f"correlation of devices {first} and {second} at {seconds} s"
+        found = _share(section, f"device_correlation_{seconds}s", name, correlation(width))
+        return replace(found, unit="")
+
+    return [
+        _share(section, "device_changes", "next is on another device", changes),
+        _distance(
+            section,
+            "device_pairs",
+            "pairs of devices, total variation",
+            variation(lambda row: (row[0], row[1])),
+        ),
+        _distance(
+            section, "device_gaps", "pairs by gap, total variation", variation(lambda row: tuple(row[:3]))
+        ),
+        *(
+            _distance(
+                section,
+                f"device_dispersion_{width / 1e9:g}s",
+                f"dispersion of a device at {width / 1e9:g} s, largest",
+                dispersion(width),
+            )
+            for width in _DEVICE_DISPERSION_NS
+        ),
+        *map(both, _CORRELATION_NS),
+    ]
 
 
 def _caches(original: Description) -> list[Measure]:
