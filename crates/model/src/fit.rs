@@ -452,11 +452,9 @@ fn aligned(zeros: HashMap<(Direction, u64), [u64; 64], FixedState>) -> Table<(u6
         let most = (0..=highest).max_by_key(|power| zeros[*power]).unwrap_or(highest);
         // The highest has a row in any case: it says of the others that they are exact.
         rows.insert((direction, size, highest as u8), 0);
-        for power in 0..=highest {
-            let row = if zeros[power] * RARE_ALIGNMENT < total { most } else { power };
-            if zeros[power] > 0 {
-                *rows.entry((direction, size, row as u8)).or_default() += zeros[power];
-            }
+        for (power, &count) in zeros.iter().enumerate().take(highest + 1).filter(|row| *row.1 > 0) {
+            let row = if count * RARE_ALIGNMENT < total { most } else { power };
+            *rows.entry((direction, size, row as u8)).or_default() += count;
         }
     }
     table(rows, |(d, ..)| *d, |(_, size, power), count| (size, power, count))

@@ -193,3 +193,29 @@ impl<T: Clone> Schedule<T> {
         Some(counts)
     }
 }
+
+/// Requests by device and number of the range.
+pub type Ranges = Vec<(u32, u64, u64)>;
+
+/// Parts of at most so many requests, whose rows have even shares of the counts: what is behind, or ahead, in one is drawn more,
+/// or less, in the next.
+pub fn sliced(parts: &[Part<Ranges>], most: u64) -> Vec<Part<Ranges>> {
+    let slices = |Part(of, rows): &Part<Ranges>| {
+        let n = of.div_ceil(most).max(1);
+        // Rows of few counts begin in different slices.
+        let until = |at: usize, count: u64, slice: u64| {
+            let phase = (at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) % n;
+            ((u128::from(count) * u128::from(slice) + u128::from(phase)) / u128::from(n)) as u64
+        };
+        let of_slice = |slice: u64| {
+            let row = |(at, &(device, range, count)): (usize, &(u32, u64, u64))| {
+                let share = until(at, count, slice + 1) - until(at, count, slice);
+                (share > 0).then_some((device, range, share))
+            };
+            let requests = until(0, *of, slice + 1) - until(0, *of, slice);
+            Part(requests, rows.iter().enumerate().filter_map(row).collect())
+        };
+        (0..n).map(of_slice).collect::<Vec<_>>()
+    };
+    parts.iter().flat_map(slices).collect()
+}

@@ -11,8 +11,8 @@ use crate::PAGE;
 use crate::chain::Walk;
 use crate::history::{self, History, Page};
 use crate::model::{Direction, Model, Return, Table, rows};
-use crate::parts::Schedule;
-use crate::quotas::{Choices, Quotas, choices, choose, choose_counted};
+use crate::parts::{Ranges, Schedule, sliced};
+use crate::quotas::{Choices, Quotas, choices, choose, pick};
 use crate::recency::Recency;
 use crate::runs::{self, Recent, Run};
 use crate::states::States;
@@ -21,6 +21,8 @@ mod tables;
 
 use self::tables::{Lifts, lifts, range_key, return_key, start_key};
 
+/// Requests in which ranges have their shares.
+const SLICE: u64 = 1000;
 /// Places looked at for one that a run may return to: of each list of a state, and on each side of an address.
 const LOOKED_AT: usize = 3;
 const NEAR: usize = 8;
@@ -32,6 +34,8 @@ const MOST_ENDS: usize = 256;
 const TRIES: usize = 32;
 /// Power of two of addresses of which nothing is known.
 const SECTOR: u8 = 9;
+/// Powers of two that an end to follow may have been used longer ago, or later, than it is to be.
+const MOST_APART: f64 = 0.5;
 /// Score of a place that is aligned as no request of the size was.
 const MISALIGNED: f64 = -8.0;
 /// Weight of what was never seen.
@@ -93,7 +97,7 @@ pub struct Places {
     states: Vec<InState>,
     distances: Schedule<Vec<(u8, u64)>>,
     due_distances: Quotas<u8>,
-    states_over_time: Schedule<Vec<(u32, u64, u64)>>,
+    states_over_time: Schedule<Ranges>,
     /// Requests by range, of all levels: by [`range_key`].
     due_states: Quotas<u64>,
     jumps: Schedule<Table<(i8, u64)>>,
@@ -158,7 +162,7 @@ impl Places {
             states: Vec::new(),
             distances: Schedule::new(&model.distances),
             due_distances: Quotas::default(),
-            states_over_time: Schedule::new(&model.states),
+            states_over_time: Schedule::new(&sliced(&model.states, SLICE)),
             due_states: Quotas::default(),
             jumps: Schedule::new(&model.jumps),
             due_jumps: Quotas::default(),
@@ -273,14 +277,9 @@ impl Places {
             self.due_jumps.take(jump);
         }
         let near = runs::near_class(jump.map(|jump| jump.1));
-        let target = jump.and_then(|(_, class)| {
-            let ranks = self.jump_ranks.get(&(direction, near))?;
-            let ranks = runs::ranks(choose_counted(ranks, random)?);
-            let some: Vec<u64> = recent.of(device as u32, direction.op()).map(|run| run.end).collect();
-            let some = &some[ranks.start.min(some.len())..ranks.end.min(some.len())];
-            let from = some.get(random.random_range(0..some.len().max(1)))?;
-            Some(runs::jump_to(*from, class))
-        });
+        let targets = jump.map(|(_, class)| self.targets(device as u32, direction, near, class, recent));
+        let targets = targets.unwrap_or_default();
+        let all: f64 = targets.iter().map(|target| target.1).sum();
         let OfDevice { range, walks, .. } = &self.devices[device];
         let device = device as u32;
         let mut number = 0;
@@ -288,8 +287,9 @@ impl Places {
             let weight = |child: usize| {
                 let child = number << 2 | child as u64;
                 let (first, end) = States { levels: level + 1, ..*range }.range(child);
-                let reached = target.is_none_or(|target| first < target.1 && target.0 < end);
-                let reached = if reached { 1.0 } else { 1e-6 };
+                let inside = targets.iter().filter(|(target, _)| first < target.1 && target.0 < end);
+                let inside: f64 = inside.map(|target| target.1).sum();
+                let reached = if targets.is_empty() { 1.0 } else { (inside / all).max(1e-6) };
                 let key = range_key(device, level + 1, child);
                 reached * self.share_left(direction, key) * self.due_states.pull(key)
             };
@@ -302,7 +302,31 @@ impl Places {
                 left[direction as usize] -= 1;
             }
         }
+        let (first, end) = range.range(number);
+        let inside: Vec<_> =
+            targets.iter().filter(|(target, _)| first < target.1 && target.0 < end).copied().collect();
+        let target = pick(if inside.is_empty() { &targets } else { &inside }, random);
         Start { device, number, near, target }
+    }
+
+    /// Addresses at a distance of a class from each of the last runs, and how often runs begin at such a distance from it.
+    fn targets(
+        &self,
+        device: u32,
+        direction: Direction,
+        near: u8,
+        class: i8,
+        recent: &Recent,
+    ) -> Vec<((u64, u64), f64)> {
+        let ends: Vec<u64> = recent.of(device, direction.op()).map(|run| run.end).collect();
+        let ranks = self.jump_ranks.get(&(direction, near)).map_or(&[][..], |ranks| ranks.as_slice());
+        let of_rank = |&(rank, count): &(u8, u64)| {
+            let ranks = runs::ranks(rank);
+            let some = &ends[ranks.start.min(ends.len())..ranks.end.min(ends.len())];
+            let weight = count as f64 / some.len().max(1) as f64;
+            some.iter().map(move |end| (runs::jump_to(*end, class), weight))
+        };
+        ranks.iter().flat_map(of_rank).collect()
     }
 
     /// The share of a direction in the runs that are still to begin in a range.
@@ -417,7 +441,9 @@ impl Places {
             let used = self.history.find(start.device, end).map(|page| self.history.page(page).time);
             let apart = match (used, time) {
                 (None, None) => 0.0,
-                (Some(used), Some(time)) => self.apart(used, time),
+                (Some(used), Some(time)) => {
+                    Some(self.apart(used, time)).filter(|apart| *apart <= MOST_APART)?
+                }
                 _ => return None,
             };
             let far = start.target.map_or(0.0, |target| 0.6 * beyond(target, end));

@@ -429,3 +429,33 @@ fn kinds_that_come_in_turn_stay_even() {
     let mean = drawn.chunks(200).map(off).sum::<f64>() / 100.0;
     assert!(mean.sqrt() < 4.0, "{mean}");
 }
+
+/// Reads of 8 KiB, half of them in the first sixteenth of the addresses, and a log at their end.
+#[test]
+fn places_do_not_drift() {
+    for seed in 0..3 {
+        let mut random = Pcg64Mcg::seed_from_u64(seed);
+        let (mut at, mut log) = (0, REACH / 2);
+        let one = |_| {
+            at += random.random_range(1..2_000_000);
+            if random.random::<f64>() < 0.3 {
+                log += PAGE;
+                return Arrival { at, device: 0, request: request(Op::Write, log - PAGE, PAGE) };
+            }
+            let place = random.random::<f64>().powi(4) * (REACH / 2) as f64;
+            let pos = place as u64 / (2 * PAGE) * 2 * PAGE;
+            Arrival { at, device: 0, request: request(Op::Read, pos, 2 * PAGE) }
+        };
+        let original: Vec<_> = (0..20_000).map(one).collect();
+        let share = |of: &[Arrival]| {
+            let reads: Vec<_> = of.iter().filter(|one| one.request.op == Op::Read).collect();
+            let first = reads.iter().filter(|one| one.request.pos < REACH / 32).count();
+            first as f64 / reads.len() as f64
+        };
+        let expected = share(&original);
+        for (fifth, drawn) in drawn(&fit(&original, 2, 5), seed).chunks(4_000).enumerate() {
+            let found = share(drawn);
+            assert!((found - expected).abs() < 0.06, "fifth {fifth}: {found}, expected {expected}");
+        }
+    }
+}
