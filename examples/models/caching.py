@@ -4,8 +4,8 @@ Delimitrou et al.).
 ("Accurate Modeling and Generation of Storage I/O for Datacenter Workloads", §4.4 and §5.1.) A disk of 7,200 rpm has none to four
 SSD caches of 8 GB before it, in virtual time. Each application's requests run there; those of a model fitted to them, drawn with
 some seeds; and those of a baseline of the same mix, sizes and rate but any place, which is what IOMeter and a plain fio job do.
-Speed-up is the mean response at the recorded times without caches by that with them, and in a second figure the throughput in a
-closed loop.
+Speed-up is the mean response at the recorded times without caches by that with them, and in a second figure the throughput
+if all requests wait from the beginning.
 
 Applications are those of workloads.py, and the traces of ../shared/traces that are there. Trails, models, figures and
 caching.json stay in demo/.
@@ -47,8 +47,6 @@ DISK, SSD = "hdd-7200", Path(__file__).resolve().with_name("cache-ssd.toml")
 BLOCK, SMALL_BLOCK = 64 << 10, 4 << 10
 # A trace that uses less than one cache of 8 GB has caches of this share of what it uses.
 SHARE = 0.2
-# Requests in flight in the closed loop.
-DEPTH = 8
 REQUESTS = 80_000
 SEEDS = 3
 _BATCH = 1 << 17
@@ -59,7 +57,7 @@ TRACES: dict[str, tuple[object, ...]] = {
     "web search (SPC)": ("mqsim", SHARED / "mqsim-wsrch-small.trace"),
     "YCSB on RocksDB": (SHARED / "ycsb-a-rocksdb-xfs-optane.csv.gz",),
 }
-LOOPS = ("open", "closed")
+LOOPS = ("open", "saturated")
 
 
 @dataclass(frozen=True)
@@ -75,11 +73,11 @@ class Devices:
 class Answers:
     """What one workload's requests do by the number of caches, from none on.
 
-    `open`: mean response at recorded times, ns. `closed`: time of all requests with DEPTH in flight, ns.
+    `open`: mean response at recorded times, ns. `saturated`: time of all requests if all wait from the beginning, ns.
     """
 
     open: list[float]
-    closed: list[float]
+    saturated: list[float]
 
     def speed_ups(self, loop: str) -> list[float]:
         """Times without caches by those with them, from 1 on."""
@@ -154,22 +152,14 @@ def measure_footprint(table: pa.Table) -> int:
     return int(np.maximum(end - np.maximum(begin, until), 0).sum())
 
 
-def close_loop(table: pa.Table, depth: int = DEPTH) -> pa.Table:
-    """The same requests behind `depth` flushes, each of which completes when the one `depth` after it arrives.
+def saturate(table: pa.Table) -> pa.Table:
+    """The same requests in the same order, 1 ns apart: all wait from the beginning.
 
-    Nobody has measured that: in a simulation where requests wait for completions as in the record, `depth` are in flight, each
-    as soon as one before it is done, and the first ones after flushes of an empty cache. At recorded times nothing changes, but
-    that arrivals at one time are 1 ns apart.
+    Not with some in flight each of which waits for one before it: where caches hit, such chains outrun each other, and change what
+    comes after what.
     """
-    flush = {"device": table["device"][0].as_py(), "op": 2, "pos": 0, "length": 0, "flags": 0}
-    ts = table["ts"].to_numpy().astype(np.int64)
-    ts = np.concatenate((np.zeros(depth, np.int64), ts - ts[0] + 1)) + np.arange(depth + len(ts))
-    done = np.concatenate((ts[depth:], np.full(depth, ts[-1] + 1)))
-    columns = {
-        name: np.concatenate((np.full(depth, value), table[name].to_numpy().astype(np.int64)))
-        for name, value in flush.items()
-    }
-    return pa.table({"ts": ts, "dur": done - ts, **columns})
+    ts = pa.array(np.arange(len(table), dtype=np.int64))
+    return table.set_column(table.schema.get_field_index("ts"), "ts", ts)
 
 
 def run(table: pa.Table, sizes: Sequence[int], block: int, on: Devices) -> Answers:
@@ -192,14 +182,16 @@ def run(table: pa.Table, sizes: Sequence[int], block: int, on: Devices) -> Answe
         "--fold",
     ]
     words += ["--block", str(block), "--size", ",".join(map(str, sizes))]
-    found = ask_of(close_loop(table).to_reader(_BATCH), words)["sizes"]
-    open_ns = [mean_ns(each["arrivals_recorded"]) for each in found]
+    unknown = pa.nulls(len(table), pa.int64())
+    table = table.set_column(table.schema.get_field_index("dur"), "dur", unknown)
+    timed, waiting = (
+        [each["arrivals_recorded"] for each in ask_of(rows.to_reader(_BATCH), words)["sizes"]]
+        for rows in (table, saturate(table))
+    )
+    open_ns = [mean_ns(each) for each in timed]
     if None in open_ns:
         sys.exit("caching: error: expected reads or writes, found none")
-    return Answers(
-        [each for each in open_ns if each is not None],
-        [each["arrivals_after_completions"]["elapsed_ns"] for each in found],
-    )
+    return Answers([each for each in open_ns if each is not None], [each["elapsed_ns"] for each in waiting])
 
 
 def measure(name: str, path: Path, block: int, seeds: int, on: Devices) -> Study:

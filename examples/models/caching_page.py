@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 LOOPS = {
     "open": "mean response at recorded times without caches, by that with them",
-    "closed": "requests per second with 8 in flight, by those without caches",
+    "saturated": "requests per second if all wait, by those without caches",
 }
 NOTES = (
     "Caches are LRU, write-back and empty at first. model: median (and range) of draws with several seeds. baseline: each request "
