@@ -1,7 +1,7 @@
 """How fast models are fitted and drawn, and how close their requests are to those of traces, beside noise and baseline.
 
-For each block trace of ../shared/traces, and for two recordings made here: fio with a Zipf law in bursts and a log, on an emulated
-disk and on an emulated SSD. Deviations are medians over BENCH_SEEDS draws (3), with the columns of `iotrail model check`: a
+For each block trace of ../shared/traces, and for recordings made here: fio with a Zipf law in bursts and a log, on an emulated
+disk and on an emulated SSD, and as root the programs of applications.py. Deviations are medians over BENCH_SEEDS draws (5), with the columns of `iotrail model check`: a
 deviation within the noise floor is as good as the trace allows, one above the baseline is worse than aggregates only.
 """
 
@@ -10,9 +10,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import applications
 from iotrail import units
 from iotrail.model.check import Check, Figure, check
 from iotrail.model.check_text import deviation, noise
@@ -24,20 +25,25 @@ sys.path.insert(0, str(ROOT / "examples" / "devices"))
 from served import served
 
 SHARED = ROOT.parent / "shared" / "traces" / "block"
-# Of HP Labs, MSR Cambridge, SPC, and of RocksDB.
+# Of HP Labs, MSR Cambridge, SPC, of RocksDB, and of two drives that DiskSim was validated with.
 TRACES = {
     "workstation": ("srt", "hplajw-1week.srt"),
     "volume": ("msr-cut", "msr-cut-rw_20_80.105.trace"),
     "web search": ("mqsim", "mqsim-wsrch-small.trace"),
     "YCSB": ("", "ycsb-a-rocksdb-xfs-optane.csv.gz"),
+    "Atlas 10K": ("disksim-validate", "disksim-atlas10k.trace"),
+    "C3323A": ("disksim-validate", "disksim-hp_c3323a.trace"),
 }
-SEEDS = int(os.environ.get("BENCH_SEEDS", "3"))
+SEEDS = int(os.environ.get("BENCH_SEEDS", "5"))
 DEVICE = "hdd-7200"
 RECORDED = ("hdd-7200", "sata-ssd")
 SECONDS = 15
+# Traces of a table.
+COLUMNS = 6
 JOB = ROOT / "examples" / "models" / "bursts.fio"
 # Keys of iotrail model check.
 KEYS = (
+    "random_share",
     "continue_2",
     "continue_8",
     "continue_32",
@@ -45,6 +51,10 @@ KEYS = (
     "dispersion_0.1s",
     "dispersion_1s",
     "dispersion_10s",
+    "largest_transition",
+    "transitions",
+    "footprint_bytes",
+    "gap_ks",
     "lru",
     "lru_even",
     "fifo",
@@ -78,6 +88,15 @@ def trails(folder: Path) -> Iterator[tuple[str, Path]]:
         yield name, trail
     for device in RECORDED:
         yield f"fio, {device}", record(folder, device)
+    if os.geteuid() != 0:
+        console.print(
+            f"{', '.join(applications.APPLICATIONS)}: left out, they need a file system of their own, and so root"
+        )
+        return
+    for name in applications.APPLICATIONS:
+        trail = folder / f"{name}.trail"
+        applications.record(name, DEVICE, SECONDS, trail)
+        yield name, trail
 
 
 def record(folder: Path, device: str) -> Path:
@@ -125,6 +144,13 @@ def cell(figure: Figure) -> str:
     return f"{deviation(figure.deviation, figure)}{mark}\n[dim]{noise(figure).removesuffix(' pp')} {deviation(figure.baseline_deviation, figure).removesuffix(' pp')}[/]"
 
 
+def batched(titles: Iterable[str], count: int) -> Iterator[list[str]]:
+    """So many of them at a time."""
+    rest = list(titles)
+    for first in range(0, len(rest), count):
+        yield rest[first : first + count]
+
+
 def bench() -> None:
     """Print a table of costs, and one of deviations."""
     found: dict[str, tuple[dict[str, float], dict[str, Figure]]] = {}
@@ -149,16 +175,17 @@ def bench() -> None:
             units.size(int(costs["bytes"])),
         )
     console.print(costs_table)
-    shown = table(
-        f"How close they are on {DEVICE}: deviation (median of {units.counted(SEEDS, 'draw')}; * beyond noise and 5 %); below it noise floor and baseline",
-        ("figure", *found),
-    )
-    for key in (*MIX, *KEYS):
-        figures = [figures.get(key) for _, figures in found.values()]
-        known = next((figure for figure in figures if figure), None)
-        if known is not None:
-            shown.add_row(known.name, *("" if figure is None else cell(figure) for figure in figures))
-    console.print(shown)
+    for titles in batched(found, COLUMNS):
+        shown = table(
+            f"How close they are on {DEVICE}: deviation (median of {units.counted(SEEDS, 'draw')}; * beyond noise and 5 %); below it noise floor and baseline",
+            ("figure", *titles),
+        )
+        for key in (*MIX, *KEYS):
+            figures = [found[title][1].get(key) for title in titles]
+            known = next((figure for figure in figures if figure), None)
+            if known is not None:
+                shown.add_row(known.name, *("" if figure is None else cell(figure) for figure in figures))
+        console.print(shown)
     keep(
         "model",
         seeds=SEEDS,

@@ -19,6 +19,7 @@ LOOPS = {
     "open": "mean response at recorded times without caches, by that with them",
     "saturated": "requests per second if all wait, by those without caches",
 }
+_TITLES = {"open": "At recorded times", "saturated": "Saturated"}
 NOTES = (
     "Caches are LRU, write-back and empty at first. model: median (and range) of draws with several seeds. baseline: each request "
     "drawn by itself, with the application's mix, sizes and rate, anywhere below the end of its addresses.",
@@ -114,9 +115,9 @@ def draw(studies: Sequence["Study"]) -> dict[str, bytes]:
     lines, bars = [], []
     for loop, meaning in LOOPS.items():
         panels = [_lines(study, loop) for study in studies]
-        lines.append([Drawing(f"{loop.capitalize()} loop", 0, 0, "", meaning)])
+        lines.append([Drawing(_TITLES[loop], 0, 0, "", meaning)])
         lines += [panels[at : at + _COLUMNS] for at in range(0, len(panels), _COLUMNS)]
-        bars.append([_bars(studies, loop, f"{loop.capitalize()} loop", meaning)])
+        bars.append([_bars(studies, loop, _TITLES[loop], meaning)])
     return {
         "figure-3": sheet(
             "Speed-up by SSD caches before a disk, by the number of caches", [[legend], *lines]
