@@ -112,7 +112,8 @@ fn find_runs(arrivals: &[Arrival]) -> (Vec<OfRun>, Vec<Whole>) {
     (of, wholes)
 }
 
-/// The size that stands for that of each request: those of fewer requests than `least` are of the nearest that has more.
+/// The size that stands for that of each request: of fewer requests than `least` the mean of some sizes near it that have as many
+/// together; so as many bytes are asked for.
 fn common_sizes(arrivals: &[Arrival], least: u64) -> Vec<u64> {
     let mut counts: Counts<(Direction, u64)> = Counts::default();
     for Arrival { request, .. } in arrivals {
@@ -120,15 +121,14 @@ fn common_sizes(arrivals: &[Arrival], least: u64) -> Vec<u64> {
             counts.count((direction, request.length));
         }
     }
-    let counts = counts.sorted();
-    let nearest = |&(direction, size): &(Direction, u64)| {
-        let of_direction = counts.range((direction, 0)..=(direction, u64::MAX));
-        let common =
-            of_direction.clone().filter(|row| *row.1 >= least).min_by_key(|row| row.0.1.abs_diff(size));
-        let most = of_direction.max_by_key(|row| *row.1);
-        ((direction, size), common.or(most).map_or(size, |row| row.0.1))
-    };
-    let common: HashMap<(Direction, u64), u64, FixedState> = counts.keys().map(nearest).collect();
+    let mut of_directions: BTreeMap<Direction, Vec<(u64, u64)>> = BTreeMap::new();
+    for ((direction, size), count) in counts.sorted() {
+        of_directions.entry(direction).or_default().push((size, count));
+    }
+    let common = of_directions.into_iter().flat_map(|(direction, sizes)| {
+        stand_ins(&sizes, least).into_iter().map(move |(size, by)| ((direction, size), by))
+    });
+    let common: HashMap<(Direction, u64), u64, FixedState> = common.collect();
     let size_of = |Arrival { request, .. }: &Arrival| {
         let direction = Direction::of(request.op)?;
         common.get(&(direction, request.length)).copied()
@@ -136,10 +136,39 @@ fn common_sizes(arrivals: &[Arrival], least: u64) -> Vec<u64> {
     arrivals.iter().map(|arrival| size_of(arrival).unwrap_or(arrival.request.length)).collect()
 }
 
+/// Of ascending sizes and how often each was asked for, which stands for each.
+fn stand_ins(sizes: &[(u64, u64)], least: u64) -> Vec<(u64, u64)> {
+    let (common, rare): (Vec<_>, Vec<_>) = sizes.iter().copied().partition(|row| row.1 >= least);
+    let mut groups: Vec<Vec<(u64, u64)>> = Vec::new();
+    let requests = |group: &[(u64, u64)]| group.iter().map(|row| row.1).sum::<u64>();
+    for row in rare {
+        match groups.last_mut() {
+            Some(group) if requests(group) < least || row.0 * 4 < group[0].0 * 5 => group.push(row),
+            _ => groups.push(vec![row]),
+        }
+    }
+    if groups.last().is_some_and(|group| requests(group) < least) {
+        let few = groups.pop().unwrap_or_default();
+        match groups.last_mut() {
+            Some(group) => group.extend(few),
+            None => groups.push(few),
+        }
+    }
+    let mut found: Vec<(u64, u64)> = common.iter().map(|row| (row.0, row.0)).collect();
+    for group in groups {
+        let mean = mean(&group);
+        // Fewer than that in all are not told.
+        let nearest = common.iter().map(|row| row.0).min_by_key(|size| size.abs_diff(mean));
+        let by = if requests(&group) < least { nearest.unwrap_or(mean) } else { mean };
+        found.extend(group.iter().map(|row| (row.0, by)));
+    }
+    found
+}
+
 /// Fits a model with ranges of addresses divided `levels` times. Requests are in the order of their arrivals.
 ///
-/// Sizes of fewer than `min_count` requests, or of fewer than one in 5,000, count as the nearest of more; in tables of them and
-/// of classes, what is both rarer than that counts as what is most similar.
+/// Sizes of fewer than `min_count` requests, or of fewer than one in 5,000, count as the mean of some near them that have as many;
+/// in tables of them and of classes, what is both rarer than that counts as what is most similar.
 #[must_use]
 pub fn fit(arrivals: &[Arrival], levels: u32, min_count: u64) -> Model {
     fit_to(arrivals, &[], levels, min_count)
@@ -396,18 +425,25 @@ fn rates(counts: &Rates) -> Vec<(u8, u64, u64)> {
     rows.map(|(known, (all, some))| (known, *all, *some)).collect()
 }
 
-/// The sizes that most requests have but the first one, with those of the others.
+/// The sizes that most requests have but the first one, and the mean of the others.
 fn frequent(mut sizes: Counts<u64>, first: u64) -> Vec<(u64, u64)> {
     sizes.uncount(first);
     let mut kept: Vec<(u64, u64)> = sizes.sorted().into_iter().collect();
     kept.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let others = kept.split_off(kept.len().min(SIZES));
-    for (bytes, count) in others {
-        if let Some(nearest) = kept.iter_mut().min_by_key(|(kept, _)| kept.abs_diff(bytes)) {
-            nearest.1 += count;
-        }
+    if !others.is_empty() {
+        kept.push((mean(&others), others.iter().map(|row| row.1).sum()));
     }
     kept
+}
+
+/// Mean of sizes that were asked for so often, a multiple of the power of two that all are, up to a page.
+fn mean(sizes: &[(u64, u64)]) -> u64 {
+    let bytes: u128 = sizes.iter().map(|row| u128::from(row.0) * u128::from(row.1)).sum();
+    let requests: u128 = sizes.iter().map(|row| u128::from(row.1)).sum();
+    let mean = (bytes / requests.max(1)) as u64;
+    let unit = sizes.iter().map(|row| row.0.trailing_zeros()).min().unwrap_or(0).min(PAGE.ilog2());
+    ((mean + (1 << unit) / 2) >> unit << unit).max(1 << unit)
 }
 
 /// Of some runs (device, first address, end), in the order of their beginnings, the first one of those that each touches, also by

@@ -459,3 +459,34 @@ fn places_do_not_drift() {
         }
     }
 }
+
+/// Requests of 4 KiB, and one in ten of a size between 64 KiB and 1 MiB that hardly another has.
+#[test]
+fn rare_sizes_keep_their_bytes() {
+    let mut random = Pcg64Mcg::seed_from_u64(3);
+    let mut at = 0;
+    let one = |_| {
+        at += random.random_range(1..2_000_000);
+        let is_large = random.random::<f64>() < 0.1;
+        let size = if is_large { random.random_range(16..256) * PAGE } else { PAGE };
+        Arrival {
+            at,
+            device: 0,
+            request: request(Op::Write, random.random_range(0..REACH / PAGE) * PAGE, size),
+        }
+    };
+    let original: Vec<_> = (0..3_000).map(one).collect();
+    let bytes = |of: &[Arrival]| of.iter().map(|one| one.request.length).sum::<u64>() as f64;
+    let model = fit(&original, 2, 5);
+    for seed in 0..3 {
+        let ratio = bytes(&drawn(&model, seed)) / bytes(&original);
+        assert!((0.95..1.05).contains(&ratio), "seed {seed}: {ratio}");
+    }
+    let told: HashSet<u64> = model
+        .sizes
+        .iter()
+        .flat_map(|part| &part.1)
+        .flat_map(|(_, rows)| rows.iter().map(|row| row.0))
+        .collect();
+    assert!(told.len() < 20, "{told:?}");
+}
