@@ -197,11 +197,14 @@ impl<T: Clone> Schedule<T> {
 /// Requests by device and number of the range.
 pub type Ranges = Vec<(u32, u64, u64)>;
 
-/// Parts of at most so many requests, whose rows have even shares of the counts: what is behind, or ahead, in one is drawn more,
+/// Slices of a part at most, however many requests a file says it has.
+const MOST_SLICES: u64 = 1024;
+
+/// Parts of at most so many requests, or of as many as make [`MOST_SLICES`], whose rows have even shares of the counts: what is behind, or ahead, in one is drawn more,
 /// or less, in the next.
 pub fn sliced(parts: &[Part<Ranges>], most: u64) -> Vec<Part<Ranges>> {
     let slices = |Part(of, rows): &Part<Ranges>| {
-        let n = of.div_ceil(most).max(1);
+        let n = of.div_ceil(most).clamp(1, MOST_SLICES);
         // Rows of few counts begin in different slices.
         let until = |at: usize, count: u64, slice: u64| {
             let phase = (at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) % n;
