@@ -200,8 +200,8 @@ pub type Ranges = Vec<(u32, u64, u64)>;
 /// Slices of a part at most, however many requests a file says it has.
 const MOST_SLICES: u64 = 1024;
 
-/// Parts of at most so many requests, or of as many as make [`MOST_SLICES`], whose rows have even shares of the counts: what is behind, or ahead, in one is drawn more,
-/// or less, in the next.
+/// Parts of at most so many requests, or of as many as make [`MOST_SLICES`], whose rows have even shares of the counts: what is
+/// behind, or ahead, in one is drawn more, or less, in the next.
 pub fn sliced(parts: &[Part<Ranges>], most: u64) -> Vec<Part<Ranges>> {
     let slices = |Part(of, rows): &Part<Ranges>| {
         let n = of.div_ceil(most).clamp(1, MOST_SLICES);
