@@ -51,7 +51,7 @@ class RunRevealed:
 
 @dataclass(frozen=True)
 class SizeRevealed:
-    """An exact size of requests, and how many the file counts with it: with those of rarer sizes, which count as the nearest."""
+    """A size that the file has, and how many requests it counts with it: an exact one, or the mean of rarer ones near each other."""
 
     bytes: int
     requests: int
@@ -199,11 +199,9 @@ def show(found: Revealed) -> Iterator[str]:
             f"    device {each.device}: {each.reach_bytes:,} B ({units.size(each.reach_bytes)}), requests in "
             f"{units.counted(each.states_used, 'range')} of {units.size(each.finest_bytes)}"
         )
-    yield f"  sizes of requests, exact: {_some((f'{each.bytes:,} B' for each in found.sizes), len(found.sizes))}"
+    yield f"  sizes of requests, exact, or the mean of rarer ones: {_some((f'{each.bytes:,} B' for each in found.sizes), len(found.sizes))}"
     if found.least_size_requests is not None:
-        yield (
-            f"    the rarest counts {units.counted(found.least_size_requests, 'request')}, with those of still rarer sizes near it"
-        )
+        yield (f"    the rarest counts {units.counted(found.least_size_requests, 'request')}")
     yield from _show_runs(found)
     splits = f"  arrivals: {units.counted(found.kept_splits, 'interval')} whose halves have exact counts"
     yield splits + (

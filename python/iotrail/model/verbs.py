@@ -35,7 +35,8 @@ Force = Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.
 AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the random numbers.")]
 MinCount = Annotated[
-    int, typer.Option("--min-count", min=1, help="Sizes of fewer requests count as the nearest size.")
+    int,
+    typer.Option("--min-count", min=1, help="Sizes of fewer requests count as the mean of some near them."),
 ]
 Node = Annotated[
     str | None, typer.Option("--node", metavar="NAME", help="Of this machine only.", show_default=False)
