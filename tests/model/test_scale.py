@@ -134,7 +134,7 @@ def test_what_differs_is_beyond_the_noise(model: Path, tmp_path: Path) -> None:
         assert figures[key]["beyond"], figures[key]
     assert not figures["iops"]["beyond"]
     said = iotrail("model", "diff", model, other)
-    assert "B from A" in said and "baseline" not in said and "two draws of A" in said
+    assert "B from A" in said and "baseline" not in said and "further draws of A" in said
 
 
 def test_a_scaled_model_differs_in_what_was_scaled(model: Path, tmp_path: Path) -> None:
@@ -143,10 +143,8 @@ def test_a_scaled_model_differs_in_what_was_scaled(model: Path, tmp_path: Path) 
     assert figures["iops"]["deviation"] == pytest.approx(9, rel=0.02)
     assert figures["utilisation"]["deviation"] is not None
     assert figures["iops"]["b_range"] is not None
-    for key in ("read_share", "mean_read_bytes", "lru"):
+    for key in ("read_share", "mean_read_bytes", "transitions", "lru"):
         assert not figures[key]["beyond"], figures[key]
-    # two draws of one model differ by that much: one pair of them is not the largest
-    assert figures["transitions"]["deviation"] < 1.5 * figures["transitions"]["noise"]
 
 
 def test_models_of_different_disks_are_compared(model: Path, tmp_path: Path) -> None:

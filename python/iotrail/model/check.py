@@ -3,7 +3,7 @@
 Both are described by one program (crates/model/src/describe.rs) and run on one simulated device. Beside each deviation stand
 that of the trail's halves from each other, which no model of the whole can be held to beat, and that of requests that have
 only the trail's aggregates (`aggregates`), which a model must beat to be worth its bytes. Of two models the first one takes the
-trail's place, and two draws of it that of the halves; a baseline there is none.
+trail's place, and further draws of it that of the halves; a baseline there is none.
 """
 
 import functools
@@ -30,6 +30,8 @@ from iotrail.whatif.simulator import ask_of
 _BATCH = 1 << 17
 # Requests from which on a noise floor is told; halves of fewer say nothing.
 _LEAST_WITH_NOISE = 100
+# Draws of a first model whose furthest is the noise: one pair of draws is as often further apart than another as nearer.
+_DRAWS_OF_NOISE = 4
 # Devices of a map of offsets: the lines of more can't be told apart, and their reaches are too long for a command line.
 _MOST_MAPPED = 1000
 # A deviation that is smaller than this isn't marked, however steady the trail is.
@@ -59,7 +61,7 @@ class Figure:
     synthetic_range: Range | None
     deviation: float | None
     deviation_range: Range | None
-    # how far the trail's halves, or two draws of the first model, are from each other (`magnitude`)
+    # how far the trail's halves are from each other, or further draws of the first model from its first one at most (`magnitude`)
     noise: float | None
     # requests with the trail's aggregates only; None of two models
     baseline: float | None
@@ -160,7 +162,7 @@ def diff(
     progress: Progress = lambda *_: None,
 ) -> Check:
     """All figures of the requests of a second model beside those of a first one, which are `original`. What is within the
-    difference of two draws of the first says nothing.
+    difference of draws of the first says nothing.
 
     Raises:
         ModelError: a model draws too few requests.
@@ -179,7 +181,10 @@ def diff(
                 _Source(f"B, seed {seed + number}", partial(_drawn, other, seed + number))
                 for number in range(seeds)
             ],
-            noise=[_Source(f"A, seed {seed + 1}", partial(_drawn, path, seed + 1))],
+            noise=[
+                _Source(f"A, seed {seed + number}", partial(_drawn, path, seed + number))
+                for number in range(1, 1 + _DRAWS_OF_NOISE)
+            ],
             baseline=None,
             model=grid,
             on=on,
@@ -215,8 +220,8 @@ def _compare(
     on: str | None,
     progress: Progress,
 ) -> Check:
-    """All figures. `noise` are two workloads that are compared with each other, or one that is compared with the original;
-    `baseline` makes requests from the ends of addresses; `model` has the states of the transitions."""
+    """All figures. `noise` are halves of the original, or, without a baseline, others that are compared with it; `baseline` makes
+    requests from the ends of addresses; `model` has the states of the transitions."""
     requests = original.read()
     has_noise = len(requests) >= _LEAST_WITH_NOISE
     workloads = 1 + len(synthetic) + (baseline is not None) + len(noise) * has_noise
@@ -235,13 +240,15 @@ def _compare(
     aggregates = None
     if baseline is not None:
         aggregates = asked.describe("aggregates", baseline(reaches), pages, length_ns, drawn_to)
-    twins = [described] if len(noise) == 1 else []
+    first = described if baseline is None else None
+    twins: list[tuple[Description, Description]] = []
     for source in noise if has_noise else ():
-        twins.append(asked.describe(source.name, source.read(), twins[0]["pages"] if twins else None))
-    figures = [
-        _figure(measure, described, others, aggregates, twins if has_noise else None)
-        for measure in measures(described, on)
-    ]
+        one = asked.describe(source.name, source.read(), first["pages"] if first else None)
+        if first is None:
+            first = one
+        else:
+            twins.append((first, one))
+    figures = [_figure(measure, described, others, aggregates, twins) for measure in measures(described, on)]
     return Check(figures, described, others[0], aggregates, drawn_to, has_noise, on)
 
 
@@ -387,15 +394,15 @@ def _figure(
     original: Description,
     synthetic: list[Description],
     baseline: Description | None,
-    twins: list[Description] | None,
+    twins: list[tuple[Description, Description]],
 ) -> Figure:
     def value(one: Description) -> float | None:
         return None if measure.value is None else measure.value(one)
 
     synthetic_values = [value(one) for one in synthetic]
     deviations = [measure.distance(original, one) for one in synthetic]
-    floor = measure.distance(*twins) if twins else None
-    noise = magnitude(measure.kind, floor)
+    floors = (magnitude(measure.kind, measure.distance(*pair)) for pair in twins)
+    noise = max((floor for floor in floors if floor is not None), default=None)
     deviation = _median(deviations)
     return Figure(
         measure.section,

@@ -16,7 +16,7 @@ _WIDE = 110
 LEGEND = f"* beyond the noise floor and {ALLOWED:.0%}; pp: percentage points"
 NOISE = "The noise floor is how far the halves of the trail are from each other."
 NO_NOISE = "Fewer than 100 requests: there is no noise floor, and nothing is marked."
-TWO_DRAWS = "The noise floor is how far two draws of A, with different seeds, are from each other."
+FURTHER_DRAWS = "The noise floor is how far the furthest of four further draws of A, with other seeds, is from the first one."
 BASELINE = (
     "The baseline has the trail's aggregates only: independent requests of its mix and sizes at random addresses, exponential "
     "times between them."
@@ -60,7 +60,7 @@ def show(result: Check) -> None:
 def notes(result: Check) -> list[str]:
     """What the columns mean."""
     if result.baseline is None:
-        return [f"{LEGEND}. {TWO_DRAWS}" if result.has_noise else NO_NOISE]
+        return [f"{LEGEND}. {FURTHER_DRAWS}" if result.has_noise else NO_NOISE]
     return [*([f"{LEGEND}. {NOISE}"] if result.has_noise else [NO_NOISE]), BASELINE]
 
 
