@@ -32,10 +32,10 @@ import workloads
 from iotrail import native
 from iotrail.errors import IotrailError
 from iotrail.model.aggregates import draw_aggregates
+from iotrail.model.check import reaches_of, read_requests
 from iotrail.model.fit import fit_auto, text_of
 from iotrail.trail import Trail
 from iotrail.whatif.cached import SIZES, mean_ns
-from iotrail.whatif.device import requests
 from iotrail.whatif.simulator import ask_of
 from iotrail.whatif.source import open_source
 
@@ -126,25 +126,9 @@ class Study:
         return {**vars(self), **{f"{loop}_loop": self.compare(loop) for loop in LOOPS}}
 
 
-def read_requests(trail: Trail) -> pa.Table:
-    """Requests of disks in the order of their arrivals, as the simulator takes them: devices have numbers from 0 on."""
-    query, _ = requests(trail)
-    rows = trail.query(query).to_arrow_table().combine_chunks()
-    devices = pa.array(rows["device"].to_numpy()).dictionary_encode().indices.cast(pa.int64())
-    return pa.table({name: devices if name == "device" else rows[name] for name in rows.schema.names})
-
-
-def reaches(table: pa.Table) -> list[int]:
-    """Where the addresses of each device end, by its number."""
-    device = table["device"].to_numpy()
-    ends = np.zeros(int(device.max()) + 1, np.int64)
-    np.maximum.at(ends, device, table["pos"].to_numpy() + table["length"].to_numpy())
-    return [int(each) for each in ends]
-
-
 def measure_footprint(table: pa.Table) -> int:
     """Different bytes that requests use."""
-    offsets = np.concatenate(([0], np.cumsum(reaches(table))[:-1]))
+    offsets = np.concatenate(([0], np.cumsum(reaches_of(table))[:-1]))
     begin = table["pos"].to_numpy() + offsets[table["device"].to_numpy()]
     order = np.argsort(begin, kind="stable")
     begin, end = begin[order], (begin + table["length"].to_numpy())[order]
@@ -182,8 +166,6 @@ def run(table: pa.Table, sizes: Sequence[int], block: int, on: Devices) -> Answe
         "--fold",
     ]
     words += ["--block", str(block), "--size", ",".join(map(str, sizes))]
-    unknown = pa.nulls(len(table), pa.int64())
-    table = table.set_column(table.schema.get_field_index("dur"), "dur", unknown)
     timed, waiting = (
         [each["arrivals_recorded"] for each in ask_of(rows.to_reader(_BATCH), words)["sizes"]]
         for rows in (table, saturate(table))
@@ -218,7 +200,7 @@ def measure(name: str, path: Path, block: int, seeds: int, on: Devices) -> Study
         model["levels"],
         run(original, sizes, block, on),
         drawn,
-        run(draw_aggregates(original, reaches(original), 1), sizes, block, on),
+        run(draw_aggregates(original, reaches_of(original), 1), sizes, block, on),
     )
 
 

@@ -131,7 +131,7 @@ def check(
         SimulationError: a device file is wrong.
     """
     check_node(trail, node)
-    original = _read(trail, node)
+    original = read_requests(trail, node)
     _refuse(model, trail, original)
     with written(model) as path:
         halves = original.slice(0, len(original) // 2), original.slice(len(original) // 2)
@@ -227,10 +227,10 @@ def _compare(
     workloads = 1 + len(synthetic) + (baseline is not None) + len(noise) * has_noise
     asked = _Asked(model, on, progress, workloads)
     drawn = synthetic[0].read()
-    reaches = _reaches(requests)
+    reaches = reaches_of(requests)
     # one grid for what is drawn over time and addresses
     length_ns = max(_length_ns(requests), _length_ns(drawn))
-    drawn_to = _most_of_each(reaches, _reaches(drawn))
+    drawn_to = _most_of_each(reaches, reaches_of(drawn))
     described = asked.describe(original.name, requests, None, length_ns, drawn_to)
     pages = described["pages"]
     others = [asked.describe(synthetic[0].name, drawn, pages, length_ns, drawn_to)]
@@ -261,9 +261,9 @@ def describe_runs(model: Model, trails: Sequence[Trail]) -> tuple[list[Descripti
     """
     tables = []
     for trail in trails:
-        tables.append(_read(trail, None))
+        tables.append(read_requests(trail, None))
         _refuse(model, trail, tables[-1])
-    reaches = functools.reduce(_most_of_each, map(_reaches, tables))
+    reaches = functools.reduce(_most_of_each, map(reaches_of, tables))
     length_ns = max(map(_length_ns, tables))
     described: list[Description] = []
     with written(model) as path:
@@ -274,7 +274,12 @@ def describe_runs(model: Model, trails: Sequence[Trail]) -> tuple[list[Descripti
     return described, reaches
 
 
-def _read(trail: Trail, node: str | None) -> pa.Table:
+def read_requests(trail: Trail, node: str | None = None) -> pa.Table:
+    """The requests of a trail's disks in their order, with the columns that the simulator takes; without response times.
+
+    Raises:
+        TrailError: there are none with a known time and place.
+    """
     query, _ = requests(trail, node)
     with trail.errors(query):
         return _numbered(trail.query(query).to_arrow_reader(_BATCH).read_all())
@@ -374,7 +379,7 @@ def _length_ns(table: pa.Table) -> int:
     return int(table["ts"][-1].as_py()) - int(table["ts"][0].as_py())
 
 
-def _reaches(table: pa.Table) -> list[int]:
+def reaches_of(table: pa.Table) -> list[int]:
     """Where the addresses of each device end, by its number; 0 of one without requests."""
     ends = pc.add(table["pos"].cast(pa.uint64()), table["length"].cast(pa.uint64()))
     rows = pa.table({"device": table["device"], "end": ends}).group_by("device").aggregate([("end", "max")])
