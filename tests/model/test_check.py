@@ -56,8 +56,7 @@ def compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compared:
     ) -> dict[str, Figure]:
         trail, other = (write(tmp_path, name, rows) for name, rows in (("a", original), ("b", synthetic)))
         iotrail("model", "fit", trail, "-o", tmp_path / "m.json", "--levels", "1", "--force")
-        query, _ = checked.requests(Trail(other), None)
-        drawn = checked._numbered(Trail(other).query(query).to_arrow_table())
+        drawn = checked.read_requests(Trail(other))
         monkeypatch.setattr(checked, "_drawn", lambda *_: drawn)
         found: Check = checked.check(load(tmp_path / "m.json"), Trail(trail), seed=1, on=on)
         return {each.key: each for each in found.figures}

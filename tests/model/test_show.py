@@ -224,7 +224,7 @@ def test_a_model_may_be_toml(tmp_path: Path) -> None:
     assert "not a model" not in said
     good = written.read_text()
     for wrong, expected in (
-        ("levels = ", "line 3"),
+        ("levels = ", "line 4"),
         ("levels = 1979-05-27", "expected u32"),
         ("levels = 99", "levels: expected at most 8, found 99"),
         ("levels = 2\nname = 'x'", "unknown field `name`"),
@@ -241,4 +241,4 @@ def test_an_error_in_json_says_where(tmp_path: Path) -> None:
     model = fitted(tmp_path, alternating(), "--levels", 1)
     broken = model.read_text().replace('"levels":1', '"levels":"one"')
     model.write_text(broken)
-    assert "expected u32 at line 3" in iotrail("model", "show", model, fails=True)
+    assert "expected u32 at line 4" in iotrail("model", "show", model, fails=True)

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use iotrail_format::segment::SESSION_ENV;
-use iotrail_model::model::Direction;
+use iotrail_model::model::{Direction, Load as ModelLoad};
 use iotrail_model::runs::Kind;
 use iotrail_model::{Arrival, Model};
 use iotrail_replay::{
@@ -215,6 +215,11 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         .hint("the warm-up is the first part of the run: expected less than --for"));
     }
     let source = args.source()?;
+    let load = match &source {
+        Source::Model(model) => model.load.clone().map(|load| (load, model.rate.count())),
+        Source::Bench(_) => None,
+    };
+    let describe = |outcome: &mut Value, place: &Place| describe(args, place, load.as_ref(), outcome);
     if let (Some(from), Source::Model(model)) = (args.from, &source)
         && from.as_nanos() >= u128::from(model.rate.length_ns)
     {
@@ -245,7 +250,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
                 name: "generate",
                 what: "the run",
             };
-            match recording.run(|outcome| describe(args, &place, outcome))? {
+            match recording.run(|outcome| describe(outcome, &place))? {
                 Outcome::Done(outcome) => outcome,
                 Outcome::Killed(status) => return Ok(status),
             }
@@ -260,7 +265,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
                     iotrail_strace::errno_name(number).map_or_else(|| number.to_string(), str::to_owned);
                 error["errno"] = if number == 0 { "short".into() } else { name.into() };
             }
-            describe(args, &place, &mut outcome);
+            describe(&mut outcome, &place);
             outcome
         }
     };
@@ -334,7 +339,7 @@ fn work(args: &Args, source: Source, plan: &Plan, place: &Place) -> Result<Summa
 }
 
 /// Adds how it was done to how it went.
-fn describe(args: &Args, place: &Place, outcome: &mut Value) {
+fn describe(args: &Args, place: &Place, load: Option<&(ModelLoad, u64)>, outcome: &mut Value) {
     outcome["model"] = args.model.as_deref().map(text).into();
     outcome["bench"] = args.bench.map(|bench| json!(bench)).into();
     outcome["seed"] = args.seed.into();
@@ -348,6 +353,7 @@ fn describe(args: &Args, place: &Place, outcome: &mut Value) {
     outcome["similarity"] = args.similarity.clone().into();
     outcome["warm_up_ns"] = args.warm_up.map_or(0, ns).into();
     outcome["trail"] = args.output.as_deref().map(text).into();
+    outcome["load"] = load.map(|(load, requests)| taken(load, *requests, &outcome["iops"])).into();
     if let Place::Targets(targets) = place {
         let mut targets: Vec<_> = targets.values().collect();
         targets.sort_unstable_by_key(|target| target.device.path);
@@ -356,6 +362,16 @@ fn describe(args: &Args, place: &Place, outcome: &mut Value) {
             .map(|target| json!({ "device": target.device.path, "target": text(&target.path), "bytes": target.size }))
             .collect();
     }
+}
+
+/// What the programs of a model took for so many requests, at a rate of them: CPUs, and bytes per second; null unknown.
+fn taken(load: &ModelLoad, requests: u64, iops: &Value) -> Value {
+    let per_second = |amount: Option<u64>| Some(amount? as f64 / requests.max(1) as f64 * iops.as_f64()?);
+    json!({
+        "cpus": per_second(load.cpu_ns).map(|ns| ns / 1e9),
+        "sent_bytes_per_s": per_second(load.sent_bytes),
+        "received_bytes_per_s": per_second(load.received_bytes),
+    })
 }
 
 /// The summary for people.
@@ -402,6 +418,14 @@ fn summary(outcome: &Value) -> String {
             time(&response["max_ns"]),
         ];
         line(op, row(cells));
+    }
+    let load = &outcome["load"];
+    let megabytes = |name: &str, what: &str| Some(format!("{:.1} MB/s {what}", load[name].as_f64()? / 1e6));
+    let cpus = load["cpus"].as_f64().map(|cpus| format!("{cpus:.2} CPUs"));
+    let taken = [cpus, megabytes("sent_bytes_per_s", "sent"), megabytes("received_bytes_per_s", "received")];
+    let taken: Vec<_> = taken.into_iter().flatten().collect();
+    if !taken.is_empty() {
+        line("not run", format!("{}: what the original's programs took at this rate", taken.join(", ")));
     }
     let late = &outcome["lateness"];
     if !late.is_null() {

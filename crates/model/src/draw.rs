@@ -46,6 +46,7 @@ pub struct Draw {
     begun: Rates,
     /// Share of requests that begin a run.
     begin_share: f64,
+    due_flushes: Quotas<u32>,
     due_ranks: Quotas<u8>,
     next_sizes: Choices<(Direction, bool, u64), u64>,
     due_next_sizes: Quotas<(Direction, u64)>,
@@ -56,6 +57,8 @@ pub struct Draw {
     lengths_by_size: Choices<(Direction, u64), u8>,
     /// Of runs that begin with a size, shares of each reach.
     reaches: HashMap<(Direction, u64), [f64; 4], FixedState>,
+    /// Whether there are runs of a direction besides the largest.
+    counts_runs: [bool; 3],
     mean_lengths: HashMap<(Direction, u8), f64, FixedState>,
     largest: Vec<Largest>,
     /// How far those reach that are placed with each of them.
@@ -120,6 +123,7 @@ impl Draw {
             continued: rates(&model.continued, 0.5),
             begun: rates(&model.begun, begin_share),
             begin_share,
+            due_flushes: Quotas::new(model.flushes.iter().copied()),
             due_ranks: Quotas::new(model.ranks.iter().copied()),
             next_sizes: choices(
                 next_sizes.map(|(d, (last, before, size, count))| ((d, last == 1, before), size, count)),
@@ -135,6 +139,7 @@ impl Draw {
                 rows(&model.lengths_by_size).map(|(d, (size, class, count))| ((d, size), class, count)),
             ),
             reaches,
+            counts_runs: Direction::ALL.map(|direction| model.requests.contains_key(&direction)),
             mean_lengths: rows(&model.requests).map(mean).collect(),
             largest: model.largest.clone(),
             reaches_of_large: Largest::reaches(&model.largest),
@@ -163,12 +168,14 @@ impl Draw {
             None => match self.next_kind(gap) {
                 Kind::Flush => {
                     let request = Request { op: Op::Flush, pos: 0, length: 0 };
-                    return Arrival { at, device: self.places.last_device(), request };
+                    let device = self.due_flushes.choose(&mut self.random, |_| 1.0).unwrap_or(0);
+                    self.due_flushes.take(device);
+                    return Arrival { at, device, request };
                 }
-                Kind::Begin(direction, reach) => self.begin(direction, reach),
+                Kind::Begin(direction, reach) => self.begin_any(direction, reach),
                 Kind::Continue(direction) => match self.run_to_continue(direction, gap) {
                     Some(rank) => self.continue_run(rank),
-                    None => self.begin(direction, 0),
+                    None => self.begin_any(direction, 0),
                 },
             },
         };
@@ -290,6 +297,17 @@ impl Draw {
         self.due_ranks.take(runs::rank_class(rank));
         self.began = false;
         (run.device, Request { op: run.op, pos: run.end.min(reach.saturating_sub(length)), length })
+    }
+
+    /// Begins a run: one that was counted with others, or, where a direction has none of these, the next of the largest, even
+    /// before its time.
+    fn begin_any(&mut self, direction: Direction, reach: u8) -> (u32, Request) {
+        let next = self.largest.get(self.placed.len());
+        let next = next.filter(|run| run.3 == direction && !self.counts_runs[direction as usize]).cloned();
+        match next {
+            Some(run) => self.begin_large(&run),
+            None => self.begin(direction, reach),
+        }
     }
 
     fn begin(&mut self, direction: Direction, reach: u8) -> (u32, Request) {

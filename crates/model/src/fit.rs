@@ -7,7 +7,7 @@ use iotrail_sim::Op;
 
 use crate::counts::{Counts, remarkable, table};
 use crate::history::{Ends, History};
-use crate::model::{Device, Direction, FORMAT, Largest, MOMENTS, Model, Return, State, Table};
+use crate::model::{Device, Direction, FORMAT, Largest, MOMENTS, Model, Of, Return, State, Table};
 use crate::parts::Windows;
 use crate::runs::{self, Kind, Recent, Run};
 use crate::states::States;
@@ -193,6 +193,7 @@ pub fn fit_to(arrivals: &[Arrival], reaches: &[u64], levels: u32, min_count: u64
             sizes_of_large.entry(*run).or_default().count(*size);
         }
     }
+    let mut flushes: Counts<u32> = Counts::default();
     let mut next_device = chain::Counts::new(count.max(1));
     let (mut tables, mut time) = (Tables::new(), OverTime::new(arrivals.len()));
     let (mut recent, mut ends, mut history) = (Recent::default(), Ends::default(), History::default());
@@ -208,6 +209,7 @@ pub fn fit_to(arrivals: &[Arrival], reaches: &[u64], levels: u32, min_count: u64
         last = at;
         let Some(direction) = Direction::of(request.op) else {
             kinds.push(Kind::Flush.number());
+            flushes.count(device);
             continue;
         };
         let whole = &mut wholes[run as usize];
@@ -282,9 +284,11 @@ pub fn fit_to(arrivals: &[Arrival], reaches: &[u64], levels: u32, min_count: u64
     let rare = min_count.min(sizes.values().sum::<u64>() / COMMON);
     Model {
         format: FORMAT,
+        of: Of::default(),
         levels,
         devices: devices.into_iter().map(|device| device.fitted(rare, &sizes, &starts)).collect(),
         next_device: next_device.found(),
+        flushes: flushes.sorted().into_iter().collect(),
         rate: rate::fit(&times, &kinds, rate::KEPT),
         distances: time.distances.parts(ROWS, |counts| counts),
         states: time.states.parts(ROWS, |counts| {
@@ -328,6 +332,7 @@ pub fn fit_to(arrivals: &[Arrival], reaches: &[u64], levels: u32, min_count: u64
         ),
         largest,
         alignment: aligned(tables.zeros),
+        load: None,
     }
 }
 

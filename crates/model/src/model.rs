@@ -33,12 +33,17 @@ pub fn rows<R: Copy>(table: &Table<R>) -> impl Iterator<Item = (Direction, R)> +
 pub struct Model {
     /// Version of this format.
     pub format: u32,
+    /// What requests are for.
+    #[serde(default)]
+    pub of: Of,
     /// How often ranges of addresses were divided in four.
     pub levels: u32,
     /// Devices, by number.
     pub devices: Vec<Device>,
     /// Which device the next request is for.
     pub next_device: Chain,
+    /// Flushes by device.
+    pub flushes: Vec<(u32, u64)>,
     /// When requests of each kind arrive.
     pub rate: Rate,
     /// Uses of pages by LRU distance class (0: the first use), over time.
@@ -75,6 +80,35 @@ pub struct Model {
     /// Bytes of requests that begin runs, a power of two, and how many of their addresses are multiples of it and of no higher
     /// one; of the highest power of each size, which may be none, of it or higher ones.
     pub alignment: Table<(u64, u8, u64)>,
+    /// What the programs took besides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<Load>,
+}
+
+/// What requests are for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Of {
+    /// Disks.
+    #[default]
+    Disks,
+    /// Files: each counts as a device.
+    Files,
+}
+
+/// What the programs took in all while they were recorded; null unknown.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Load {
+    /// CPU time, ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_ns: Option<u64>,
+    /// Bytes sent through sockets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_bytes: Option<u64>,
+    /// Bytes received.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub received_bytes: Option<u64>,
 }
 
 /// Counts of some requests that follow each other.
@@ -213,6 +247,9 @@ impl From<u8> for Return {
 }
 
 impl Direction {
+    /// All.
+    pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Discard];
+
     /// Of an operation; none of a flush.
     #[must_use]
     pub fn of(op: iotrail_sim::Op) -> Option<Self> {
@@ -244,6 +281,18 @@ impl Model {
             chain.transitions.iter().filter(|row| row.0 != row.1 || level + 1 == self.levels).count()
         };
         self.devices.iter().flat_map(|device| &device.chains).map(of_chain).sum()
+    }
+}
+
+impl Load {
+    /// What is known, by the names of the fields.
+    pub fn amounts(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let all = [
+            ("cpu_ns", self.cpu_ns),
+            ("sent_bytes", self.sent_bytes),
+            ("received_bytes", self.received_bytes),
+        ];
+        all.into_iter().filter_map(|(name, amount)| Some((name, amount?)))
     }
 }
 

@@ -92,7 +92,6 @@ impl Start {
 /// What was used so far, and what has to be used next.
 pub struct Places {
     next_device: Walk,
-    last_device: u32,
     devices: Vec<OfDevice>,
     states: Vec<InState>,
     distances: Schedule<Vec<(u8, u64)>>,
@@ -157,7 +156,6 @@ impl Places {
         let starts = choices(of_class.into_iter().map(|((d, class), count)| (d, class, count)));
         let mut places = Self {
             next_device: Walk::new(model.devices.len().max(1), &model.next_device),
-            last_device: 0,
             devices: Vec::new(),
             states: Vec::new(),
             distances: Schedule::new(&model.distances),
@@ -235,11 +233,6 @@ impl Places {
     /// End of a device's addresses.
     pub fn reach(&self, device: u32) -> u64 {
         self.devices[device as usize].range.reach
-    }
-
-    /// The device of the last request.
-    pub fn last_device(&self) -> u32 {
-        self.last_device
     }
 
     /// An address at which a request of a size ends on the device.
@@ -566,7 +559,6 @@ impl Places {
 
     /// Notes a request, of whose run so many bytes are to come.
     pub fn used(&mut self, device: u32, request: Request, to_come: u64) {
-        self.last_device = device;
         self.next_device.go(device as usize);
         self.due_states.take(range_key(device, 0, 0));
         let OfDevice { range, walks, index, begun } = &mut self.devices[device as usize];

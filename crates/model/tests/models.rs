@@ -490,3 +490,35 @@ fn rare_sizes_keep_their_bytes() {
         .collect();
     assert!(told.len() < 20, "{told:?}");
 }
+
+#[test]
+fn a_log_keeps_its_sizes_and_its_flushes() {
+    let mut random = Pcg64Mcg::seed_from_u64(3);
+    let (mut arrivals, mut at) = (Vec::new(), 0);
+    for number in 0..3000 {
+        at += random.random_range(1000..40_000);
+        let page = random.random_range(0..1000);
+        arrivals.push(Arrival { at, device: 0, request: request(Op::Read, page * 8192, 8192) });
+        at += random.random_range(1000..10_000);
+        arrivals.push(Arrival { at, device: 1, request: request(Op::Write, number * 512, 512) });
+        if number % 100 == 99 {
+            arrivals.push(Arrival { at: at + 500, device: 1, request: request(Op::Flush, 0, 0) });
+        }
+    }
+    let model = fit(&arrivals, 2, 5);
+    for seed in 0..20 {
+        let drawn = drawn(&model, seed);
+        let of = |device, op| {
+            drawn
+                .iter()
+                .filter(move |one| one.device == device && one.request.op == op)
+                .map(|one| one.request)
+        };
+        // All writes are one of the largest runs, which may begin before its time.
+        let written: Vec<_> = of(1, Op::Write).collect();
+        assert_eq!(written.len(), 3000);
+        assert!(written.iter().all(|one| one.length == 512));
+        assert!(written.windows(2).all(|two| two[0].pos + 512 == two[1].pos));
+        assert_eq!((of(0, Op::Read).count(), of(1, Op::Flush).count()), (3000, 30));
+    }
+}

@@ -22,9 +22,9 @@ from iotrail.errors import ModelError
 from iotrail.model.aggregates import draw_aggregates
 from iotrail.model.figures import Description, Kind, Measure, magnitude, measures
 from iotrail.model.fit import Model, draw, written
+from iotrail.model.source import OF_DISKS, Source, expect_alike, expect_disks, source_of
 from iotrail.trail import Trail
 from iotrail.whatif.cache import check_node
-from iotrail.whatif.device import requests
 from iotrail.whatif.simulator import ask_of
 
 _BATCH = 1 << 17
@@ -127,24 +127,26 @@ def check(
     Raises:
         TrailError: there are no requests with a known time and place.
         ModelError: there is only one, or the trail has more devices than the model.
-        UsageError: there is no such machine.
+        UsageError: there is no such machine, or a device is named and the model is one of files.
         SimulationError: a device file is wrong.
     """
     check_node(trail, node)
-    original = read_requests(trail, node)
+    if on is not None:
+        expect_disks(model, "--on")
+    original = read_requests(trail, source_of(model, node))
     _refuse(model, trail, original)
     with written(model) as path:
         halves = original.slice(0, len(original) // 2), original.slice(len(original) // 2)
         return _compare(
-            _Source("original", lambda: original),
+            _Requests("original", lambda: original),
             [
-                _Source(
+                _Requests(
                     "synthetic" if number == 0 else f"seed {seed + number}",
                     partial(_drawn, path, seed + number),
                 )
                 for number in range(seeds)
             ],
-            noise=[_Source("first half", lambda: halves[0]), _Source("second half", lambda: halves[1])],
+            noise=[_Requests("first half", lambda: halves[0]), _Requests("second half", lambda: halves[1])],
             baseline=lambda reaches: draw_aggregates(original, reaches, seed),
             model=path,
             on=on,
@@ -165,9 +167,13 @@ def diff(
     difference of draws of the first says nothing.
 
     Raises:
-        ModelError: a model draws too few requests.
+        ModelError: a model draws too few requests, or one is of disks and one of files.
+        UsageError: a device is named and the models are of files.
         SimulationError: a device file is wrong.
     """
+    expect_alike((first, second))
+    if on is not None:
+        expect_disks(first, "--on")
     with written(first) as path, written(second) as other, written(_grid(first, second)) as grid:
         for name, model in (("first", first), ("second", second)):
             if (count := sum(model["rate"]["counts"])) < 2:
@@ -176,13 +182,13 @@ def diff(
                     "times between arrivals and rates take two: fit it to a longer trail",
                 )
         return _compare(
-            _Source("A", partial(_drawn, path, seed)),
+            _Requests("A", partial(_drawn, path, seed)),
             [
-                _Source(f"B, seed {seed + number}", partial(_drawn, other, seed + number))
+                _Requests(f"B, seed {seed + number}", partial(_drawn, other, seed + number))
                 for number in range(seeds)
             ],
             noise=[
-                _Source(f"A, seed {seed + number}", partial(_drawn, path, seed + number))
+                _Requests(f"A, seed {seed + number}", partial(_drawn, path, seed + number))
                 for number in range(1, 1 + _DRAWS_OF_NOISE)
             ],
             baseline=None,
@@ -203,7 +209,7 @@ def _grid(first: Model, second: Model) -> Model:
 
 
 @dataclass(frozen=True)
-class _Source:
+class _Requests:
     """Where requests come from."""
 
     name: str
@@ -211,10 +217,10 @@ class _Source:
 
 
 def _compare(
-    original: _Source,
-    synthetic: Sequence[_Source],
+    original: _Requests,
+    synthetic: Sequence[_Requests],
     *,
-    noise: Sequence[_Source],
+    noise: Sequence[_Requests],
     baseline: Callable[[list[int]], pa.Table] | None,
     model: Path,
     on: str | None,
@@ -261,7 +267,7 @@ def describe_runs(model: Model, trails: Sequence[Trail]) -> tuple[list[Descripti
     """
     tables = []
     for trail in trails:
-        tables.append(read_requests(trail, None))
+        tables.append(read_requests(trail, source_of(model, None)))
         _refuse(model, trail, tables[-1])
     reaches = functools.reduce(_most_of_each, map(reaches_of, tables))
     length_ns = max(map(_length_ns, tables))
@@ -274,13 +280,13 @@ def describe_runs(model: Model, trails: Sequence[Trail]) -> tuple[list[Descripti
     return described, reaches
 
 
-def read_requests(trail: Trail, node: str | None = None) -> pa.Table:
-    """The requests of a trail's disks in their order, with the columns that the simulator takes; without response times.
+def read_requests(trail: Trail, source: Source = OF_DISKS) -> pa.Table:
+    """The requests of a trail's disks or files in their order, with the columns that the simulator takes; without response times.
 
     Raises:
         TrailError: there are none with a known time and place.
     """
-    query, _ = requests(trail, node)
+    query = source.query(trail)
     with trail.errors(query):
         return _numbered(trail.query(query).to_arrow_reader(_BATCH).read_all())
 

@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from iotrail import native
 from iotrail.errors import ModelError
+from iotrail.model.source import OF_DISKS, Source
 from iotrail.trail import Trail
-from iotrail.whatif.device import requests
 from iotrail.whatif.simulator import SimulationError, ask, ask_of
 
 Model = dict[str, Any]
@@ -42,14 +42,16 @@ class Level:
     iops: float
 
 
-def fit(trail: Trail, levels: int, *, node: str | None = None, min_count: int = 5) -> Model:
-    """A model of the requests of disks in a trail.
+def fit(trail: Trail, levels: int, *, source: Source = OF_DISKS, min_count: int = 5) -> Model:
+    """A model of the requests of disks in a trail, or of those of files.
 
     Raises:
         TrailError: there are none with a known time and place, or all have one time.
     """
-    query, _ = requests(trail, node)
-    return ask(trail, query, ["model", "fit", "--levels", str(levels), "--min-count", str(min_count)])
+    words = ["model", "fit", "--levels", str(levels), "--min-count", str(min_count)]
+    model: Model = {**ask(trail, source.query(trail), words), "of": source.of}
+    load = source.load(trail)
+    return model if load is None else {**model, "load": load}
 
 
 def fit_requests(requests: pa.Table, levels: int, reaches: Sequence[int], *, min_count: int = 5) -> Model:
@@ -66,7 +68,7 @@ def fit_requests(requests: pa.Table, levels: int, reaches: Sequence[int], *, min
 
 
 def fit_auto(
-    trail: Trail, on: str, *, node: str | None = None, min_count: int = 5
+    trail: Trail, on: str, *, source: Source = OF_DISKS, min_count: int = 5
 ) -> tuple[Model, list[Level]]:
     """A model with as few levels as are enough, and what was tried.
 
@@ -76,7 +78,7 @@ def fit_auto(
     series: list[Level] = []
     model: Model = {}
     for levels in LEVELS:
-        finer = fit(trail, levels, node=node, min_count=min_count)
+        finer = fit(trail, levels, source=source, min_count=min_count)
         series.append(Level(levels, len(text_of(finer)), saturated(finer, on)))
         if model and series[-1].bytes > MOST_BYTES:
             break

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from iotrail.errors import ModelError
 from iotrail.model.fit import Model, draw, fit_requests, written
 from iotrail.model.show import requests_of
+from iotrail.model.source import expect_alike
 
 # All requests are in memory when a model is fitted, about 200 B each.
 MOST_REQUESTS = 50_000_000
@@ -42,9 +43,10 @@ def merge(
     those of the ones before. With `repeat` shorter models are drawn again, with other seeds, until the longest ends.
 
     Raises:
-        ModelError: there would be too many requests or devices.
+        ModelError: there would be too many requests or devices, or some models are of disks and some of files.
         SimulationError: what was drawn can't be fitted.
     """
+    expect_alike(models)
     length_ns = max(model["rate"]["length_ns"] for model in models)
     _check_requests(models, length_ns if repeat else None)
     counts = [len(model["devices"]) for model in models]
@@ -68,7 +70,22 @@ def merge(
     # stable: of one time, those of an earlier model are first
     together = together.take(pc.sort_indices(together, [("ts", "ascending")]))
     levels = max(model["levels"] for model in models)
-    return fit_requests(together, levels, reaches, min_count=min_count), merged
+    fitted = fit_requests(together, levels, reaches, min_count=min_count)
+    model = {**fitted, "of": models[0]["of"]}
+    load = _load(models, merged)
+    return (model if load is None else {**model, "load": load}), merged
+
+
+def _load(models: Sequence[Model], merged: Sequence[Merged]) -> dict[str, int] | None:
+    """What all programs took for so many requests, where it is known of each."""
+    shares = [part.requests / requests_of(model) for model, part in zip(models, merged, strict=True)]
+    known = set.intersection(*(set(model.get("load", {})) for model in models))
+    load = {
+        name: round(sum(model["load"][name] * share for model, share in zip(models, shares, strict=True)))
+        for name in ("cpu_ns", "sent_bytes", "received_bytes")
+        if name in known
+    }
+    return load or None
 
 
 def _check_requests(models: Sequence[Model], until_ns: int | None) -> None:

@@ -11,12 +11,13 @@ from typing import Any
 from iotrail import units
 from iotrail.model.diagram import first_address
 from iotrail.model.fit import Model
+from iotrail.model.source import DISKS, FILES
 
 # Parts of the whole time that the beginnings of the largest runs are known in: MOMENTS in crates/model/src/model.rs.
 MOMENTS = 1 << 16
 _DIRECTIONS = {"r": "read", "w": "write", "d": "discard"}
-# The only texts of a file besides the names of its fields: anything else could be a name, a path or a date.
-_KNOWN_TEXTS = frozenset(_DIRECTIONS)
+# The only texts of a file besides the names of its fields, and what it is of: anything else could be a name, a path or a date.
+_KNOWN_TEXTS = frozenset((*_DIRECTIONS, DISKS, FILES))
 # Runs and sizes shown as text; --json has all.
 _MOST = 8
 
@@ -81,7 +82,9 @@ class Revealed:
     # counts over time: how many parts, and requests of the shortest one
     parts: int
     least_part_requests: int | None
-    # texts of the file that are no field's name, nor r, w or d: none in a model
+    # CPU time (ns) and bytes through sockets of the programs, in all; of what is unknown nothing
+    load: dict[str, int]
+    # texts of the file that are no field's name, nor r, w, d, disks or files: none in a model
     texts: list[str]
 
     def as_dict(self) -> dict[str, Any]:
@@ -119,6 +122,7 @@ def reveal(model: Model) -> Revealed:
         + sum(len(chain["transitions"]) for each in model["devices"] for _, _, chain in each["chains"]),
         parts=max(len(model[name]) for name in ("distances", "states", "sizes", "lengths", "jumps")),
         least_part_requests=min(over_time, default=None),
+        load=dict(model.get("load", {})),
         texts=sorted(set(_texts(model)) - _KNOWN_TEXTS),
     )
 
@@ -217,11 +221,14 @@ def show(found: Revealed) -> Iterator[str]:
             else ""
         )
     )
+    if found.load:
+        amounts = (f"{name.replace('_', ' ')} {amount:,}" for name, amount in found.load.items())
+        yield f"  what programs took in all: {', '.join(amounts)}"
     yield "What it doesn't hold:"
     if found.texts:
-        yield f"  expected no texts but r, w and d, found {', '.join(map(repr, found.texts))}"
+        yield f"  expected no texts but r, w, d, disks and files, found {', '.join(map(repr, found.texts))}"
     else:
-        yield "  no text but the names of its fields, r, w and d: so no path, and no name of a file, program or machine"
+        yield "  no text but the names of its fields, r, w, d, disks and files: so no path, and no name of a file, program or machine"
     yield "  no date: times count from the first request"
     yield "  no content of requests"
     exact = [each for each in found.devices if each.finest_bytes <= 1]

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from iotrail import units
 from iotrail.model.fit import Model
+from iotrail.model.source import FILES
 
 _NAMES = {"r": "reads", "w": "writes", "d": "discards"}
 # Sizes and states shown.
@@ -15,7 +16,7 @@ def show(model: Model) -> Iterator[str]:
     rate = model["rate"]
     count, seconds = requests_of(model), rate["length_ns"] / 1e9
     per_second = f", {count / seconds:,.4g} a second" if seconds else ""
-    yield f"{count:,} requests in {seconds:,.4g} s{per_second}"
+    yield f"{count:,} requests {'to files ' if model['of'] == FILES else ''}in {seconds:,.4g} s{per_second}"
     requests = _by_direction(model)
     total = sum(requests.values())
     yield "  " + ", ".join(
@@ -24,10 +25,13 @@ def show(model: Model) -> Iterator[str]:
     runs = sum(sum(state["begins"].values()) for device in model["devices"] for state in device["states"])
     runs += len(model["largest"])
     yield f"  {total - runs:,} continue a run ({(total - runs) / total:.1%}), {runs:,} begin one, of which {len(model['largest']):,} are kept one by one"
+    if load := model.get("load"):
+        yield f"  programs took, for each request: {', '.join(_load(load, count))}"
     fresh = sum(count for _, part in model["distances"] for distance, count in part if distance == 0)
     yield f"  {units.size(fresh * 4096)} are used in all"
+    name = "file" if model["of"] == FILES else "device"
     for number, device in enumerate(model["devices"]):
-        yield f"device {number}: {units.size(device['reach_bytes'])}, {len(device['states']):,} of {4 ** model['levels']:,} states used"
+        yield f"{name} {number}: {units.size(device['reach_bytes'])}, {len(device['states']):,} of {4 ** model['levels']:,} states used"
         shares: dict[int, int] = {}
         for _, part in model["states"]:
             for of, state, times in part:
@@ -38,6 +42,14 @@ def show(model: Model) -> Iterator[str]:
             yield f"  state {state}: {times / inside:.1%} of its requests"
         if len(shares) > _MOST:
             yield f"  and {len(shares) - _MOST:,} more"
+
+
+def _load(load: dict[str, int], requests: int) -> Iterator[str]:
+    if "cpu_ns" in load:
+        yield f"{units.duration(load['cpu_ns'] / requests)} of CPU time"
+    for name, what in (("sent_bytes", "sent"), ("received_bytes", "received")):
+        if name in load:
+            yield f"{units.size(round(load[name] / requests))} {what} through sockets"
 
 
 def requests_of(model: Model) -> int:

@@ -58,6 +58,8 @@ Seeds = Annotated[
 ]
 # A disk: on it places matter.
 _DISK = "hdd-7200"
+# As many devices with tables of their own still make a file that people read.
+_MOST_FILES = 64
 
 
 @app.callback()
@@ -101,32 +103,53 @@ def fit(
     ] = _DISK,
     min_count: MinCount = 5,
     node: Node = None,
+    files: Annotated[
+        int | None,
+        typer.Option(
+            "--files",
+            metavar="N",
+            min=1,
+            max=_MOST_FILES,
+            help="Fit reads, writes and flushes of programs in the N most used files, each as a device, instead of requests of disks.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:
-    """Fit a model to the requests of disks in a trail.
+    """Fit a model to the requests of disks in a trail, or of files.
 
     How close its requests are, iotrail model check says: response times on a busy disk can be several times off.
     """
     from iotrail.model.fit import fit as fit_levels
     from iotrail.model.fit import fit_auto, text_of
+    from iotrail.model.source import Source
     from iotrail.terminal import Console
     from iotrail.trail import Trail
+    from iotrail.whatif.cache import check_node
 
     _check_output(output, force)
     if levels != "auto" and not (levels.isdecimal() and int(levels) <= 8):
         raise UsageError(f"--levels: expected auto or 0 to 8, found {levels!r}")
-    opened = Trail(trail)
+    opened, source = Trail(trail), Source(node, files)
+    check_node(opened, node)
     if levels == "auto":
-        model, series = fit_auto(opened, on, node=node, min_count=min_count)
+        model, series = fit_auto(opened, on, source=source, min_count=min_count)
     else:
-        model, series = fit_levels(opened, int(levels), node=node, min_count=min_count), []
+        model, series = fit_levels(opened, int(levels), source=source, min_count=min_count), []
+    named, others = source.files_of(opened)
     text = text_of(model)
     _write(text, output)
     if as_json:
         print(
             json.dumps(
-                {"levels": model["levels"], "bytes": len(text), "series": [asdict(each) for each in series]}
+                {
+                    "levels": model["levels"],
+                    "bytes": len(text),
+                    "series": [asdict(each) for each in series],
+                    "files": [asdict(each) for each in named],
+                    "requests_of_other_files": others,
+                }
             )
         )
         return
@@ -135,6 +158,12 @@ def fit(
         console.print(
             f"iotrail: {units.counted(each.levels, 'level')}, {units.size(each.bytes)}: "
             f"{each.iops:,.1f} requests per second on {on}"
+        )
+    for number, file in enumerate(named):
+        console.print(f"iotrail: device {number}: {units.counted(file.requests, 'request')}, {file.path}")
+    if others:
+        console.print(
+            f"iotrail: left out: {units.counted(others, 'request')} of other files; --files has more"
         )
     console.print(
         f"iotrail: {output}, {units.size(len(text))}: {sum(model['rate']['counts']):,} requests, "

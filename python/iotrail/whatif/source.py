@@ -63,7 +63,7 @@ def open_source(path: Path, seed: int | None, *, of_recording: str | None = None
     `of_recording` is an option that was given and that only a recording has an answer to.
 
     Raises:
-        UsageError: a seed for a trail, or such an option for a model.
+        UsageError: a seed for a trail, or such an option for a model, or a model of files.
         ModelError: the model can't be read, or draws nothing.
         TrailError: the trail can't be opened.
     """
@@ -80,8 +80,11 @@ def open_source(path: Path, seed: int | None, *, of_recording: str | None = None
             f"{of_recording} can't be combined with a model: {path} holds requests of disks, without files and machines",
             f"leave {of_recording.split()[0]} out, or name the trail that the model was fitted to",
         )
+    from iotrail.model.fit import load
     from iotrail.model.generate import generate
+    from iotrail.model.source import expect_disks
 
+    expect_disks(load(path), str(path))
     seed = _SEED if seed is None else seed
     with tempfile.TemporaryDirectory(prefix="iotrail-whatif-") as folder:
         drawn = Path(folder, f"{path.stem}.trail")

@@ -181,7 +181,8 @@ impl Journals {
     fn write_of(&self, wait: &Row) -> Option<&Row> {
         let rank = *self.ranks.get(&wait.thread)?;
         let (mut within, mut after) = (None, None);
-        for (_, write) in self.writes.range((rank, wait.ts, i64::MIN)..=(rank, wait.end + HELD_UP, i64::MAX)) {
+        for (_, write) in self.writes.range((rank, wait.ts, i64::MIN)..=(rank, wait.end + HELD_UP, i64::MAX))
+        {
             let (apart, late) = if write.node == wait.node { (0, NOTED) } else { (SLACK, SLACK) };
             let began_within = wait.ts - apart <= write.ts && write.ts < wait.end + apart;
             if !began_within || !self.objects.contains(&write.file) {

@@ -1,6 +1,6 @@
 //! Reads a model file and checks that it makes sense.
 
-use super::{Chain, Device, FORMAT, MOST_LEVELS, Model, Part, Table};
+use super::{Chain, Device, FORMAT, Load, MOST_LEVELS, Model, Part, Table};
 use crate::rate::{KINDS, Rate};
 use crate::runs::Kind;
 
@@ -111,7 +111,14 @@ impl Model {
         }
         self.check_parts(count)?;
         self.check_runs()?;
+        for (name, amount) in self.load.iter().flat_map(Load::amounts) {
+            check(amount < MOST_BYTES, format!("load.{name}"), format!("less than {MOST_BYTES}"), amount)?;
+        }
         let flushes = self.rate.counts.get(usize::from(Kind::Flush.number())).copied().unwrap_or(0);
+        let found = summed("flushes", self.flushes.iter().map(|row| row.1))?;
+        check(found == flushes, "flushes", format!("{flushes} as rate.counts has"), found)?;
+        let last = self.flushes.iter().map(|row| row.0 as usize).max().unwrap_or(0);
+        check(last < devices, "flushes", format!("devices below {devices}"), last)?;
         let in_states = summed("states", self.states.iter().flat_map(|part| &part.1).map(|row| row.2))?;
         let found = in_states.saturating_add(flushes);
         check(found == count, "states", format!("{count} requests with flushes"), found)?;
