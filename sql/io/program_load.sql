@@ -1,6 +1,9 @@
 -- CPU time of the recorded programs, and bytes they sent and received through sockets: one row a machine. What
--- `iotrail model fit` keeps beside requests.
+-- `iotrail model fit` keeps beside requests, from the first to the end of the last. Of a stretch of time that is only partly between
+-- `load_from_ns` and `load_until_ns`, its CPU time has that share; a call counts where it begins.
 --
+-- @param load_from_ns BIGINT -9223372036854775807 ns: what was before isn't counted in program_load
+-- @param load_until_ns BIGINT 9223372036854775807 ns: what was after isn't counted in program_load
 -- @requires cpu_slice, thread_time, sync_op, unseen
 -- @order node
 -- @dimension node
@@ -10,18 +13,30 @@
 -- @column sent BIGINT bytes: bytes sent; null where no waits were recorded, and where calls say how many messages they moved
 -- @column received BIGINT bytes: bytes received; null as sent
 WITH kernel AS (
-    SELECT c.node, SUM(c.dur) AS cpu_ns
+    SELECT c.node, SUM(GREATEST(LEAST(c.ts + c.dur, p.load_until_ns) - GREATEST(c.ts, p.load_from_ns), 0)) AS cpu_ns
     FROM cpu_slice AS c
+    CROSS JOIN params AS p
     ANTI JOIN unseen AS u ON u.node = c.node AND u.kind = 'kernel_dropped'
     WHERE c.kind = 'kernel'
     GROUP BY c.node
+),
+
+stretch AS (
+    SELECT
+        t.node,
+        t.thread,
+        t.source,
+        CAST(t.cpu_ns AS DOUBLE) * GREATEST(LEAST(t.ts + t.dur, p.load_until_ns) - GREATEST(t.ts, p.load_from_ns), 0) / NULLIF(t.dur, 0)
+            AS cpu_ns
+    FROM thread_time AS t
+    CROSS JOIN params AS p
 ),
 
 by_thread AS (
     SELECT
         node,
         COALESCE(SUM(cpu_ns) FILTER (WHERE source = 'thread'), SUM(cpu_ns) FILTER (WHERE source = 'scheduler')) AS cpu_ns
-    FROM thread_time
+    FROM stretch
     GROUP BY node, thread
 ),
 
@@ -33,12 +48,20 @@ clock AS (
 
 network AS (
     SELECT
-        node,
-        COALESCE(SUM(result) FILTER (WHERE kind = 'socket' AND result > 0 AND (call LIKE 'send%' OR call LIKE '%write%')), 0) AS sent,
-        COALESCE(SUM(result) FILTER (WHERE kind = 'socket' AND result > 0 AND (call LIKE 'recv%' OR call LIKE '%read%')), 0) AS received,
-        COUNT(*) FILTER (WHERE call IN ('sendmmsg', 'recvmmsg')) AS uncounted
-    FROM sync_op
-    GROUP BY node
+        s.node,
+        COALESCE(SUM(s.result) FILTER (WHERE s.is_moved AND (s.call LIKE 'send%' OR s.call LIKE '%write%')), 0) AS sent,
+        COALESCE(SUM(s.result) FILTER (WHERE s.is_moved AND (s.call LIKE 'recv%' OR s.call LIKE '%read%')), 0) AS received,
+        COUNT(*) FILTER (WHERE s.call IN ('sendmmsg', 'recvmmsg')) AS uncounted
+    FROM (
+        SELECT
+            o.node,
+            o.call,
+            o.result,
+            o.kind = 'socket' AND o.result > 0 AND o.ts BETWEEN p.load_from_ns AND p.load_until_ns AS is_moved
+        FROM sync_op AS o
+        CROSS JOIN params AS p
+    ) AS s
+    GROUP BY s.node
 ),
 
 machine AS (

@@ -96,7 +96,7 @@ pub enum Of {
     Files,
 }
 
-/// What the programs took in all while they were recorded; null unknown.
+/// What the programs took from the first request to the end of the last; null unknown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Load {

@@ -223,7 +223,7 @@ def show(found: Revealed) -> Iterator[str]:
     )
     if found.load:
         amounts = (f"{name.replace('_', ' ')} {amount:,}" for name, amount in found.load.items())
-        yield f"  what programs took in all: {', '.join(amounts)}"
+        yield f"  what programs took meanwhile: {', '.join(amounts)}"
     yield "What it doesn't hold:"
     if found.texts:
         yield f"  expected no texts but r, w, d, disks and files, found {', '.join(map(repr, found.texts))}"

@@ -84,20 +84,20 @@ class Source:
         return f"WHERE r.device IN ({most_used})"
 
     def load(self, trail: Trail) -> dict[str, int] | None:
-        """`load` of a model: what is known of CPU time and network traffic; of several machines only what is known of all."""
+        """`load` of a model: what is known of CPU time and network traffic from the first request to the end of the last; of several
+        machines only what is known of all."""
+        query = self.query(trail)
+        [[first, last]] = trail.query(f"SELECT MIN(ts), MAX(ts + COALESCE(dur, 0)) FROM ({query})").fetchall()
+        trail.set_params({"load_from_ns": first, "load_until_ns": last})
         where = "" if self.node is None else "WHERE node = $node"
-        parameters = {} if self.node is None else {"node": self.node}
-        [row] = trail.query(
-            "SELECT "
-            + ", ".join(
-                f"CASE WHEN COUNT(*) = COUNT({name}) THEN CAST(SUM({name}) AS BIGINT) END"
-                for name in ("cpu_ns", "sent", "received")
-            )
-            + f" FROM program_load {where}",
-            parameters,
-        ).fetchall()
-        known = zip(("cpu_ns", "sent_bytes", "received_bytes"), row, strict=True)
-        return {name: amount for name, amount in known if amount is not None} or None
+        known = ", ".join(
+            f"CASE WHEN COUNT(*) = COUNT({column}) THEN CAST(SUM({column}) AS BIGINT) END AS {name}"
+            for name, column in (("cpu_ns", "cpu_ns"), ("sent_bytes", "sent"), ("received_bytes", "received"))
+        )
+        [row] = trail.rows_of(
+            f"SELECT {known} FROM program_load {where}", {} if self.node is None else {"node": self.node}
+        )
+        return {name: amount for name, amount in row.items() if amount is not None} or None
 
 
 # Requests of disks of all machines.
