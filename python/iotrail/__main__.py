@@ -92,6 +92,9 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except Exception as error:
+        # DuckDB's own words for Ctrl-C
+        if isinstance(error, RuntimeError) and str(error) == "Query interrupted":
+            sys.exit(130)
         # DuckDB reads files while rows are fetched too, where no `Trail.errors` may be around
         duckdb = sys.modules.get("duckdb")
         if duckdb is None or not isinstance(error, duckdb.Error):

@@ -35,7 +35,7 @@ SELECT
     CAST(d.device AS BIGINT) AS device,
     o.ts,
     o.dur,
-    CAST(CASE c.kind WHEN 'read' THEN 0 WHEN 'write' THEN 1 ELSE 2 END AS BIGINT) AS op,
+    CAST(CASE c.kind WHEN 'read' THEN 0 WHEN 'write' THEN 1 WHEN 'flush' THEN 2 ELSE 3 END AS BIGINT) AS op,
     CASE WHEN c.kind = 'flush' THEN 0 ELSE o.pos END AS pos,
     CASE WHEN c.kind = 'flush' THEN 0 ELSE o.length END AS length,
     CAST(NULL AS BIGINT) AS flags,
@@ -44,7 +44,8 @@ SELECT
 FROM file_op AS o
 INNER JOIN call AS c ON c.call = o.call
 INNER JOIN block_device AS d ON d.node = o.node AND d.file = o.file
-WHERE c.kind IN ('read', 'write', 'flush')
+-- FALLOC_FL_PUNCH_HOLE: a discard
+WHERE c.kind IN ('read', 'write', 'flush') OR (o.call = 'fallocate' AND (o.flags & 2) = 2)
 UNION ALL
 SELECT
     CAST(d.device AS BIGINT),

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 use std::fmt::Display;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -21,6 +23,12 @@ use crate::failure::Failure;
 use crate::simulate::cache::numbers_of;
 use crate::simulate::{batches, op_of, print};
 
+/// Bytes of a model file at most.
+const MOST_BYTES: u64 = 1 << 28;
+/// Characters of an error at most: parsers repeat what they found.
+const MOST_SAID: usize = 600;
+/// Bytes of a request at most.
+const MOST_LENGTH: u64 = 1 << 32;
 /// Rows of a batch.
 const ROWS: usize = 1 << 16;
 
@@ -128,10 +136,20 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
 pub(crate) fn read(path: &Path) -> Result<Model, Failure> {
     let shown = path.display();
     let failed = |error: &dyn Display| {
-        Failure::new(format!("{shown}: {error}"))
+        let mut said = error.to_string();
+        if let Some((end, _)) = said.char_indices().nth(MOST_SAID) {
+            said.truncate(end);
+            said.push('…');
+        }
+        Failure::new(format!("{shown}: {said}"))
             .hint("iotrail model fit makes models; iotrail model schema prints what they hold")
     };
-    let text = std::fs::read_to_string(path).map_err(|error| failed(&error))?;
+    let mut text = String::new();
+    let file = File::open(path).map_err(|error| failed(&error))?;
+    file.take(MOST_BYTES + 1).read_to_string(&mut text).map_err(|error| failed(&error))?;
+    if text.len() as u64 > MOST_BYTES {
+        return Err(failed(&format!("not a model: expected at most {MOST_BYTES} bytes, found more")));
+    }
     let text = if path.extension().is_some_and(|suffix| suffix.eq_ignore_ascii_case("toml")) {
         let model: Model = toml::from_str(&text)
             .map_err(|error| failed(&format!("not a model: {}", error.to_string().trim_end())))?;
@@ -157,6 +175,9 @@ fn arrivals(mut number_of: impl FnMut(i64) -> Option<u32>) -> Result<Vec<Arrival
             let op = op_of(op[at]).ok_or_else(|| wrong("an operation from 0 to 3"))?;
             let (pos, length) =
                 (number(pos[at], "an offset of 0 or more")?, number(length[at], "a length of 0 or more")?);
+            if length > MOST_LENGTH {
+                return Err(wrong(&format!("a length of at most {MOST_LENGTH} bytes, found {length}")));
+            }
             let device = number_of(device[at]).ok_or_else(|| wrong("a number of a device"))?;
             let at = number(ts[at], "a time of 0 or more")?;
             if arrivals.last().is_some_and(|last| last.at > at) {

@@ -520,21 +520,24 @@ impl Places {
     ) -> u64 {
         let range = self.devices[start.device as usize].range.range(start.number);
         let powers = self.powers(direction, size);
-        let power = choose(powers, random, |_| 1.0).unwrap_or(SECTOR).min(40);
+        let power = choose(powers, random, |_| 1.0).unwrap_or(SECTOR);
         // Of all but the highest power a multiple of no higher one: an odd multiple.
         let is_odd = powers.iter().any(|row| row.0 > power);
-        let (step, offset) = if is_odd { (2 << power, 1 << power) } else { (1u64 << power, 0) };
-        let aligned = |(from, to): (u64, u64)| {
+        let aligned = |(from, to): (u64, u64), (step, offset): (u64, u64)| {
             let last = (to.max(1) - 1).checked_sub(offset)?;
-            Some((from.saturating_sub(offset).div_ceil(step), last / step))
+            let found = (from.saturating_sub(offset).div_ceil(step), last / step);
+            (found.0 <= found.1).then_some(found)
         };
-        let whole = aligned(range).unwrap_or((0, 0));
+        let wished = if is_odd { (2 << power, 1 << power) } else { (1 << power, 0) };
+        // A range may be too short to have such an address.
+        let found = aligned(range, wished).map(|whole| (whole, wished));
+        let (whole, grid) = found.unwrap_or(((range.0, range.1.max(range.0 + 1) - 1), (1, 0)));
         let near = start.target.map(|(first, end)| (first.max(range.0), end.min(range.1)));
-        let near = near.filter(|(from, to)| from < to).and_then(aligned).filter(|(first, end)| first <= end);
+        let near = near.filter(|(from, to)| from < to).and_then(|near| aligned(near, grid));
         let mut pos = range.0;
         for tried in 0..TRIES {
             let (first, end) = near.filter(|_| tried < TRIES / 2).unwrap_or(whole);
-            pos = random.random_range(first..=end.max(first)) * step + offset;
+            pos = random.random_range(first..=end) * grid.0 + grid.1;
             if self.history.find(start.device, pos).is_none()
                 && self.history.covered(start.device, pos, bytes) == 0
                 && recent.rank(start.device, direction.op(), pos).is_none()

@@ -313,7 +313,11 @@ fn check_target(path: &Path, device: &Device, whose: &str, allowed: Allowed) -> 
     if size == 0 || !allowed.fold && reach > size {
         return Err(Error::place(
             format!("{shown} has {size} bytes, {whose} reaches up to byte {reach}"),
-            "--fold wraps offsets at its end; truncate -s makes a larger file",
+            if size == 0 {
+                "truncate -s makes a larger file"
+            } else {
+                "--fold wraps offsets at its end; truncate -s makes a larger file"
+            },
         ));
     }
     if device.writes && !allowed.overwrite {

@@ -4,13 +4,14 @@ A model is what `iotrail-native model fit` says (crates/model/src/model.rs has i
 """
 
 import json
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import IO, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -138,13 +139,28 @@ def written(model: Model) -> Iterator[Path]:
         yield Path(file.name)
 
 
+def _to_the_end(child: subprocess.Popen[bytes]) -> Iterator[pa.RecordBatch]:
+    # a stream that is cut between two batches looks as if it had ended
+    yield from pa.ipc.open_stream(cast("Any", child.stdout))
+    if child.wait() != 0:
+        raise pa.ArrowInvalid(f"it ended with status {child.returncode}")
+
+
+def _ended(child: subprocess.Popen[bytes], errors: IO[bytes], why: str) -> BaseException:
+    if child.wait() == -signal.SIGINT:
+        # of the whole group: this process may have lost its own while it read
+        return KeyboardInterrupt()
+    message, hint = native.said(errors)
+    return ModelError(message or f"not all requests could be drawn: {why}", hint)
+
+
 @contextmanager
 def draw(path: Path, *, seed: int, intensity: float = 1.0) -> Iterator[Iterator[pa.RecordBatch]]:
     """Batches of requests drawn from a model file: `ts` (ns from 0), `device`, `op` (0 read, 1 write, 2 flush, 3 discard),
     `pos` and `length` (bytes).
 
     Raises:
-        ModelError: with the native binary's own message.
+        ModelError: with the native binary's own message, also where it ended before all requests were drawn.
     """
     with tempfile.TemporaryFile() as errors:
         child = subprocess.Popen(
@@ -164,11 +180,9 @@ def draw(path: Path, *, seed: int, intensity: float = 1.0) -> Iterator[Iterator[
         assert child.stdout is not None
         try:
             try:
-                yield iter(pa.ipc.open_stream(cast("Any", child.stdout)))
+                yield _to_the_end(child)
             except pa.ArrowInvalid as error:
-                child.wait()
-                message, hint = native.said(errors)
-                raise ModelError(message or f"nothing could be drawn: {error}", hint) from error
+                raise _ended(child, errors, str(error)) from error
         finally:
             # whoever has seen enough of them needs no more
             child.stdout.close()

@@ -11,6 +11,8 @@ from iotrail.model.verbs import Seed
 
 # Panel of the options that need --target; iotrail-native checks their values.
 _RUN = "Running requests"
+# Beyond, times have no nanoseconds left, or more than they can have.
+_MOST_INTENSITY = 1e12
 
 
 def generate(
@@ -150,8 +152,11 @@ def generate(
     from iotrail.model.generate import generate as draw
     from iotrail.terminal import Console
 
-    if not 0 < intensity < float("inf"):
-        raise UsageError(f"--intensity: expected a number above 0, found {intensity:g}")
+    if not 1 / _MOST_INTENSITY <= intensity <= _MOST_INTENSITY:
+        raise UsageError(
+            f"--intensity: expected {1 / _MOST_INTENSITY:g} to {_MOST_INTENSITY:g}, found {intensity:g}",
+            "2 makes requests come twice as fast",
+        )
     values = {
         "--for": length,
         "--from": start,

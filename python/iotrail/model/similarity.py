@@ -22,7 +22,7 @@ from iotrail.model.fit import Model, draw
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Key = Literal["rate", "read_share", "mean_bytes", "places"]
-Verdict = Literal["alike", "differ", "few", "unknown", "whole"]
+Verdict = Literal["alike", "differ", "few", "empty", "unknown", "whole"]
 
 # How far windows that are alike are off at most: rate and size relative to the whole, shares in points of a share.
 ALLOWED = 0.1
@@ -161,7 +161,8 @@ class Part:
 @dataclass(frozen=True)
 class Similarity:
     """Whether windows stand for the whole: `verdict` is "alike", "differ", "few" (requests: chance alone puts them too far off),
-    "unknown" (fewer than LEAST_WINDOWS fit) or "whole" (they are as long as all). None is unknown."""
+    "empty" (windows hold less than one request in the mean), "unknown" (fewer than LEAST_WINDOWS fit) or "whole" (they are as long as
+    all). None is unknown."""
 
     verdict: Verdict
     width_ns: int
@@ -208,6 +209,8 @@ def judge(
     verdict: Verdict = "unknown"
     if width_ns >= model_ns:
         verdict = "whole"
+    elif requests.span_ns > width_ns * len(requests.ts):
+        verdict = "empty"
     elif width_ns * LEAST_WINDOWS <= requests.span_ns and len(requests.ts):
         whole = _Whole(requests)
         windows = whole.windows(width_ns)

@@ -94,6 +94,11 @@ def sentences(found: Similarity, *, warm_up_ns: int = 0, intensity: float = 1.0)
         few = f"{width} of {whole}{seen}: fewer than {LEAST_WINDOWS} such windows"
         yield f"iotrail: whether that part stands for the whole model is unknown: {few}"
         return
+    if found.verdict == "empty":
+        mean = units.duration(round(found.drawn_ns / max(found.drawn_requests, 1)))
+        yield f"iotrail: warning: {width} don't stand for all {whole} of the model{seen}: requests are {mean} apart in the mean"
+        yield f"  hint: --for {_time(LEAST_WINDOWS * found.drawn_ns // max(found.drawn_requests, 1))} or more holds some"
+        return
     windows, part = found.windows, found.part
     if windows is None:
         return

@@ -40,7 +40,7 @@ class Source:
             TrailError: there are none, or none with a known time and place.
         """
         if self.files is None:
-            return requests_of_disks(trail, self.node)[0]
+            return self._of_disks(trail)
         [[count, instants, untimed]] = trail.query(
             "SELECT COUNT(*), COUNT(DISTINCT r.ts), COUNT(*) FILTER (WHERE u.node IS NOT NULL) "
             "FROM file_request AS r LEFT JOIN "
@@ -61,17 +61,31 @@ class Source:
             f"FROM file_request AS r {self._chosen()} ORDER BY {_ORDER}"
         )
 
-    def files_of(self, trail: Trail) -> tuple[list[File], int]:
-        """The files by the numbers of their devices, the order of their first requests; and how many requests other files have."""
+    def _of_disks(self, trail: Trail) -> str:
+        try:
+            return requests_of_disks(trail, self.node)[0]
+        except TrailError as error:
+            if trail.query(f"SELECT 1 FROM file_request AS r {self._of_node()} LIMIT 1").fetchall():
+                hint = "it has reads and writes of files by programs: iotrail model fit --files N fits those"
+                raise TrailError(error.message, hint) from error
+            raise
+
+    def files_of(self, trail: Trail) -> list[File]:
+        """The files by the numbers of their devices, the order of their first requests."""
         if self.files is None:
-            return [], 0
+            return []
         numbered = f"SELECT r.device, r.path, ROW_NUMBER() OVER (ORDER BY {_ORDER}) AS number FROM file_request AS r {self._chosen()}"
         rows = trail.query(
             f"SELECT path, COUNT(*) AS n FROM ({numbered}) GROUP BY device, path ORDER BY MIN(number)"
         ).fetchall()
+        return [File(path, n) for path, n in rows]
+
+    def left_out(self, trail: Trail) -> int:
+        """How many requests are not in the query: of disks those without a known place, of files those of others."""
+        if self.files is None:
+            return requests_of_disks(trail, self.node)[1]
         [[count]] = trail.query(f"SELECT COUNT(*) FROM file_request AS r {self._of_node()}").fetchall()
-        files = [File(path, n) for path, n in rows]
-        return files, count - sum(file.requests for file in files)
+        return int(count) - sum(file.requests for file in self.files_of(trail))
 
     def _of_node(self) -> str:
         return "" if self.node is None else "WHERE r.node = '" + self.node.replace("'", "''") + "'"

@@ -22,6 +22,9 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
+# Of the native binary's numbers.
+_MOST = 2**63 - 1
+
 ModelPath = Annotated[
     Path,
     typer.Argument(
@@ -33,10 +36,12 @@ ModelOutput = Annotated[
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the random numbers.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, max=_MOST, help="Seed of the random numbers.")]
 MinCount = Annotated[
     int,
-    typer.Option("--min-count", min=1, help="Sizes of fewer requests count as the mean of some near them."),
+    typer.Option(
+        "--min-count", min=1, max=_MOST, help="Sizes of fewer requests count as the mean of some near them."
+    ),
 ]
 Node = Annotated[
     str | None, typer.Option("--node", metavar="NAME", help="Of this machine only.", show_default=False)
@@ -77,13 +82,9 @@ def _check_output(output: Path, force: bool) -> None:
 
 
 def _write(text: str, output: Path) -> None:
-    temporary = output.with_name(f".{output.name}.new")
-    try:
-        temporary.write_text(text)
-        temporary.replace(output)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise UsageError(f"{output}: can't be written: {error.strerror}", "-o names another place") from error
+    from iotrail.report import write_whole
+
+    write_whole(output, text.encode())
 
 
 @app.command()
@@ -137,7 +138,7 @@ def fit(
         model, series = fit_auto(opened, on, source=source, min_count=min_count)
     else:
         model, series = fit_levels(opened, int(levels), source=source, min_count=min_count), []
-    named, others = source.files_of(opened)
+    named, left_out = source.files_of(opened), source.left_out(opened)
     text = text_of(model)
     _write(text, output)
     if as_json:
@@ -148,7 +149,7 @@ def fit(
                     "bytes": len(text),
                     "series": [asdict(each) for each in series],
                     "files": [asdict(each) for each in named],
-                    "requests_of_other_files": others,
+                    "left_out": left_out,
                 }
             )
         )
@@ -161,12 +162,11 @@ def fit(
         )
     for number, file in enumerate(named):
         console.print(f"iotrail: device {number}: {units.counted(file.requests, 'request')}, {file.path}")
-    if others:
-        console.print(
-            f"iotrail: left out: {units.counted(others, 'request')} of other files; --files has more"
-        )
+    if left_out:
+        why = "without a known place" if files is None else "of other files; a larger --files has more"
+        console.print(f"iotrail: left out: {units.counted(left_out, 'request')} {why}")
     console.print(
-        f"iotrail: {output}, {units.size(len(text))}: {sum(model['rate']['counts']):,} requests, "
+        f"iotrail: {output}, {units.size(len(text))}: {units.counted(sum(model['rate']['counts']), 'request')}, "
         f"{units.counted(model['levels'], 'level')}; next: iotrail model check {output} --against {trail}"
     )
 

@@ -5,7 +5,6 @@ https://graphviz.org/doc/info/lang.html is the language. `dot` is run as a progr
 """
 
 import json
-import os
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from xml.etree import ElementTree
 from iotrail.errors import IotrailError
 from iotrail.page import Html, check_drawing, tag
 from iotrail.page.colours import BACK, DIM, FILLS, TEXT, WORSE
+from iotrail.report import write_whole
 from iotrail.visible import one_line, visible
 
 _CRITICAL = WORSE
@@ -154,10 +154,7 @@ def _drawn(source: str) -> str:
 
 
 def _save(path: Path, content: str) -> None:
-    try:
-        path.write_text(content, encoding="utf-8")
-    except OSError as error:
-        raise IotrailError(f"{path}: {os.strerror(error.errno or 0)}") from error
+    write_whole(path, content.encode(), "another name")
     print(path)
 
 

@@ -20,7 +20,8 @@ from iotrail.whatif.simulator import simulate
 from iotrail.whatif.source import Source
 
 # What the simulator gets: `op` is 0 read, 1 write, 2 flush, 3 discard.
-_PLACED = "r.pos IS NOT NULL AND r.length IS NOT NULL"
+# As block_device counts them: no kernel makes requests of 4 GiB.
+_PLACED = "r.pos IS NOT NULL AND (r.op = 2 OR r.length BETWEEN 1 AND 4294967295)"
 # Share of the time of flushes without a request from which on it is said. Software takes some.
 _UNEXPLAINED = 0.4
 
@@ -42,7 +43,9 @@ def requests(trail: Trail, node: str | None = None) -> tuple[str, int]:
     if not placed:
         raise TrailError(
             f"{trail.path}: no requests of disks with a known place",
-            "iotrail record --kernel records them (as root), and iotrail import reads block traces",
+            f"{count:,} have none, no length, or one of 4 GiB and more, which no kernel makes"
+            if count
+            else "iotrail record --kernel records them (as root), and iotrail import reads block traces",
         )
     hint = "a trace without times says nothing of how requests follow each other"
     if not timed:

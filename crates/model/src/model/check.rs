@@ -1,5 +1,7 @@
 //! Reads a model file and checks that it makes sense.
 
+use std::collections::BTreeMap;
+
 use super::{Chain, Device, FORMAT, Load, MOST_LEVELS, Model, Part, Table};
 use crate::rate::{KINDS, Rate};
 use crate::runs::Kind;
@@ -15,6 +17,8 @@ const MOST_REQUESTS: u64 = 1 << 52;
 const CLASSES: u8 = 64;
 const LENGTHS: u8 = 100;
 const GAPS: u8 = 48;
+/// Powers of two that addresses are aligned to.
+const ALIGNMENTS: u8 = 41;
 /// Requests of an interval that is not halved are at most.
 const LEAF: u64 = 1024;
 
@@ -109,6 +113,7 @@ impl Model {
         for (at, device) in self.devices.iter().enumerate() {
             device.check(&format!("devices[{at}]"), self.levels)?;
         }
+        self.check_transitions()?;
         self.check_parts(count)?;
         self.check_runs()?;
         for (name, amount) in self.load.iter().flat_map(Load::amounts) {
@@ -126,6 +131,34 @@ impl Model {
         let of_large = summed("largest", self.largest.iter().map(super::Largest::requests))?;
         let found = of_runs.saturating_add(of_large);
         check(found == in_states, "requests", format!("{in_states} with those of largest"), found)
+    }
+
+    /// Whether as many requests went on from somewhere, and to somewhere, as there are: one less, in each range that is divided.
+    fn check_transitions(&self) -> Result<(), Error> {
+        let mut inside: BTreeMap<(u32, u32, u64), u64> = BTreeMap::new();
+        for &(device, number, count) in self.states.iter().flat_map(|part| &part.1) {
+            for level in 0..=self.levels {
+                let range = number.checked_shr(2 * (self.levels - level)).unwrap_or(0);
+                let sum = inside.entry((device, level, range)).or_default();
+                *sum = sum.saturating_add(count);
+            }
+        }
+        let one_less = |place: String, chain: &Chain, requests: u64| {
+            let found = summed(&place, chain.transitions.iter().map(|row| row.2))?;
+            check(found == requests.saturating_sub(1), place, format!("one less than {requests} requests"), found)
+        };
+        let all = inside.iter().filter(|(range, _)| range.1 == 0).map(|row| row.1).sum();
+        one_less("next_device".into(), &self.next_device, all)?;
+        for (at, device) in self.devices.iter().enumerate() {
+            let used = inside.iter().any(|(range, count)| range.0 as usize == at && *count > 0);
+            let reach = format!("devices[{at}].reach_bytes");
+            check(!used || device.reach_bytes > 0, reach, "more than 0 where requests are", device.reach_bytes)?;
+            for (level, number, chain) in &device.chains {
+                let requests = inside.get(&(at as u32, *level, *number)).copied().unwrap_or(0);
+                one_less(format!("devices[{at}].chains, level {level}, range {number}"), chain, requests)?;
+            }
+        }
+        Ok(())
     }
 
     fn check_parts(&self, count: u64) -> Result<(), Error> {
@@ -179,7 +212,7 @@ impl Model {
         }
         summed("returns", rows(&self.returns).map(|row| row.2))?;
         summed("alignment", rows(&self.alignment).map(|row| row.2))?;
-        rows(&self.alignment).try_for_each(|row| check_class("alignment", row.1, 64))?;
+        rows(&self.alignment).try_for_each(|row| check_class("alignment", row.1, ALIGNMENTS))?;
         for (at, run) in self.largest.iter().enumerate() {
             let place = format!("largest[{at}]");
             check(self.devices.get(run.1 as usize).is_some(), &place, "a device", run.1)?;
