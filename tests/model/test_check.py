@@ -57,7 +57,7 @@ def compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compared:
         trail, other = (write(tmp_path, name, rows) for name, rows in (("a", original), ("b", synthetic)))
         iotrail("model", "fit", trail, "-o", tmp_path / "m.json", "--levels", "1", "--force")
         drawn = checked.read_requests(Trail(other))
-        monkeypatch.setattr(checked, "_drawn", lambda *_: drawn)
+        monkeypatch.setattr(checked, "draw_requests", lambda *_: drawn)
         found: Check = checked.check(load(tmp_path / "m.json"), Trail(trail), seed=1, on=on)
         return {each.key: each for each in found.figures}
 
@@ -89,6 +89,21 @@ def test_equal_requests_do_not_deviate(compared: Compared) -> None:
     assert figures["dispersion_1s"].baseline == pytest.approx(1, abs=0.8)
     assert figures["lru"].baseline_deviation is not None
     assert figures["lru"].baseline_deviation > 0.02
+
+
+def test_tables_are_compared_beside_another_one(tmp_path: Path) -> None:
+    rows = {"a": steady(), "b": steady(read_every=4), "c": steady(read_every=5)}
+    trails = {name: write(tmp_path, name, each) for name, each in rows.items()}
+    iotrail("model", "fit", trails["a"], "-o", tmp_path / "m.json", "--levels", "1")
+    original, other, noise = (checked.read_requests(Trail(trail)) for trail in trails.values())
+    model = load(tmp_path / "m.json")
+    found = checked.compare_requests(model, original, [other, original], noise=noise)
+    reads = next(each for each in found.figures if each.key == "read_share")
+    assert (reads.original, reads.deviation_range, reads.noise) == (0.5, (-0.25, 0), pytest.approx(0.3))
+    assert [each["requests"] for each in found.draws] == [2000, 2000]
+    assert found.synthetic is found.draws[0]
+    without = checked.compare_requests(model, original, [other])
+    assert {each.noise for each in without.figures} == {None}
 
 
 def test_planted_shares_and_sizes_are_found(compared: Compared) -> None:

@@ -72,16 +72,21 @@ class Figure:
 
 @dataclass(frozen=True)
 class Check:
-    """All figures, and what each workload is like. `synthetic` is that of the first seed; `baseline` is None of two models."""
+    """All figures, and what each workload is like. `draws` are those of each seed; `baseline` is None of two models."""
 
     figures: list[Figure]
     original: Description
-    synthetic: Description
+    draws: list[Description]
     baseline: Description | None
     # where the addresses of each device end, of the original and the synthetic requests
     reaches_bytes: list[int]
     has_noise: bool
     on: str | None
+
+    @property
+    def synthetic(self) -> Description:
+        """What the draw of the first seed is like."""
+        return self.draws[0]
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: figures, and the curves that the page draws."""
@@ -142,7 +147,7 @@ def check(
             [
                 _Requests(
                     "synthetic" if number == 0 else f"seed {seed + number}",
-                    partial(_drawn, path, seed + number),
+                    partial(draw_requests, path, seed + number),
                 )
                 for number in range(seeds)
             ],
@@ -182,13 +187,13 @@ def diff(
                     "times between arrivals and rates take two: fit it to a longer trail",
                 )
         return _compare(
-            _Requests("A", partial(_drawn, path, seed)),
+            _Requests("A", partial(draw_requests, path, seed)),
             [
-                _Requests(f"B, seed {seed + number}", partial(_drawn, other, seed + number))
+                _Requests(f"B, seed {seed + number}", partial(draw_requests, other, seed + number))
                 for number in range(seeds)
             ],
             noise=[
-                _Requests(f"A, seed {seed + number}", partial(_drawn, path, seed + number))
+                _Requests(f"A, seed {seed + number}", partial(draw_requests, path, seed + number))
                 for number in range(1, 1 + _DRAWS_OF_NOISE)
             ],
             baseline=None,
@@ -196,6 +201,38 @@ def diff(
             on=on,
             progress=progress,
         )
+
+
+def compare_requests(
+    model: Model,
+    original: pa.Table,
+    others: Sequence[pa.Table],
+    *,
+    noise: pa.Table | None = None,
+    on: str | None = None,
+    progress: Progress = lambda *_: None,
+) -> Check:
+    """All figures of other requests beside those of `original`, both with the columns of `read_requests`. What is within the
+    difference of `noise` from the original says nothing; without there is no noise floor. `model` has the states of the
+    transitions and at least as many devices as the requests.
+
+    Raises:
+        SimulationError: a device file is wrong.
+    """
+    with written(model) as path:
+        return _compare(
+            _Requests("original", lambda: original),
+            [_Requests(f"{number}", partial(_given, other)) for number, other in enumerate(others)],
+            noise=[] if noise is None else [_Requests("noise", lambda: noise)],
+            baseline=None,
+            model=path,
+            on=on,
+            progress=progress,
+        )
+
+
+def _given(table: pa.Table) -> pa.Table:
+    return table
 
 
 def _grid(first: Model, second: Model) -> Model:
@@ -255,7 +292,7 @@ def _compare(
         else:
             twins.append((first, one))
     figures = [_figure(measure, described, others, aggregates, twins) for measure in measures(described, on)]
-    return Check(figures, described, others[0], aggregates, drawn_to, has_noise, on)
+    return Check(figures, described, others, aggregates, drawn_to, has_noise, on)
 
 
 def describe_runs(model: Model, trails: Sequence[Trail]) -> tuple[list[Description], list[int]]:
@@ -362,8 +399,12 @@ def _numbered(recorded: pa.Table) -> pa.Table:
     )
 
 
-def _drawn(path: Path, seed: int) -> pa.Table:
-    """A model's requests with the columns that a trail's have."""
+def draw_requests(path: Path, seed: int) -> pa.Table:
+    """A model file's requests with the columns of `read_requests`.
+
+    Raises:
+        ModelError: there are none.
+    """
     with draw(path, seed=seed) as batches:
         found = list(batches)
     if not found:
