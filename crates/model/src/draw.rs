@@ -285,7 +285,11 @@ impl Draw {
         let of_large = self.sizes_of_large.get_mut(&run.number).and_then(Vec::pop);
         let random = &mut self.random;
         let length = of_large
-            .or_else(|| choose(sizes?, random, |size| due.pull((direction, size))))
+            .or_else(|| {
+                let pull = |size| due.pull((direction, size));
+                let pull_due = |size| if due.is_due((direction, size)) { pull(size) } else { 0.0 };
+                choose(sizes?, random, pull_due).or_else(|| choose(sizes?, random, pull))
+            })
             .or_else(|| Some(due.choose(random, |(d, _)| f64::from(u8::from(*d == direction)))?.1))
             .unwrap_or(run.length);
         if of_large.is_none() {

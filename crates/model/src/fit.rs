@@ -33,6 +33,8 @@ const COMMON: u64 = 5_000;
 struct Whole {
     requests: u64,
     bytes: u64,
+    /// Discards don't, however many bytes they are of.
+    moves_data: bool,
     is_large: bool,
     /// Requests that were counted, and the size that stands for that of the last one.
     seen: u64,
@@ -100,7 +102,7 @@ fn find_runs(arrivals: &[Arrival]) -> (Vec<OfRun>, Vec<Whole>) {
             None => {
                 let number = wholes.len() as u64;
                 recent.begin(Run::new(*device, *request, 0, number));
-                wholes.push(Whole::default());
+                wholes.push(Whole { moves_data: request.op != Op::Trim, ..Whole::default() });
                 number
             }
         };
@@ -108,7 +110,8 @@ fn find_runs(arrivals: &[Arrival]) -> (Vec<OfRun>, Vec<Whole>) {
         wholes[number as usize].requests += 1;
         wholes[number as usize].bytes += request.length;
     }
-    let mut by_size: Vec<usize> = (0..wholes.len()).filter(|run| wholes[*run].bytes >= LEAST_LARGE).collect();
+    let is_large = |run: &usize| wholes[*run].moves_data && wholes[*run].bytes >= LEAST_LARGE;
+    let mut by_size: Vec<usize> = (0..wholes.len()).filter(is_large).collect();
     by_size.sort_by_key(|run| std::cmp::Reverse(wholes[*run].bytes));
     by_size.into_iter().take(LARGEST).for_each(|run| wholes[run].is_large = true);
     (of, wholes)

@@ -82,6 +82,11 @@ impl<T: Copy + Eq + Hash> Quotas<T> {
         pick_of(some, random).or_else(|| pick_of(all, random))
     }
 
+    /// Whether a thing still has to come.
+    pub fn is_due(&self, thing: T) -> bool {
+        self.index.get(&thing).is_some_and(|at| self.of[*at as usize].left > 0)
+    }
+
     /// By how much a thing has to be drawn more, or less, than it was counted.
     pub fn pull(&self, thing: T) -> f64 {
         if self.full == 0 {
