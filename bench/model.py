@@ -7,7 +7,7 @@ deviation within the noise floor is as good as the trace allows, one above the b
 A second table fits to the first half of the requests and checks against the second half: deviations of shares are to be at most a
 percentage point above those of the first half itself. A third one shows how steady the draws are: to within 1 %.
 
-BENCH_TRACE_GEN adds the peer: model_peer.py.
+Beside them stand the peers of model_peer.py: fio, and 2DIO if BENCH_TRACE_GEN names it.
 """
 
 import os
@@ -40,7 +40,7 @@ from iotrail.model.figures import Description
 from iotrail.model.fit import draw, fit, fit_auto, fit_requests, load, text_of, written
 from iotrail.trail import Trail
 from measure import ROOT, console, keep, table
-from model_peer import Peer, generate
+from model_peer import Peer, generate, run_fio
 
 sys.path.insert(0, str(ROOT / "examples" / "devices"))
 from served import served
@@ -107,7 +107,8 @@ class Measured:
     unseen: dict[str, Figure]
     # relative standard deviation over the seeds, by figure
     spreads: dict[str, float | None]
-    peer: tuple[Peer, ...] | None
+    # of each peer that is there
+    peers: list[Peer]
 
 
 def iotrail(*words: object) -> None:
@@ -183,7 +184,10 @@ def measure(trail: Path, folder: Path) -> Measured:
         figures_of(result),
         figures_of(check_unseen(original, model["levels"])),
         {name: spread([value(each) for each in result.draws]) for name, value in STEADY.items()},
-        generate(loaded, original, POLICIES, folder),
+        [
+            *run_fio(loaded, path, original, POLICIES, folder),
+            *generate(loaded, original, POLICIES, folder),
+        ],
     )
 
 
@@ -338,14 +342,9 @@ def print_spreads(found: dict[str, Measured]) -> None:
 
 
 def print_peers(found: dict[str, Measured]) -> None:
-    """Print miss ratios beside those of 2DIO."""
-    if not any(measured.peer for measured in found.values()):
-        console.print(
-            "2DIO is left out: BENCH_TRACE_GEN names the virtual environment in which trace_gen is installed"
-        )
-        return
+    """Print miss ratios beside those of fio and 2DIO."""
     shown = table(
-        "Miss ratios beside 2DIO: mean absolute difference from the trace's",
+        "Miss ratios beside peers: mean absolute difference from the trace's",
         ("trace", "requests of", *map(str.upper, POLICIES), "seconds"),
     )
     for title, measured in found.items():
@@ -353,12 +352,14 @@ def print_peers(found: dict[str, Measured]) -> None:
         shown.add_row(
             title, "model", *map(ratio, own), f"{measured.costs['fit_s'] + measured.costs['draw_s']:.1f}"
         )
-        if not measured.peer:
-            continue
-        for peer in measured.peer:
+        for peer in measured.peers:
             errors = [peer.errors.get(policy) for policy in POLICIES]
-            shown.add_row("", f"2DIO, {peer.name}", *map(ratio, errors), f"{peer.seconds:.1f}")
+            shown.add_row("", peer.name, *map(ratio, errors), f"{peer.seconds:.1f}")
     console.print(shown)
+    if "BENCH_TRACE_GEN" not in os.environ:
+        console.print(
+            "2DIO is left out: BENCH_TRACE_GEN names the virtual environment in which trace_gen is installed"
+        )
 
 
 def ratio(number: float | None) -> str:
@@ -379,5 +380,5 @@ def kept(measured: Measured) -> dict[str, Any]:
         # of a model of the first half, and of the first half itself, from the second half
         "second_half": {key: [unseen[key].deviation, unseen[key].noise] for key in UNSEEN if key in unseen},
         "spread": measured.spreads,
-        "2dio": None if measured.peer is None else [asdict(peer) for peer in measured.peer],
+        "peers": [asdict(peer) for peer in measured.peers],
     }
