@@ -248,8 +248,8 @@ def test_a_device_gets_reads_writes_and_flushes(
 def test_what_makes_no_sense_is_refused(model: Model, tmp_path: Path) -> None:
     app, target = model(), blank(tmp_path / "disk")
     run = [app, "--target", target]
-    for wrong in ("0", "-1", "nan", "inf"):
-        refused([*run, f"--intensity={wrong}"], "--intensity", "expected a number above 0")
+    for wrong in ("0", "-1", "nan", "inf", "1e300", "1e-300"):
+        refused([*run, f"--intensity={wrong}"], "--intensity", "expected 1e-12 to 1e+12")
     for wrong in ("0s", "-5s", "soon"):
         refused([*run, f"--for={wrong}"], "--for", "expected a time above 0")
     refused([*run, "--depth", "0"], "--depth", "1..=1024")

@@ -181,6 +181,19 @@ def test_what_is_not_known_is_null() -> None:
     assert found.hurst is None or found.hurst.exponent < 0.1
 
 
+def test_windows_without_requests_are_not_cut() -> None:
+    """1,000 requests over 100 years: 60 s are one of 50 million windows."""
+    century_ns = 100 * 365 * 86_400 * 10**9
+    ts = np.sort(np.random.default_rng(1).integers(0, century_ns, 1000))
+    ones = np.ones(1000, np.int64)
+    found = judge(Requests(ts, ones, 4096 * ones, 0 * ones, century_ns), 60 * 10**9)
+    assert (found.verdict, found.windows, found.longer) == ("empty", None, [])
+    [warning, hint] = sentences(found)
+    assert "60.0 s don't stand for all" in warning
+    assert "876 h apart in the mean" in warning
+    assert "--for" in hint
+
+
 def test_many_ranges_give_what_few_give() -> None:
     """The shares of ranges that are only counted where there are requests."""
     from iotrail.model import similarity

@@ -6,6 +6,8 @@ from random import Random
 
 import pytest
 
+from iotrail import native
+
 from ..command import iotrail
 
 
@@ -91,3 +93,58 @@ def test_what_is_no_model_is_refused(trail: Path, model: Path, tmp_path: Path) -
     assert "--intensity" in iotrail(
         "generate", model, "-o", tmp_path / "y.trail", "--intensity", "0", fails=True
     )
+
+
+@pytest.mark.parametrize("signal", ["KILL", "INT"])
+def test_what_ends_before_the_last_request_is_no_answer(
+    trail: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, signal: str
+) -> None:
+    """Killed while it draws, after the last whole batch, which is the end of a stream as well."""
+    binary = tmp_path / "iotrail-native"
+    binary.write_text(
+        "#!/bin/sh\n"
+        f'[ "$1 $2" = "model draw" ] || exec {native.binary()} "$@"\n'
+        f'{native.binary()} "$@"\nkill -{signal} $$\nsleep 60\n'
+    )
+    binary.chmod(0o755)
+    monkeypatch.setattr(native, "binary", lambda: binary)
+    for words in (
+        ("generate", model, "-o", tmp_path / "y.trail"),
+        ("model", "check", model, "--against", trail),
+        ("model", "merge", model, model, "-o", tmp_path / "m.json"),
+        ("model", "export", "fio", model, "-o", tmp_path / "m.fio"),
+        ("model", "show", model, "--windows", "1s"),
+        ("whatif", "device", model, "--on", "hdd-7200"),
+    ):
+        said = iotrail(*words, fails=True)
+        assert ("not all requests could be drawn" in said) == (signal == "KILL")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["iotrail-native"]
+
+
+def imported(folder: Path, lines: list[str]) -> Path:
+    (folder / "t.csv").write_text("\n".join(["ts_us,op,offset,size", *lines, ""]))
+    iotrail("import", "csv", folder / "t.csv", "-o", folder / "t.trail")
+    return folder / "t.trail"
+
+
+def test_discards_of_a_trace_are_fitted(tmp_path: Path) -> None:
+    random = Random(1)
+    ops = [random.choice("RRRWWD") for _ in range(3000)]
+    lines = [f"{100 * number},{op},{random.randrange(1000) * 4096},4096" for number, op in enumerate(ops)]
+    trail = imported(tmp_path, lines)
+    iotrail("model", "fit", trail, "-o", tmp_path / "m.json", "--levels", "1")
+    said = json.loads(iotrail("model", "check", tmp_path / "m.json", "--against", trail, "--json"))
+    figures = {each["key"]: each for each in said["figures"]}
+    assert figures["requests"]["original"] == figures["requests"]["synthetic"] == 3000
+    assert figures["discard_share"]["original"] == pytest.approx(ops.count("D") / 3000)
+    assert figures["discard_share"]["deviation"] == pytest.approx(0)
+
+
+def test_requests_that_no_disk_gets_are_left_out_and_counted(tmp_path: Path) -> None:
+    """Of no length, and of 4 GiB."""
+    lines = [f"{100 * number},R,{number * 4096},4096" for number in range(100)]
+    odd = [f"{20_000 + number},W,0,{length}" for number, length in enumerate((0, 0, 1 << 32, 5 << 30))]
+    trail = imported(tmp_path, [*lines, *odd])
+    said = json.loads(iotrail("model", "fit", trail, "-o", tmp_path / "m.json", "--levels", "1", "--json"))
+    assert said["left_out"] == 4
+    assert "100 requests" in iotrail("model", "show", tmp_path / "m.json")

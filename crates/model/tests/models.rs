@@ -249,6 +249,59 @@ fn what_is_no_model_is_refused() {
     refused(&|model| model["states"][0][1][0][1] = 77.into(), "states of devices");
     refused(&|model| model["sizes"][0][1]["r"][0][1] = (1u64 << 60).into(), "sizes: expected fewer than");
     refused(&|model| model["begins"]["r"][0][2] = 99.into(), "begins: expected classes below 64");
+    refused(
+        &|model| model["devices"][0]["chains"][1][2]["transitions"][0][2] = 1_000_000.into(),
+        "devices[0].chains, level 1, range 0: expected one less than",
+    );
+    refused(
+        &|model| model["next_device"]["transitions"][0][2] = 3000.into(),
+        "next_device: expected one less than 2000 requests, found 3000",
+    );
+    refused(
+        &|model| model["devices"][0]["reach_bytes"] = 0.into(),
+        "more than 0 where requests are, found 0",
+    );
+    refused(&|model| model["flushes"] = serde_json::json!([[0, 3]]), "flushes: expected 0");
+    refused(
+        &|model| model["load"] = serde_json::json!({"cpu_ns": u64::MAX}),
+        "load.cpu_ns: expected less than",
+    );
+}
+
+#[test]
+fn what_begins_at_the_first_address_stays_in_its_range() {
+    // A copy from the beginning to the second half: 0 is a multiple of all powers of two.
+    let half = REACH / 2;
+    for (first, second) in [(Op::Read, Op::Write), (Op::Write, Op::Read)] {
+        let copy = |number: u64| {
+            let (op, from) = if number.is_multiple_of(2) { (first, 0) } else { (second, half) };
+            Arrival { at: number * 1000, device: 0, request: request(op, from + number / 2 * PAGE, PAGE) }
+        };
+        let model = fit(&(0..10_000).map(copy).collect::<Vec<_>>(), 2, 5);
+        for seed in 0..5 {
+            for Arrival { request, .. } in drawn(&model, seed) {
+                assert_eq!(request.op == second, request.pos >= half, "{request:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn discards_do_not_take_the_places_of_the_largest_runs() {
+    let mut arrivals = Vec::new();
+    for file in 0..300u64 {
+        let (first, at) = (file % 50 * (64 << 20), file * 100_000_000);
+        let length = 64 << 20;
+        arrivals.push(Arrival { at, device: 0, request: request(Op::Trim, first, length) });
+        for part in 0..128 {
+            let request = request(Op::Write, first + part * (128 << 10), 128 << 10);
+            arrivals.push(Arrival { at: at + part * 100_000, device: 0, request });
+        }
+    }
+    let model = fit(&arrivals, 2, 5);
+    assert!(model.largest.iter().all(|run| run.3 == iotrail_model::model::Direction::Write));
+    assert!(model.largest.len() > 100);
+    assert_eq!(drawn(&model, 1).iter().filter(|one| one.request.op == Op::Trim).count(), 300);
 }
 
 /// Random reads, one in about 10 ms, and once in about 10 s a file that is written in 50 ms.

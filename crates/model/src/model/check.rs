@@ -113,7 +113,6 @@ impl Model {
         for (at, device) in self.devices.iter().enumerate() {
             device.check(&format!("devices[{at}]"), self.levels)?;
         }
-        self.check_transitions()?;
         self.check_parts(count)?;
         self.check_runs()?;
         for (name, amount) in self.load.iter().flat_map(Load::amounts) {
@@ -130,7 +129,8 @@ impl Model {
         let of_runs = summed("requests", rows(&self.requests).map(|row| row.1))?;
         let of_large = summed("largest", self.largest.iter().map(super::Largest::requests))?;
         let found = of_runs.saturating_add(of_large);
-        check(found == in_states, "requests", format!("{in_states} with those of largest"), found)
+        check(found == in_states, "requests", format!("{in_states} with those of largest"), found)?;
+        self.check_transitions()
     }
 
     /// Whether as many requests went on from somewhere, and to somewhere, as there are: one less, in each range that is divided.
@@ -145,14 +145,24 @@ impl Model {
         }
         let one_less = |place: String, chain: &Chain, requests: u64| {
             let found = summed(&place, chain.transitions.iter().map(|row| row.2))?;
-            check(found == requests.saturating_sub(1), place, format!("one less than {requests} requests"), found)
+            check(
+                found == requests.saturating_sub(1),
+                place,
+                format!("one less than {requests} requests"),
+                found,
+            )
         };
         let all = inside.iter().filter(|(range, _)| range.1 == 0).map(|row| row.1).sum();
         one_less("next_device".into(), &self.next_device, all)?;
         for (at, device) in self.devices.iter().enumerate() {
             let used = inside.iter().any(|(range, count)| range.0 as usize == at && *count > 0);
             let reach = format!("devices[{at}].reach_bytes");
-            check(!used || device.reach_bytes > 0, reach, "more than 0 where requests are", device.reach_bytes)?;
+            check(
+                !used || device.reach_bytes > 0,
+                reach,
+                "more than 0 where requests are",
+                device.reach_bytes,
+            )?;
             for (level, number, chain) in &device.chains {
                 let requests = inside.get(&(at as u32, *level, *number)).copied().unwrap_or(0);
                 one_less(format!("devices[{at}].chains, level {level}, range {number}"), chain, requests)?;
