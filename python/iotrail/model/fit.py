@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 import pyarrow as pa
@@ -146,7 +146,7 @@ def _to_the_end(child: subprocess.Popen[bytes]) -> Iterator[pa.RecordBatch]:
         raise pa.ArrowInvalid(f"it ended with status {child.returncode}")
 
 
-def _ended(child: subprocess.Popen[bytes], errors: IO[bytes], why: str) -> BaseException:
+def _ended(child: subprocess.Popen[bytes], errors: BinaryIO, why: str) -> BaseException:
     if child.wait() == -signal.SIGINT:
         # of the whole group: this process may have lost its own while it read
         return KeyboardInterrupt()
