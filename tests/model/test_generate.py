@@ -18,7 +18,7 @@ import pytest
 
 from iotrail.trail import Trail
 
-from ..command import iotrail
+from ..command import iotrail, run
 
 Model = Callable[..., Path]
 MIB = 1 << 20
@@ -243,6 +243,22 @@ def test_a_device_gets_reads_writes_and_flushes(
     held = os.open(device, os.O_RDONLY | os.O_EXCL)
     refused([app, "--target", device, "--overwrite"], "is in use by the system")
     os.close(held)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount")
+def test_a_run_with_failed_requests_fails(model: Model, tmp_path: Path) -> None:
+    """A file with holes on a file system that gets full."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", tmp_path], check=True)
+    try:
+        words = ("generate", model(), "--target", blank(tmp_path / "disk"), "--intensity", 10, "--json")
+        done = run(*words)
+    finally:
+        subprocess.run(["umount", tmp_path], check=True)
+    said = json.loads(done.stdout)
+    assert done.returncode == 1
+    [error] = said["errors"]
+    assert (error["op"], error["errno"]) == ("write", "ENOSPC") and error["count"] > 100
+    assert said["requests"] == 2000 and not said["is_interrupted"]
 
 
 def test_what_makes_no_sense_is_refused(model: Model, tmp_path: Path) -> None:

@@ -278,6 +278,10 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(match outcome["is_interrupted"].as_bool() {
         Some(true) if !args.worker => exit_code(128 + libc::SIGINT),
         _ if !is_read => exit_code(128 + libc::SIGPIPE),
+        // As fio: nobody should take such figures for those of the storage.
+        _ if outcome["errors"].as_array().is_some_and(|errors| !errors.is_empty()) && !args.worker => {
+            ExitCode::FAILURE
+        }
         _ => ExitCode::SUCCESS,
     })
 }

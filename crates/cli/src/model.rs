@@ -144,6 +144,10 @@ pub(crate) fn read(path: &Path) -> Result<Model, Failure> {
         Failure::new(format!("{shown}: {said}"))
             .hint("iotrail model fit makes models; iotrail model schema prints what they hold")
     };
+    if path.is_dir() {
+        return Err(Failure::new(format!("{shown}: expected the file of a model, found a folder"))
+            .hint("of a trail iotrail model fit makes a model"));
+    }
     let mut text = String::new();
     let file = File::open(path).map_err(|error| failed(&error))?;
     file.take(MOST_BYTES + 1).read_to_string(&mut text).map_err(|error| failed(&error))?;

@@ -218,6 +218,12 @@ fn a_file_holds_the_model() {
 }
 
 #[test]
+fn what_fuzzing_starts_from_is_a_model() {
+    // Of another format all inputs would be refused.
+    Model::read(include_str!("../../../fuzz/seeds/model/small.json")).unwrap();
+}
+
+#[test]
 fn what_is_no_model_is_refused() {
     let model = serde_json::to_value(fit(&files(2_000, 1), 2, 5)).unwrap();
     let refused = |change: &dyn Fn(&mut serde_json::Value), expected: &str| {
