@@ -57,8 +57,8 @@ pub struct Draw {
     lengths_by_size: Choices<(Direction, u64), u8>,
     /// Of runs that begin with a size, shares of each reach.
     reaches: HashMap<(Direction, u64), [f64; 4], FixedState>,
-    /// Whether there are runs of a direction besides the largest.
-    counts_runs: [bool; 3],
+    /// Whether there are runs of a direction and a reach besides the largest.
+    counts_runs: [[bool; 4]; 3],
     mean_lengths: HashMap<(Direction, u8), f64, FixedState>,
     largest: Vec<Largest>,
     /// How far those reach that are placed with each of them.
@@ -80,6 +80,15 @@ fn rates(rows: &[(u8, u64, u64)], unknown: f64) -> Rates {
         rates[usize::from(known)] = (some as f64 + 0.1) / (all as f64 + 0.5);
     }
     rates
+}
+
+/// Whether the tables have runs of each direction and reach.
+fn counts_runs(model: &Model) -> [[bool; 4]; 3] {
+    let mut counts = [[false; 4]; 3];
+    for (direction, (class, _)) in rows(&model.requests) {
+        counts[direction as usize][usize::from(runs::reach(class).min(3))] = true;
+    }
+    counts
 }
 
 impl Draw {
@@ -139,7 +148,7 @@ impl Draw {
                 rows(&model.lengths_by_size).map(|(d, (size, class, count))| ((d, size), class, count)),
             ),
             reaches,
-            counts_runs: Direction::ALL.map(|direction| model.requests.contains_key(&direction)),
+            counts_runs: counts_runs(model),
             mean_lengths: rows(&model.requests).map(mean).collect(),
             largest: model.largest.clone(),
             reaches_of_large: Largest::reaches(&model.largest),
@@ -237,6 +246,8 @@ impl Draw {
         let begin = self.begun[usize::from(known)];
         let weight = |kind: Kind| match kind {
             Kind::Flush => 1.0,
+            // It is left for one of the largest.
+            Kind::Begin(d, reach) if !self.counts_runs(d, reach) => 0.0,
             Kind::Begin(..) => begin / self.begin_share,
             Kind::Continue(d) => {
                 // Less if all runs to continue are of ranks that came too often; none if there is none.
@@ -303,15 +314,19 @@ impl Draw {
         (run.device, Request { op: run.op, pos: run.end.min(reach.saturating_sub(length)), length })
     }
 
-    /// Begins a run: one that was counted with others, or, where a direction has none of these, the next of the largest, even
-    /// before its time.
+    /// Begins a run: one that was counted with others, or, where none of these is of the direction and reach, the next of the
+    /// largest, even before its time.
     fn begin_any(&mut self, direction: Direction, reach: u8) -> (u32, Request) {
         let next = self.largest.get(self.placed.len());
-        let next = next.filter(|run| run.3 == direction && !self.counts_runs[direction as usize]).cloned();
+        let next = next.filter(|run| run.3 == direction && !self.counts_runs(direction, reach)).cloned();
         match next {
             Some(run) => self.begin_large(&run),
             None => self.begin(direction, reach),
         }
+    }
+
+    fn counts_runs(&self, direction: Direction, reach: u8) -> bool {
+        self.counts_runs[direction as usize][usize::from(reach.min(3))]
     }
 
     fn begin(&mut self, direction: Direction, reach: u8) -> (u32, Request) {
