@@ -1,5 +1,6 @@
 -- Reads, writes and flushes of files by programs, a file as a device: what `iotrail model fit --files` fits. Left out are calls
--- that failed, moved nothing or have no known offset, mapped memory, and what is no storage: pipes, sockets, /proc, /sys, /dev.
+-- that failed, moved nothing or have no known offset, mapped memory, and what is no storage: pipes, sockets, terminals, /proc, /sys,
+-- /dev/null and its like. Disks that programs read and write by their names count as files.
 -- Of copies the bytes that are read.
 --
 -- @requires bare_op, file
@@ -32,7 +33,8 @@ ranked AS (
         GROUP BY node, file
     ) AS f ON f.node = m.node AND f.file = m.file
     WHERE m.kind <> 'flush'
-        AND NOT (f.path LIKE '[%' OR f.path LIKE '/proc/%' OR f.path LIKE '/sys/%' OR f.path LIKE '/dev/%')
+        AND NOT (f.path LIKE '[%' OR f.path LIKE '/proc/%' OR f.path LIKE '/sys/%' OR f.path LIKE '/dev/pts/%' OR f.path LIKE '/dev/tty%')
+        AND f.path NOT IN ('/dev/null', '/dev/zero', '/dev/full', '/dev/random', '/dev/urandom')
     GROUP BY m.node, m.file, f.path
 )
 

@@ -120,8 +120,17 @@ def test_a_run_says_what_it_left_out(model: Path, tmp_path: Path) -> None:
         "received_bytes_per_s": load["received_bytes"],
     }.items():
         assert outcome["load"][name] == pytest.approx(amount / 6030 * outcome["iops"])
-    shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    ran = tmp_path / "ran.trail"
+    shown = subprocess.run([*command, "-o", str(ran)], check=True, capture_output=True, text=True).stdout
     assert "MB/s sent" in shown
+    # what ran is fitted as what a program does
+    iotrail("model", "fit", ran, "-o", tmp_path / "again.json", "--files", "2", "--levels", "2")
+    again, first = (json.loads(path.read_text()) for path in (tmp_path / "again.json", model))
+    assert again["flushes"] == first["flushes"]
+    assert [each["reach_bytes"] for each in again["devices"]] == [
+        each["reach_bytes"] for each in first["devices"]
+    ]
+    assert sum(again["rate"]["counts"]) == 6030
 
 
 @pytest.mark.parametrize(
