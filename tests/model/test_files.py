@@ -154,7 +154,7 @@ def test_what_is_no_request_of_a_disk_or_file_is_refused(
 ) -> None:
     disks = tmp_path / "disks.json"
     disks.write_text(model.read_text().replace('"of":"files"', '"of":"disks"'))
-    (tmp_path / "empty.csv").write_text("ts_us,op,offset,size\n1,R,0,512\n2,R,512,512\n")
+    (tmp_path / "empty.csv").write_text("ts_us,op,offset,size\n1,D,0,512\n2,D,512,512\n")
     iotrail("import", "csv", tmp_path / "empty.csv", "-o", tmp_path / "empty.trail")
     places = {
         "model": model,
