@@ -102,7 +102,8 @@ class Source:
         machines only what is known of all."""
         query = self.query(trail)
         [[first, last]] = trail.query(f"SELECT MIN(ts), MAX(ts + COALESCE(dur, 0)) FROM ({query})").fetchall()
-        trail.set_params({"load_from_ns": first, "load_until_ns": last})
+        # of its own: the caller's later queries keep their parameters
+        trail = Trail(trail.path, {"load_from_ns": first, "load_until_ns": last})
         where = "" if self.node is None else "WHERE node = $node"
         known = ", ".join(
             f"CASE WHEN COUNT(*) = COUNT({column}) THEN CAST(SUM({column}) AS BIGINT) END AS {name}"
