@@ -88,6 +88,24 @@ def test_answers_come_when_the_model_says(emulate: Emulate, tmp_path: Path) -> N
     assert disk.stop()["requests"] == 21
 
 
+def test_processors_may_sleep_when_no_requests_come(emulate: Emulate, tmp_path: Path) -> None:
+    disk = emulate(device_file(tmp_path), tmp_path / "d", "--size", "16M")
+    descriptors = Path(f"/proc/{disk.process.pid}/fd")
+
+    def awake() -> bool:
+        return "/dev/cpu_dma_latency" in {os.readlink(each) for each in descriptors.iterdir()}
+
+    for _ in range(2):
+        run("dd", f"if={disk.target}", "of=/dev/null", "bs=4k", "count=1", "iflag=direct")
+        assert awake()
+        for _ in range(100):
+            time.sleep(0.1)
+            if not awake():
+                break
+        assert not awake()
+    disk.stop()
+
+
 def test_ext4_on_a_loop_device_survives_a_kill(emulate: Emulate, tmp_path: Path) -> None:
     directory, mounted = tmp_path / "d", tmp_path / "mounted"
     mounted.mkdir()

@@ -15,6 +15,7 @@ use iotrail_format::hist::{bucket_of, lower_bound};
 use iotrail_sim::{Completion, Device, Id, Nanos, Op, Request};
 use iotrail_trail::seal::clock::clock_ns;
 
+use crate::Awake;
 use crate::error::Error;
 use crate::floor::Floor;
 use crate::log::Row;
@@ -184,6 +185,10 @@ struct Pacing {
     completions: Vec<Completion>,
     /// How late timers have woken this thread lately.
     oversleep: Nanos,
+    /// Held until there was no request for `LONGEST_WAIT`.
+    awake: Awake,
+    /// Virtual time of the last request.
+    arrived: Nanos,
 }
 
 impl Pacing {
@@ -201,6 +206,8 @@ impl Pacing {
             due: BinaryHeap::new(),
             completions: Vec::new(),
             oversleep: MOST_SPIN / 2,
+            awake: Awake::default(),
+            arrived: 0,
         }
     }
 
@@ -214,7 +221,12 @@ impl Pacing {
             let answers = self.due.peek().map(|Reverse((at, _))| *at);
             let next = [completes, happens, answers].into_iter().flatten().min();
             let wait = next.map_or(LONGEST_WAIT, |at| at.saturating_sub(now)).min(LONGEST_WAIT);
-            let Some(message) = self.receive(messages, wait) else { continue };
+            let Some(message) = self.receive(messages, wait) else {
+                if self.now() > self.arrived + LONGEST_WAIT {
+                    self.awake.release();
+                }
+                continue;
+            };
             match message {
                 Message::Arrival(arrival) => self.arrive(arrival),
                 Message::Measure(floor) => self.floor = floor,
@@ -275,6 +287,8 @@ impl Pacing {
     fn arrive(&mut self, arrival: Arrival) {
         let id = Id(self.next_id);
         self.next_id += 1;
+        self.awake.hold();
+        self.arrived = self.now();
         if self.floor.is_none() {
             wait_for(&arrival.moved);
             let moved = arrival.moved.get().cloned().unwrap_or(Err(libc::EIO));
