@@ -21,44 +21,18 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from iotrail.model import fio
-from iotrail.model.check import compare_requests
+from iotrail.model.check import compare_requests, read_requests
 from iotrail.model.figures import PAGE_BYTES
 from iotrail.model.fit import Model
+from iotrail.trail import Trail
 
 # Shares of independent references that are tried.
 INDEPENDENT = (0.0, 0.25, 0.5, 0.75)
 SEED = 1
-# Arguments are the pages of a trace as numbers from 0 on, a seed, shares of independent references, and the folder for traces.
-# A line of JSON for each trace that is generated: how, its file, the seconds to fit and to generate.
-PEER = """
-import json, random, sys, time
-import numpy as np
-import trace_gen
-pages, seed, folder = np.load(sys.argv[1]), int(sys.argv[2]), sys.argv[4]
-began = time.monotonic()
-fitted = trace_gen.TraceReconstructor(pages)
-_, distances, once = fitted.dump_param()
-took = time.monotonic() - began
-generator = trace_gen.TraceGenerator(fitted.M, len(pages))
-def by_parameters(share, new):
-    generator.set_p_single(new)
-    return generator.gen_from_pdf(distances, share)
-ways = {"all distances": lambda: fitted.gen_from_ird(len(pages))}
-ways[f"its own share, {once:.3f}"] = lambda: by_parameters(once, 0.0)
-for share in json.loads(sys.argv[3]):
-    ways[f"share {share:g}"] = lambda share=share: by_parameters(share, once)
-for number, (name, generate) in enumerate(ways.items()):
-    random.seed(seed)
-    np.random.seed(seed)
-    began = time.monotonic()
-    path = f"{folder}/{number}.npy"
-    np.save(path, generate())
-    print(json.dumps([name, path, took + time.monotonic() - began]), flush=True)
-"""
-
-
+UNDER = Path(__file__).with_name("under_trace_gen.py")
 # Options of exported jobs that say when requests come, and how. With more in flight the null engine logs each twice.
 TIMED = ("rate", "time_based", "runtime", "ioengine", "iodepth", "direct")
 
@@ -85,7 +59,7 @@ def generate(model: Model, original: pa.Table, policies: Sequence[str], folder: 
         sys.exit(f"bench: error: BENCH_TRACE_GEN: expected a virtual environment, found no {python}")
     pages = folder / "pages.npy"
     np.save(pages, pages_of(original))
-    words = [python, "-c", PEER, pages, SEED, json.dumps(INDEPENDENT), folder]
+    words = [python, UNDER, pages, SEED, json.dumps(INDEPENDENT), folder]
     done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, check=True)
     found = []
     for name, path, seconds in map(json.loads, done.stdout.splitlines()):
@@ -133,23 +107,19 @@ def requests_of_fio(job: str, original: pa.Table, folder: Path) -> pa.Table:
     subprocess.run(["fio", "--output=/dev/null", file], check=True, env=os.environ | targets, cwd=folder)
     tables = []
     for number in np.unique(devices):
-        rows = [line.split() for line in (folder / f"fio.{number}.log").read_text().splitlines()[1:]]
-        rows = [row for row in rows if len(row) == 5 and row[2] in ("read", "write")]
-        count = min(int(((devices == number) & (op < 2)).sum()), len(rows))
-        rows = rows[:count]
-        tables.append(
-            pa.table(
-                {
-                    "ts": ((np.arange(count) + 0.5) / max(count, 1) * 1e12).astype(np.int64),
-                    "dur": pa.nulls(count, pa.int64()),
-                    "device": np.full(count, number, np.int64),
-                    "op": np.array([row[2] == "write" for row in rows], np.int64),
-                    "pos": np.array([int(row[3]) for row in rows], np.int64),
-                    "length": np.array([int(row[4]) for row in rows], np.int64),
-                    "flags": np.zeros(count, np.int64),
-                }
-            )
-        )
+        log, trail = folder / f"fio.{number}.log", folder / f"fio.{number}.trail"
+        words = ["-m", "iotrail", "import", "fio", log, "-o", trail, "--force"]
+        subprocess.run([sys.executable, *words], check=True, capture_output=True)
+        asked = int(((devices == number) & (op < 2)).sum())
+        requests = read_requests(Trail(trail))
+        requests = requests.filter(pc.less(requests["op"], 2)).slice(0, asked)
+        count = len(requests)
+        evenly = {
+            "ts": ((np.arange(count) + 0.5) / max(count, 1) * 1e12).astype(np.int64),
+            "device": np.full(count, number, np.int64),
+        }
+        kept = {name: requests[name] for name in requests.column_names if name not in evenly}
+        tables.append(pa.table(evenly | kept).select(requests.column_names))
     return pa.concat_tables(tables).sort_by("ts")
 
 

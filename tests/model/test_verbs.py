@@ -79,8 +79,8 @@ def test_a_model_is_shown(model: Path) -> None:
 
 def test_what_is_no_model_is_refused(trail: Path, model: Path, tmp_path: Path) -> None:
     broken = tmp_path / "b.json"
-    broken.write_text(model.read_text().replace('"format":1', '"format":9'))
-    assert "format: expected 1, found 9" in iotrail("model", "show", broken, fails=True)
+    broken.write_text(model.read_text().replace('"format":2', '"format":9'))
+    assert "format: expected 2, found 9" in iotrail("model", "show", broken, fails=True)
     broken.write_text("{}")
     assert "not a model" in iotrail("generate", broken, "-o", tmp_path / "y.trail", fails=True)
     assert not (tmp_path / "y.trail").exists()

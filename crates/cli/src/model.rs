@@ -14,6 +14,7 @@ use arrow_schema::{ArrowError, DataType, Field, Schema};
 use iotrail_model::describe::{Description, OverTime, describe, over_time};
 use iotrail_model::draw::Draw;
 use iotrail_model::fit::fit_to;
+use iotrail_model::model::MOST_LENGTH;
 use iotrail_model::states::States;
 use iotrail_model::{Arrival, Model};
 use iotrail_sim::{Op, Request};
@@ -27,8 +28,6 @@ use crate::simulate::{batches, op_of, print};
 const MOST_BYTES: u64 = 1 << 28;
 /// Characters of an error at most: parsers repeat what they found.
 const MOST_SAID: usize = 600;
-/// Bytes of a request at most.
-const MOST_LENGTH: u64 = 1 << 32;
 /// Rows of a batch.
 const ROWS: usize = 1 << 16;
 

@@ -7,7 +7,9 @@ use iotrail_sim::Op;
 
 use crate::counts::{Counts, remarkable, table};
 use crate::history::{Ends, History};
-use crate::model::{Device, Direction, FORMAT, Largest, MOMENTS, Model, Of, Return, State, Table};
+use crate::model::{
+    Device, Direction, FORMAT, Largest, MOMENTS, MOST_ALIGNED, Model, Of, Return, State, Table,
+};
 use crate::parts::Windows;
 use crate::runs::{self, Kind, Recent, Run};
 use crate::states::States;
@@ -23,8 +25,6 @@ const SIZES: usize = 2;
 const ROWS: usize = 250;
 /// Of so many runs that begin with a size one must be aligned to a power of two for it to be kept.
 const RARE_ALIGNMENT: u64 = 50;
-/// Highest power of two that an address counts as aligned to, 1 TiB: 0 is a multiple of all.
-const MOST_ALIGNED: u32 = 40;
 /// Of so many requests a size must be of one to be kept apart.
 const COMMON: u64 = 5_000;
 
@@ -265,7 +265,7 @@ pub fn fit_to(arrivals: &[Arrival], reaches: &[u64], levels: u32, min_count: u64
                 state.starts.count((direction, class));
             }
             let zeros = tables.zeros.entry((direction, size)).or_insert([0; 64]);
-            zeros[request.pos.trailing_zeros().min(MOST_ALIGNED) as usize] += 1;
+            zeros[request.pos.trailing_zeros().min(MOST_ALIGNED.into()) as usize] += 1;
             if let Some(run) = recent.begin(Run::new(device, request, remaining, 0)) {
                 ends.add(run.device, run.op, run.end);
             }

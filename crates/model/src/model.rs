@@ -13,7 +13,11 @@ mod check;
 pub use check::{Error, schema};
 
 /// Version of the format.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
+/// Bytes of one request at most.
+pub const MOST_LENGTH: u64 = 1 << 32;
+/// Highest power of two that an address counts as aligned to, 1 TiB: 0 is a multiple of all.
+pub const MOST_ALIGNED: u8 = 40;
 /// How often ranges of addresses are divided at most.
 pub const MOST_LEVELS: u32 = 8;
 /// Parts of the whole time that the beginnings of the largest runs are known in.

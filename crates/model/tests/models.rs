@@ -234,7 +234,7 @@ fn what_is_no_model_is_refused() {
     };
     assert!(matches!(Model::read("{"), Err(Error::Syntax(_))));
     assert!(matches!(Model::read("[]"), Err(Error::Syntax(_))));
-    refused(&|model| model["format"] = 2.into(), "expected 1, found 2");
+    refused(&|model| model["format"] = 1.into(), "expected 2, found 1");
     refused(&|model| model["levels"] = 16.into(), "levels: expected at most 8, found 16");
     refused(&|model| model["largest"][0][6] = serde_json::json!([1]), "expected a run and bytes, or neither");
     refused(&|model| model["extra"] = 1.into(), "extra");

@@ -143,7 +143,7 @@ def check(
     with written(model) as path:
         halves = original.slice(0, len(original) // 2), original.slice(len(original) // 2)
         return _compare(
-            _Requests("original", lambda: original),
+            _Requests.given("original", original),
             [
                 _Requests(
                     "synthetic" if number == 0 else f"seed {seed + number}",
@@ -151,7 +151,7 @@ def check(
                 )
                 for number in range(seeds)
             ],
-            noise=[_Requests("first half", lambda: halves[0]), _Requests("second half", lambda: halves[1])],
+            noise=[_Requests.given("first half", halves[0]), _Requests.given("second half", halves[1])],
             baseline=lambda reaches: draw_aggregates(original, reaches, seed),
             model=path,
             on=on,
@@ -221,18 +221,14 @@ def compare_requests(
     """
     with written(model) as path:
         return _compare(
-            _Requests("original", lambda: original),
-            [_Requests(f"{number}", partial(_given, other)) for number, other in enumerate(others)],
-            noise=[] if noise is None else [_Requests("noise", lambda: noise)],
+            _Requests.given("original", original),
+            [_Requests.given(f"{number}", other) for number, other in enumerate(others)],
+            noise=[] if noise is None else [_Requests.given("noise", noise)],
             baseline=None,
             model=path,
             on=on,
             progress=progress,
         )
-
-
-def _given(table: pa.Table) -> pa.Table:
-    return table
 
 
 def _grid(first: Model, second: Model) -> Model:
@@ -251,6 +247,11 @@ class _Requests:
 
     name: str
     read: Callable[[], pa.Table]
+
+    @classmethod
+    def given(cls, name: str, table: pa.Table) -> "_Requests":
+        """Those of a table."""
+        return cls(name, lambda: table)
 
 
 def _compare(

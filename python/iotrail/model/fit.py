@@ -49,8 +49,15 @@ def fit(trail: Trail, levels: int, *, source: Source = OF_DISKS, min_count: int 
     Raises:
         TrailError: there are none with a known time and place, or all have one time.
     """
+    return _with_load(_fit(trail, levels, source, min_count), trail, source)
+
+
+def _fit(trail: Trail, levels: int, source: Source, min_count: int) -> Model:
     words = ["model", "fit", "--levels", str(levels), "--min-count", str(min_count)]
-    model: Model = {**ask(trail, source.query(trail), words), "of": source.of}
+    return {**ask(trail, source.query(trail), words), "of": source.of}
+
+
+def _with_load(model: Model, trail: Trail, source: Source) -> Model:
     load = source.load(trail)
     return model if load is None else {**model, "load": load}
 
@@ -79,14 +86,14 @@ def fit_auto(
     series: list[Level] = []
     model: Model = {}
     for levels in LEVELS:
-        finer = fit(trail, levels, source=source, min_count=min_count)
+        finer = _fit(trail, levels, source, min_count)
         series.append(Level(levels, len(text_of(finer)), saturated(finer, on)))
         if model and series[-1].bytes > MOST_BYTES:
             break
         model = finer
         if len(series) > 1 and abs(series[-1].iops / series[-2].iops - 1) < ENOUGH:
             break
-    return model, series
+    return _with_load(model, trail, source), series
 
 
 def saturated(model: Model, on: str) -> float:

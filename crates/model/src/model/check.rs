@@ -2,23 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use super::{Chain, Device, FORMAT, Load, MOST_LEVELS, Model, Part, Table};
+use super::{Chain, Device, FORMAT, Load, MOST_ALIGNED, MOST_LENGTH, MOST_LEVELS, Model, Part, Table};
 use crate::rate::{KINDS, Rate};
 use crate::runs::Kind;
 
 /// Devices at most, and bytes of the addresses of one: beyond, offsets have no place in a trail.
 const MOST_DEVICES: usize = 1 << 12;
 const MOST_BYTES: u64 = 1 << 62;
-/// Bytes of one request at most.
-const MOST_LENGTH: u64 = 1 << 32;
 /// Requests at most: counts of them stay exact as floating-point numbers.
 const MOST_REQUESTS: u64 = 1 << 52;
 /// Classes of distances and of lengths are below.
 const CLASSES: u8 = 64;
 const LENGTHS: u8 = 100;
 const GAPS: u8 = 48;
-/// Powers of two that addresses are aligned to.
-const ALIGNMENTS: u8 = 41;
 /// Requests of an interval that is not halved are at most.
 const LEAF: u64 = 1024;
 
@@ -222,7 +218,7 @@ impl Model {
         }
         summed("returns", rows(&self.returns).map(|row| row.2))?;
         summed("alignment", rows(&self.alignment).map(|row| row.2))?;
-        rows(&self.alignment).try_for_each(|row| check_class("alignment", row.1, ALIGNMENTS))?;
+        rows(&self.alignment).try_for_each(|row| check_class("alignment", row.1, MOST_ALIGNED + 1))?;
         for (at, run) in self.largest.iter().enumerate() {
             let place = format!("largest[{at}]");
             check(self.devices.get(run.1 as usize).is_some(), &place, "a device", run.1)?;
