@@ -1,0 +1,10 @@
+//! Who waits for whom in a recorded program, and how long it would run elsewhere. Pure: no I/O, no clock.
+//!
+//! [`matching`] finds the edges between the calls of threads; a [`Script`] is what one thread does between and besides
+//! them (Mesnier et al., "//TRACE: Parallel trace replay with approximate causal events", FAST 2007, section 4.2, where it
+//! is a list of COMPUTE, SIGNAL, WAIT and I/O calls).
+
+pub mod matching;
+mod script;
+
+pub use script::{Script, Scripts, Step, Style};
