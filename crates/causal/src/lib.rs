@@ -4,7 +4,10 @@
 //! them (Mesnier et al., "//TRACE: Parallel trace replay with approximate causal events", FAST 2007, section 4.2, where it
 //! is a list of COMPUTE, SIGNAL, WAIT and I/O calls).
 
+pub mod calls;
+pub mod compute;
 pub mod matching;
+pub mod reduction;
 mod script;
 
-pub use script::{Script, Scripts, Step, Style};
+pub use script::{Reason, Recorded, Script, Scripts, Step, Style, Waited};

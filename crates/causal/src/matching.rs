@@ -1,1 +1,476 @@
-//! Which calls belong together.
+//! Which calls belong together: from what calls do to the edges between them.
+//!
+//! A call of a thread *gives* to a channel, *takes* from one, *meets* others, or *wakes* those that wait for a condition.
+//! What it takes was given before, so a taker waits for the giver, whether or not it had to wait in this run: on slower
+//! storage it may have to. The signal is given when the giving call begins (all that its thread did before is done), and
+//! waited for until the taking call returns.
+//!
+//! | channel | unit | which is which |
+//! |---|---|---|
+//! | message of MPI | message | the n-th that was received of a sender, tag and communicator is the n-th that was sent (MPI 4.1, section 3.5) |
+//! | pipe, stream | byte | in the order in which they were written |
+//! | semaphore | post | the n-th wait takes the n-th post, after those it began with |
+//! | thread, process | once | its beginning and its end |
+//!
+//! What can't be (a taker that returned before the giver began) shows that calls are missing, or that the order was another one:
+//! then nothing is said of the channel from there on: its calls have no edge.
+
+use std::collections::HashMap;
+
+use crate::script::Style;
+
+/// What is given and taken. Numbers that a process hands out (addresses, handles) come with the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Channel {
+    /// Messages of MPI, by communicator, ranks of the sender and the receiver in MPI_COMM_WORLD, and tag.
+    Message { communicator: i64, sender: i64, receiver: i64, tag: i64 },
+    /// Bytes of a pipe, or of one direction of a connection.
+    Stream { object: i64 },
+    /// A semaphore.
+    Semaphore { process: i64, address: i64 },
+    /// The beginning of a thread.
+    Begin { thread: u32 },
+    /// The end of a thread.
+    End { thread: u32 },
+}
+
+impl Channel {
+    /// Kind of its edges, as in a trail.
+    #[must_use]
+    pub const fn kind(self) -> &'static str {
+        match self {
+            Self::Message { .. } => "message",
+            Self::Stream { .. } => "stream",
+            Self::Semaphore { .. } => "semaphore",
+            Self::Begin { .. } => "begin",
+            Self::End { .. } => "end",
+        }
+    }
+}
+
+/// Whether who gives has to wait, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// Never, or that isn't known.
+    Unlimited,
+    /// If the channel would hold more than so many units.
+    Units(u64),
+    /// A message of so many bytes: until its receiver is ready if it is `synchronous`, or larger than what is sent ahead.
+    Message { bytes: u64, synchronous: bool },
+}
+
+/// Where calls meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Meeting {
+    /// The n-th collective call on a communicator of MPI; those of one family have numbers of their own.
+    Collective { communicator: i64, family: u32, number: i64 },
+    /// A barrier of threads: how often it was passed before is found by counting.
+    Barrier { process: i64, address: i64 },
+}
+
+/// Who waits for whom where calls meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Each for all.
+    All,
+    /// The others wait for this one (it broadcasts, scatters).
+    Source,
+    /// It waits for a [`Role::Source`].
+    Listener,
+    /// It waits for the others (it reduces, gathers).
+    Sink,
+    /// A [`Role::Sink`] waits for it.
+    Contributor,
+    /// It waits for those of a lower rank (prefix reductions).
+    Prefix { rank: i64 },
+}
+
+/// What a call does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// Gives so many units.
+    Give { channel: Channel, amount: u64, room: Room },
+    /// Takes so many units; 0: it learns that nothing more comes. Of calls on one channel the one with the smaller `order` comes
+    /// first: of messages the one that was ready for its message earlier, at that time.
+    Take { channel: Channel, amount: u64, order: i64 },
+    /// Units that a channel held at first.
+    Hold { channel: Channel, amount: u64 },
+    /// Meets others.
+    Meet { meeting: Meeting, role: Role },
+    /// How many meet at a barrier.
+    Expect { meeting: Meeting, count: u64 },
+    /// Wakes one, or all, that wait for a condition.
+    Wake { process: i64, condition: i64 },
+    /// Waits for a condition.
+    Await { process: i64, condition: i64 },
+    /// Waits for something that has no edge: what it is called in a trail.
+    Wait { kind: &'static str },
+}
+
+/// A call, or the beginning or end of a thread. Times are ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Act {
+    /// Number of the thread.
+    pub thread: u32,
+    /// When it began.
+    pub start: i64,
+    /// When it returned; none if it never did.
+    pub end: Option<i64>,
+    /// What it does.
+    pub what: What,
+}
+
+/// A moment from which others can go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Signal {
+    /// Number of the thread.
+    pub thread: u32,
+    /// When.
+    pub ts: i64,
+    /// Number of the edge.
+    pub edge: u32,
+    /// Its kind.
+    pub kind: &'static str,
+}
+
+/// A call that returns when all signals of an edge have been given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// Number of the thread.
+    pub thread: u32,
+    /// When it began.
+    pub start: i64,
+    /// When it returned; none if it never did.
+    pub end: Option<i64>,
+    /// Number of the edge; none if nothing explains why it waited.
+    pub edge: Option<u32>,
+    /// Its kind.
+    pub kind: &'static str,
+    /// When the last signal was given; none without an edge.
+    pub last: Option<i64>,
+}
+
+impl Wait {
+    /// What the thread did meanwhile: ranks of MPI look again and again.
+    #[must_use]
+    pub fn style(&self) -> Style {
+        match self.kind {
+            "message" | "collective" | "mpi" => Style::Yield,
+            _ => Style::Sleep,
+        }
+    }
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Edges {
+    /// In no order.
+    pub signals: Vec<Signal>,
+    /// In no order.
+    pub waits: Vec<Wait>,
+    /// How many edges there are: they are numbered from 0.
+    pub count: u32,
+}
+
+impl Edges {
+    fn add(&mut self, kind: &'static str, givers: &[&Act], takers: &[&Act]) {
+        // who gives all signals itself doesn't wait
+        let is_own = |taker: &Act| givers.iter().all(|giver| giver.thread == taker.thread);
+        let takers: Vec<&&Act> = takers.iter().filter(|taker| !is_own(taker)).collect();
+        let Some(last) = givers.iter().map(|giver| giver.start).max() else { return };
+        if takers.is_empty() {
+            return;
+        }
+        let edge = self.count;
+        self.count += 1;
+        self.signals.extend(givers.iter().map(|giver| Signal {
+            thread: giver.thread,
+            ts: giver.start,
+            edge,
+            kind,
+        }));
+        self.waits.extend(takers.into_iter().map(|taker| Wait {
+            thread: taker.thread,
+            start: taker.start,
+            end: taker.end,
+            edge: Some(edge),
+            kind,
+            last: Some(last),
+        }));
+    }
+
+    /// Nothing says for what a call waited: it has no edge, or what it belongs to wasn't recorded.
+    fn unexplained(&mut self, act: &Act, kind: &'static str) {
+        let (thread, start, end) = (act.thread, act.start, act.end);
+        self.waits.push(Wait { thread, start, end, edge: None, kind, last: None });
+    }
+}
+
+/// Bytes, messages or posts of one channel.
+#[derive(Default)]
+struct Traffic<'a> {
+    gives: Vec<(&'a Act, u64, Room)>,
+    takes: Vec<(&'a Act, u64, i64)>,
+    held: u64,
+}
+
+/// The edges between calls. `acts` may come in any order.
+#[must_use]
+pub fn edges(acts: &[Act]) -> Edges {
+    let mut edges = Edges::default();
+    let mut messages = Vec::new();
+    let mut channels: HashMap<Channel, Traffic> = HashMap::new();
+    let mut collectives: HashMap<Meeting, Vec<(&Act, Role)>> = HashMap::new();
+    let mut barriers: HashMap<Meeting, Vec<&Act>> = HashMap::new();
+    let mut expected: HashMap<Meeting, Vec<(i64, u64)>> = HashMap::new();
+    let mut conditions: HashMap<(i64, i64), (Vec<&Act>, Vec<&Act>)> = HashMap::new();
+    for act in acts {
+        match act.what {
+            What::Give { channel, amount, room } => {
+                channels.entry(channel).or_default().gives.push((act, amount, room));
+            }
+            What::Take { channel, amount, order } => {
+                channels.entry(channel).or_default().takes.push((act, amount, order));
+            }
+            What::Hold { channel, amount } => channels.entry(channel).or_default().held += amount,
+            What::Meet { meeting: meeting @ Meeting::Barrier { .. }, .. } => {
+                barriers.entry(meeting).or_default().push(act);
+            }
+            What::Meet { meeting, role } => collectives.entry(meeting).or_default().push((act, role)),
+            What::Expect { meeting, count } => {
+                expected.entry(meeting).or_default().push((act.start, count));
+            }
+            What::Wake { process, condition } => {
+                conditions.entry((process, condition)).or_default().0.push(act);
+            }
+            What::Await { process, condition } => {
+                conditions.entry((process, condition)).or_default().1.push(act);
+            }
+            What::Wait { kind } => edges.unexplained(act, kind),
+        }
+    }
+    // numbers of edges don't depend on the order of a map
+    for (channel, traffic) in sorted(channels) {
+        flow(channel, traffic, &mut messages, &mut edges);
+    }
+    rendezvous(&messages, &mut edges);
+    for (_, there) in sorted(collectives) {
+        meet(&there, &mut edges);
+    }
+    for (meeting, there) in sorted(barriers) {
+        let counts = expected.remove(&meeting).unwrap_or_default();
+        pass(there, counts, &mut edges);
+    }
+    for (_, (wakes, awaits)) in sorted(conditions) {
+        wake(wakes, &awaits, &mut edges);
+    }
+    edges
+}
+
+fn sorted<K: Ord, V>(map: HashMap<K, V>) -> Vec<(K, V)> {
+    let mut list: Vec<(K, V)> = map.into_iter().collect();
+    list.sort_by(|one, other| one.0.cmp(&other.0));
+    list
+}
+
+/// A message, its sender and its receiver.
+struct Message<'a> {
+    sender: &'a Act,
+    receiver: &'a Act,
+    /// When the receiver was ready for it.
+    ready: i64,
+    bytes: u64,
+    synchronous: bool,
+}
+
+/// What is taken was given before; what finds no room waits until enough was taken.
+fn flow<'a>(channel: Channel, traffic: Traffic<'a>, messages: &mut Vec<Message<'a>>, edges: &mut Edges) {
+    let Traffic { mut gives, mut takes, held } = traffic;
+    // several writers of a pipe: a write is in it when it has returned
+    let by_end = matches!(channel, Channel::Stream { .. });
+    gives.sort_by_key(|(act, ..)| if by_end { act.end.unwrap_or(i64::MAX) } else { act.start });
+    takes.sort_by_key(|(act, _, order)| (*order, act.start));
+    let kind = channel.kind();
+    // the units before each giving call, and all
+    let mut before = Vec::with_capacity(gives.len());
+    let mut given = held;
+    for (_, amount, _) in &gives {
+        before.push(given);
+        given = given.saturating_add(*amount);
+    }
+    let mut after_take = Vec::with_capacity(takes.len());
+    let mut taken = 0u64;
+    let mut is_known = true;
+    for (taker, amount, order) in &takes {
+        taken = taken.saturating_add(*amount);
+        after_take.push(taken);
+        if *amount == 0 {
+            learns_the_end(taker, &gives, kind, edges);
+            continue;
+        }
+        if taken <= held {
+            continue;
+        }
+        // the one that gave the last unit, which came after all before it
+        let giver = before.partition_point(|before| *before < taken).checked_sub(1).map(|at| gives[at]);
+        match giver {
+            Some((giver, _, room))
+                if is_known && taken <= given && taker.end.is_none_or(|end| giver.start <= end) =>
+            {
+                edges.add(kind, &[giver], &[taker]);
+                if let Room::Message { bytes, synchronous } = room {
+                    messages.push(Message {
+                        sender: giver,
+                        receiver: taker,
+                        ready: *order,
+                        bytes,
+                        synchronous,
+                    });
+                }
+            }
+            _ => {
+                is_known = false;
+                edges.unexplained(taker, kind);
+            }
+        }
+    }
+    if !is_known {
+        return;
+    }
+    for (at, (giver, amount, room)) in gives.iter().enumerate() {
+        let Room::Units(room) = room else { continue };
+        let full = (before[at] + amount).saturating_sub(*room);
+        if full <= held || *amount == 0 {
+            continue;
+        }
+        let taker = after_take.partition_point(|after| *after < full);
+        // what returned before found more room than that
+        if let Some((taker, ..)) = takes.get(taker)
+            && giver.end.is_none_or(|end| taker.end.is_some_and(|taken| taken <= end))
+        {
+            let done = Act { start: taker.end.unwrap_or(taker.start), ..**taker };
+            edges.add(kind, &[&done], &[giver]);
+        }
+    }
+}
+
+/// The end of a stream comes after what was last given to it.
+fn learns_the_end(taker: &Act, gives: &[(&Act, u64, Room)], kind: &'static str, edges: &mut Edges) {
+    let end = taker.end.unwrap_or(i64::MAX);
+    let last =
+        gives.iter().rev().map(|(giver, ..)| *giver).find(|giver| giver.end.is_some_and(|done| done <= end));
+    match last {
+        Some(giver) => {
+            let done = Act { start: giver.end.unwrap_or(giver.start), ..*giver };
+            edges.add(kind, &[&done], &[taker]);
+        }
+        None => edges.unexplained(taker, kind),
+    }
+}
+
+/// Messages whose sender waits until the receiver is ready. From which size on that is shows the run itself: a send that returned
+/// before was sent ahead; one that began before and returned after has waited. Without one that waited nobody is said to wait.
+fn rendezvous(messages: &[Message], edges: &mut Edges) {
+    let ahead = messages
+        .iter()
+        .filter(|message| message.sender.end.is_some_and(|end| end < message.ready))
+        .map(|message| message.bytes)
+        .max();
+    let waited = |message: &&Message| {
+        let sender = message.sender;
+        sender.start < message.ready && sender.end.is_none_or(|end| message.ready <= end)
+    };
+    let waited = messages
+        .iter()
+        .filter(waited)
+        .map(|message| message.bytes)
+        .filter(|bytes| ahead.is_none_or(|ahead| *bytes > ahead))
+        .min();
+    for message in messages {
+        let is_large = waited.is_some_and(|waited| message.bytes >= waited);
+        let sender = message.sender;
+        if (message.synchronous || is_large) && sender.end.is_none_or(|end| message.ready <= end) {
+            let ready = Act { start: message.ready, ..*message.receiver };
+            edges.add("message", &[&ready], &[sender]);
+        }
+    }
+}
+
+/// Who waits until something is there to take waits for whoever gives it: a wait of kind poll without an edge gets that of the same
+/// thread's next wait, if the signal came meanwhile.
+pub fn explain_polls(edges: &mut Edges) {
+    edges.waits.sort_by_key(|wait| (wait.thread, wait.start, wait.end));
+    for at in 1..edges.waits.len() {
+        let [before, next] = &mut edges.waits[at - 1..=at] else { continue };
+        let is_of_it = before.thread == next.thread && before.kind == "poll" && before.edge.is_none();
+        if is_of_it
+            && next.last.is_some_and(|last| last >= before.start && before.end.is_some_and(|end| last <= end))
+        {
+            (before.edge, before.kind, before.last) = (next.edge, next.kind, next.last);
+        }
+    }
+}
+
+/// A collective call.
+fn meet(there: &[(&Act, Role)], edges: &mut Edges) {
+    const KIND: &str = "collective";
+    let of = |wanted: fn(&Role) -> bool| -> Vec<&Act> {
+        there.iter().filter(|(_, role)| wanted(role)).map(|(act, _)| *act).collect()
+    };
+    let all = of(|role| *role == Role::All);
+    if all.len() > 1 {
+        edges.add(KIND, &all, &all);
+    }
+    let (sources, listeners) = (of(|role| *role == Role::Source), of(|role| *role == Role::Listener));
+    edges.add(KIND, &sources, &listeners);
+    let (contributors, sinks) = (of(|role| *role == Role::Contributor), of(|role| *role == Role::Sink));
+    edges.add(KIND, &contributors, &sinks);
+    let mut prefix: Vec<(i64, &Act)> = there
+        .iter()
+        .filter_map(|(act, role)| if let Role::Prefix { rank } = role { Some((*rank, *act)) } else { None })
+        .collect();
+    prefix.sort_by_key(|(rank, _)| *rank);
+    for pair in prefix.windows(2) {
+        let done = Act { start: pair[0].1.end.unwrap_or(pair[0].1.start), ..*pair[0].1 };
+        // the lower one may return later than it passes its part on
+        let done = Act { start: done.start.min(pair[1].1.end.unwrap_or(done.start)), ..done };
+        edges.add(KIND, &[&done], &[pair[1].1]);
+    }
+}
+
+/// A barrier of threads, which is passed again and again by as many as were told, in the order of their arrival.
+fn pass(mut there: Vec<&Act>, mut counts: Vec<(i64, u64)>, edges: &mut Edges) {
+    counts.sort_unstable();
+    there.sort_by_key(|act| act.start);
+    let mut rest = there.as_slice();
+    while let Some(first) = rest.first() {
+        let told =
+            counts.iter().rev().find(|(made, _)| *made <= first.start).map(|(_, count)| *count as usize);
+        // Not told: those that had come when the first of them went on.
+        let count = told.unwrap_or_else(|| {
+            let went_on = rest.iter().filter_map(|act| act.end).min().unwrap_or(i64::MAX);
+            rest.partition_point(|act| act.start <= went_on)
+        });
+        let (now, later) = rest.split_at(count.clamp(1, rest.len()));
+        if told.is_none_or(|told| told == now.len()) && now.len() > 1 {
+            edges.add("barrier", now, now);
+        } else {
+            now.iter().for_each(|act| edges.unexplained(act, "barrier"));
+        }
+        rest = later;
+    }
+}
+
+/// Who waits for a condition is woken by the last that wakes before it returns.
+fn wake(mut wakes: Vec<&Act>, awaits: &[&Act], edges: &mut Edges) {
+    wakes.sort_by_key(|act| act.start);
+    for waiter in awaits {
+        let end = waiter.end.unwrap_or(i64::MAX);
+        let woken = wakes.partition_point(|wake| wake.start <= end);
+        let waker = wakes[..woken].iter().rev().find(|wake| wake.thread != waiter.thread);
+        match waker.filter(|wake| waiter.end.is_some() && wake.end.unwrap_or(wake.start) >= waiter.start) {
+            Some(waker) => edges.add("condition", &[waker], &[waiter]),
+            None => edges.unexplained(waiter, "condition"),
+        }
+    }
+}

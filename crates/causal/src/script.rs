@@ -65,3 +65,80 @@ pub struct Scripts {
     /// How many locks there are.
     pub locks: u32,
 }
+
+/// What is known of a thread's steps. All times are ns.
+#[derive(Clone, Debug, Default)]
+pub struct Recorded {
+    /// When its operations began, in their order.
+    pub ops: Vec<i64>,
+    /// When it gave signals, and of which edges.
+    pub signals: Vec<(i64, u32)>,
+    /// When it went on after a wait.
+    pub waits: Vec<Waited>,
+    /// When it began to compute, and how long it was on a CPU.
+    pub computed: Vec<(i64, i64)>,
+}
+
+/// A wait of a thread.
+#[derive(Clone, Copy, Debug)]
+pub struct Waited {
+    /// When it began, and how long it took, ns.
+    pub start: i64,
+    /// See above.
+    pub dur: i64,
+    /// What for.
+    pub reason: Reason,
+}
+
+/// Why a thread waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// For signals.
+    Edge(u32, Style),
+    /// For a time to pass.
+    Timer,
+    /// That isn't known.
+    Unknown,
+}
+
+impl Recorded {
+    /// When it did something first.
+    #[must_use]
+    pub fn first(&self) -> Option<i64> {
+        let firsts = [
+            self.ops.first().copied(),
+            self.signals.iter().map(|signal| signal.0).min(),
+            self.waits.iter().map(|wait| wait.start).min(),
+            self.computed.iter().map(|one| one.0).min(),
+        ];
+        firsts.into_iter().flatten().min()
+    }
+
+    /// Its steps. A thread that waits for nobody at first begins so long after `zero`. What it waited for unknown reasons takes no
+    /// time, unless `fixed`: then as much as it took.
+    #[must_use]
+    pub fn script(&self, zero: i64, fixed: bool) -> Script {
+        // at equal times: what ended, then what goes on until the next call, then what a call begins with, then the call
+        let mut steps: Vec<(i64, u8, Step)> = Vec::new();
+        for wait in &self.waits {
+            let step = match wait.reason {
+                Reason::Edge(edge, style) => Step::Wait(edge, style),
+                Reason::Timer => Step::Rest(wait.dur),
+                Reason::Unknown if fixed => Step::Rest(wait.dur),
+                Reason::Unknown => continue,
+            };
+            steps.push((wait.start + wait.dur, 0, step));
+        }
+        steps.extend(self.computed.iter().map(|(at, cpu)| (*at, 1, Step::Compute(*cpu))));
+        steps.extend(self.signals.iter().map(|(at, edge)| (*at, 2, Step::Signal(*edge))));
+        steps.extend(self.ops.iter().zip(0..).map(|(at, index)| (*at, 3, Step::Io(index))));
+        steps.sort_by_key(|(at, class, _)| (*at, *class));
+        let mut steps: Vec<Step> = steps.into_iter().map(|(.., step)| step).collect();
+        if let (Some(first), false) = (self.first(), matches!(steps.first(), Some(Step::Wait(..))))
+            && first > zero
+        {
+            steps.insert(0, Step::Rest(first - zero));
+        }
+        Script { steps }
+    }
+}

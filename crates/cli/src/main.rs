@@ -5,6 +5,7 @@
 
 mod agent;
 mod arguments;
+mod causal;
 mod closing;
 mod collect;
 mod device;

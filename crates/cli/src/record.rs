@@ -21,6 +21,7 @@ use iotrail_trail::seal::{Fact, Sealer};
 use iotrail_trail::{Snapshot, TrailWriter, compact, say};
 
 use crate::arguments::node_name;
+use crate::causal;
 use crate::closing::{self, Asked};
 use crate::failure::Failure;
 use crate::kernel::{Kernel, Part, Via};
@@ -181,6 +182,12 @@ pub fn run(mut args: Args) -> Result<ExitCode, Failure> {
         calls_of_kernel: args.kernel.contains(&Part::Calls),
     };
     let is_sealed = sealed.is_ok();
+    if args.causal
+        && is_sealed
+        && let Err(error) = causal::derive(&target.path)
+    {
+        say!("iotrail: warning: the trail is whole, but who waited for whom could not be found: {error}");
+    }
     let is_whole = closing::report(&target.path, sealed, took, asked);
     closing::report_pruned(pruned, &target.path);
     if let Some(file) = args.announce.filter(|_| is_sealed)

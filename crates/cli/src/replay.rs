@@ -10,7 +10,9 @@ use std::process::ExitCode;
 
 use iotrail_format::schema::RECORDING;
 use iotrail_format::segment::SESSION_ENV;
-use iotrail_replay::{Allowed, Engine, Mapping, Mode, Options, Place, Plan, plan, prepare, run as replay};
+use iotrail_replay::{
+    Allowed, Engine, Mapping, Mode, Options, Place, Plan, plan, plan_with_causality, prepare, run as replay,
+};
 use iotrail_trail::{TrailReader, TrailWriter};
 
 use crate::failure::Failure;
@@ -87,6 +89,8 @@ enum When {
     Think,
     /// Open loop: at its recorded time
     Timed,
+    /// Closed loop: after what its thread computed, and what it waited for in other threads (record --causal)
+    Causal,
 }
 
 /// [`Engine`] on the command line.
@@ -147,7 +151,10 @@ fn has_times(trail: &Path, plan: &Plan) -> Result<bool, Failure> {
 
 /// Replays.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
-    let plan = plan(&args.trail)?;
+    let plan = match args.mode {
+        When::Causal => plan_with_causality(&args.trail)?,
+        _ => plan(&args.trail)?,
+    };
     if matches!(args.mode, When::Timed) && !has_times(&args.trail, &plan)? {
         return Err(Failure::new(format!(
             "{} has no times: --mode timed can't replay it",
@@ -155,7 +162,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         ))
         .hint("--mode afap replays its operations in their order, as fast as possible"));
     }
-    if matches!((args.engine, args.mode), (How::IoUring, When::Think)) {
+    if matches!((args.engine, args.mode), (How::IoUring, When::Think | When::Causal)) {
         return Err(Failure::new(
             "think times are between calls that wait, which requests to an io_uring don't",
         )
@@ -191,6 +198,7 @@ fn work(args: &Args, plan: &Plan, place: &Place) -> Result<ExitCode, Failure> {
         When::Afap => (Mode::Afap, 1),
         When::Think => (Mode::Think, 1),
         When::Timed => (Mode::Timed, 32),
+        When::Causal => (Mode::Causal, 1),
     };
     let depth = args.depth.map_or(depth, usize::from);
     let engine = args.engine.into();

@@ -212,6 +212,9 @@ calls! {
     253 MpiComm "MPI_Comm_split" Wait "Make a communicator (MPI_Comm_dup, split, create and the like); object is the one it is made of (--causal).";
     254 MpiWin "MPI_Win_fence" Wait "Synchronise one-sided access (MPI_Win_create, fence and the like) (--causal).";
     255 MpiFile "MPI_File_write_all" Wait "A collective call of MPI-IO (--causal).";
+    256 MpiSsend "MPI_Ssend" Wait "Send to a rank and wait until it receives (--causal; else MPI_Send stands for it).";
+
+    272 SemInit "sem_init" Wait "Make a semaphore; length is how many may pass at first (--causal).";
 }
 
 macro_rules! waits {

@@ -8,6 +8,8 @@
 //! never followed out of it (a plan's paths are absolute and plain, and links are not replayed).
 
 mod bench;
+mod causal;
+mod causality;
 mod names;
 mod order;
 mod plan;
@@ -21,8 +23,11 @@ mod uring;
 use std::path::PathBuf;
 
 pub use bench::{Bench, requests};
+pub use causality::Causality;
 pub use order::{OpRef, Wait};
-pub use plan::{Device, Handle, NONE, Need, Op, Origin, Plan, Reach, Thread, Workload, plan};
+pub use plan::{
+    Device, Handle, NONE, Need, Op, Origin, Plan, Reach, Thread, Workload, plan, plan_with_causality,
+};
 pub use prepare::{MARKER, prepare};
 pub use run::{Engine, Mode, Options, Outcome, run, stop};
 pub use spread::Times;
@@ -38,6 +43,12 @@ pub enum Error {
     /// There is nothing to replay.
     #[error("{path} holds no call on a file that can be replayed", path = path.display())]
     Empty {
+        /// The trail.
+        path: PathBuf,
+    },
+    /// It doesn't say who waited for whom.
+    #[error("{path} doesn't say who waited for whom", path = path.display())]
+    NoCausality {
         /// The trail.
         path: PathBuf,
     },
@@ -80,6 +91,9 @@ impl Error {
         match self {
             Self::Trail(error) => error.hint(),
             Self::Empty { .. } => Some("iotrail report shows what it holds".into()),
+            Self::NoCausality { .. } => {
+                Some("iotrail record --causal records it; --mode think replays think times".into())
+            }
             Self::Place { hint, .. } => hint.clone(),
             Self::Io { .. } | Self::Interrupted => None,
         }

@@ -13,6 +13,7 @@ use iotrail_format::schema::{FILE, PROCESS, THREAD};
 use iotrail_trail::{FileOp, Order, TrailReader};
 
 use crate::Error;
+use crate::causality::{self, Causality};
 use crate::names::Namespace;
 use crate::order::{Effect, OpRef, Order as Causes, Wait};
 
@@ -123,6 +124,8 @@ pub struct Plan {
     pub reach: i64,
     /// Bytes that all files together grow by at most.
     pub grows: u64,
+    /// What threads computed and waited for, where that was asked for.
+    pub causality: Option<Causality>,
 }
 
 /// A file or device of a block trace, or a device of a model.
@@ -232,7 +235,22 @@ struct Opened {
 /// # Errors
 /// [`Error::Trail`] if the trail can't be read, [`Error::Empty`] if it holds no operation that can be replayed.
 pub fn plan(trail: &Path) -> Result<Plan, Error> {
+    Ok(make(trail, &TrailReader::open(trail)?)?.0)
+}
+
+/// As [`plan()`], with what threads computed and waited for.
+///
+/// # Errors
+/// Those of [`plan()`], and [`Error::NoCausality`] if the trail doesn't say.
+pub fn plan_with_causality(trail: &Path) -> Result<Plan, Error> {
     let reader = TrailReader::open(trail)?;
+    let (mut plan, zero) = make(trail, &reader)?;
+    plan.causality = Some(causality::read(trail, &reader, &mut plan, zero)?);
+    Ok(plan)
+}
+
+/// A plan, and when it begins, ns since the epoch.
+fn make(trail: &Path, reader: &TrailReader) -> Result<(Plan, i64), Error> {
     let mut files = HashMap::new();
     for row in reader.small(&FILE, &["file"], &["path"])? {
         if let (Some(file), Some(path)) = (row.ints[0], &row.texts[0]) {
@@ -275,11 +293,12 @@ pub fn plan(trail: &Path) -> Result<Plan, Error> {
     while let Some(row) = rows.next()? {
         maker.add(&row);
     }
+    let zero = maker.zero;
     let plan = maker.finish();
     if plan.threads.is_empty() {
         return Err(Error::Empty { path: trail.to_owned() });
     }
-    Ok(plan)
+    Ok((plan, zero))
 }
 
 impl Maker<'_> {

@@ -19,6 +19,8 @@ use iotrail_sdk::post::{self, Draft};
 use iotrail_sdk::{attach, clock};
 
 use crate::Error;
+use crate::causal::Edge;
+use crate::causality::Causality;
 use crate::order::Wait;
 use crate::plan::{Handle, NONE, Op, Origin, Plan, Thread};
 use crate::prepare::noise;
@@ -35,6 +37,8 @@ pub enum Mode {
     Think,
     /// At its time in the trace, whatever the one before it does.
     Timed,
+    /// When its thread has computed as long as in the trace, and what it waited for there has happened.
+    Causal,
 }
 
 /// How operations reach the kernel.
@@ -196,7 +200,7 @@ impl Progress {
     }
 
     /// Waits until an operation is done, with all before it unless it is meant `alone`. Whether that took time.
-    fn wait(&self, index: u32, alone: bool) -> bool {
+    pub(crate) fn wait(&self, index: u32, alone: bool) -> bool {
         if self.has(index, alone) {
             return false;
         }
@@ -212,7 +216,7 @@ impl Progress {
     }
 }
 
-fn futex(word: &AtomicU32, what: i32, value: u32, at_most: Option<&libc::timespec>) {
+pub(crate) fn futex(word: &AtomicU32, what: i32, value: u32, at_most: Option<&libc::timespec>) {
     let at_most = at_most.map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: futex(2) on an aligned word that outlives the call.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), what, value, at_most) };
@@ -312,16 +316,23 @@ pub(crate) struct Shared<'a> {
 #[derive(Default)]
 pub(crate) struct Found {
     pub(crate) ops: u64,
-    waited: u64,
+    pub(crate) waited: u64,
     pub(crate) order_broken: u64,
     pub(crate) interrupted_at: Option<i64>,
     pub(crate) late: Spread,
     pub(crate) end: i64,
+    /// When the first operation began, in mode causal.
+    begin: Option<i64>,
     pub(crate) cpu: i64,
     pub(crate) stopped: Option<String>,
 }
 
 impl Found {
+    /// Notes that an operation begins.
+    pub(crate) fn begins(&mut self) {
+        self.begin.get_or_insert_with(now);
+    }
+
     /// Notes that an operation returned.
     pub(crate) fn done(&mut self) {
         self.ops += 1;
@@ -356,18 +367,23 @@ pub fn run(plan: &Plan, place: &Place, options: Options, session: &[u8]) -> Resu
     shared.progress = plan.threads.iter().map(|thread| Progress::of(thread, depth > 1)).collect();
     shared.zero = now() + 20_000_000 + 50_000 * (plan.threads.len() * workers) as i64;
     let shared = shared;
+    let scripts = plan.causality.as_ref().filter(|_| options.mode == Mode::Causal).map(Causality::scripts);
+    let edges: Vec<Edge> =
+        scripts.iter().flat_map(|scripts| &scripts.signals).map(|signals| Edge::new(*signals)).collect();
     let cursors: Vec<AtomicUsize> = plan.threads.iter().map(|_| AtomicUsize::new(0)).collect();
     let found = std::thread::scope(|scope| -> Result<Vec<Found>, Error> {
         let mut running = Vec::new();
         for (number, thread) in plan.threads.iter().enumerate() {
-            for _ in 0..workers.min(thread.ops.len()) {
-                let (shared, cursor) = (&shared, &cursors[number]);
+            let script = scripts.as_ref().map(|scripts| &scripts.threads[number]);
+            for _ in 0..workers.min(thread.ops.len().max(usize::from(script.is_some()))) {
+                let (shared, cursor, edges) = (&shared, &cursors[number], &edges);
                 // requests under way at once read into memory of their own, as programs do
                 let many = if options.engine == Engine::Psync { 1 } else { depth };
                 let mut buffers = (0..many).map(|_| Buffer::new(room)).collect::<Result<Vec<_>, _>>()?;
-                let work = move || match options.engine {
-                    Engine::Psync => shared.replay(number, thread, cursor, &buffers[0]),
-                    Engine::IoUring => uring::replay(shared, number, &mut buffers),
+                let work = move || match (options.engine, script) {
+                    (_, Some(script)) => shared.replay_script(number, script, edges, &buffers[0]),
+                    (Engine::Psync, None) => shared.replay(number, thread, cursor, &buffers[0]),
+                    (Engine::IoUring, None) => uring::replay(shared, number, &mut buffers),
                 };
                 let builder = std::thread::Builder::new().stack_size(STACK);
                 let started = builder.spawn_scoped(scope, work);
@@ -432,16 +448,21 @@ impl<'a> Shared<'a> {
             ..Outcome::default()
         };
         let mut late = Spread::default();
+        let (mut begin, mut end) = (i64::MAX, i64::MIN);
         for one in found {
             outcome.ops += one.ops;
             outcome.waited += one.waited;
             outcome.order_broken += one.order_broken;
             outcome.interrupted_at = outcome.interrupted_at.into_iter().chain(one.interrupted_at).min();
-            outcome.took = outcome.took.max(one.end - self.zero);
+            if one.ops != 0 {
+                begin = begin.min(one.begin.unwrap_or(self.zero));
+                end = end.max(one.end);
+            }
             outcome.cpu += one.cpu;
             outcome.stopped = outcome.stopped.or(one.stopped);
             late.merge(&one.late);
         }
+        outcome.took = if outcome.ops == 0 { 0 } else { end - begin };
         if self.options.mode == Mode::Timed && late.count() != 0 {
             let (p50, p99) = (late.quantile(50), late.quantile(99));
             outcome.late = Some(Late { p50, p99, max: late.max(), over_ms: late.over_ms() });
@@ -474,7 +495,7 @@ impl<'a> Shared<'a> {
                 }
             }
             let due = match (self.options.mode, last) {
-                (Mode::Timed, _) => Some(self.zero + (op.start as f64 * scale) as i64),
+                (Mode::Timed | Mode::Causal, _) => Some(self.zero + (op.start as f64 * scale) as i64),
                 (Mode::Think, Some((ended, before))) => {
                     let think = (op.start - before.start - before.dur).max(0);
                     Some(ended + (think as f64 * scale) as i64)

@@ -115,7 +115,7 @@ pub struct SyncOp<'a> {
 pub struct SmallRow {
     /// BIGINT columns.
     pub ints: Vec<Option<i64>>,
-    /// VARCHAR columns of many values.
+    /// VARCHAR columns.
     pub texts: Vec<Option<String>>,
 }
 
@@ -182,19 +182,10 @@ impl TrailReader {
             for batch in OpenFile::open(&self.path, table, entry)?.read_all(8192)? {
                 let batch = batch?;
                 let ints: Vec<Ints> = ints.iter().map(|name| Ints::of(table, &batch, name)).collect();
-                let texts: Vec<&StringArray> = texts
-                    .iter()
-                    .map(|name| position(table, name).expect("a column of the table"))
-                    .map(|at| batch.column(at).as_string::<i32>())
-                    .collect();
-                rows.extend((0..batch.num_rows()).map(|at| {
-                    SmallRow {
-                        ints: ints.iter().map(|column| column.get(at)).collect(),
-                        texts: texts
-                            .iter()
-                            .map(|column| column.is_valid(at).then(|| column.value(at).to_owned()))
-                            .collect(),
-                    }
+                let texts: Vec<Text> = texts.iter().map(|name| Text::of(table, &batch, name)).collect();
+                rows.extend((0..batch.num_rows()).map(|at| SmallRow {
+                    ints: ints.iter().map(|column| column.get(at)).collect(),
+                    texts: texts.iter().map(|column| column.get(at).map(str::to_owned)).collect(),
                 }));
             }
         }
@@ -385,6 +376,29 @@ impl Ints {
 
     fn get(&self, at: usize) -> Option<i64> {
         self.0.is_valid(at).then(|| self.0.value(at))
+    }
+}
+
+/// A text column of a small table.
+enum Text {
+    Plain(StringArray),
+    OfFewValues(Words),
+}
+
+impl Text {
+    fn of(table: &Table, batch: &RecordBatch, name: &str) -> Self {
+        let column = batch.column(position(table, name).expect("a column of the table"));
+        match column.as_string_opt::<i32>() {
+            Some(plain) => Self::Plain(plain.clone()),
+            None => Self::OfFewValues(Words::of(table, batch, name)),
+        }
+    }
+
+    fn get(&self, at: usize) -> Option<&str> {
+        match self {
+            Self::Plain(texts) => texts.is_valid(at).then(|| texts.value(at)),
+            Self::OfFewValues(words) => words.keys.is_valid(at).then(|| words.get(at)),
+        }
     }
 }
 

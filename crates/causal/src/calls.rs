@@ -1,0 +1,429 @@
+//! What recorded calls do to each other: from rows of `sync_op`, `thread` and `process` to [`Act`]s.
+
+use std::collections::HashMap;
+
+use iotrail_format::call::{Call, CallKind, WaitKind};
+
+use crate::matching::{Act, Channel, Meeting, Role, Room, What};
+
+/// Error number of what waited no longer (errno(3)).
+const ETIMEDOUT: i64 = 110;
+/// Bytes that a pipe holds (pipe(7), "Pipe capacity").
+const PIPE: u64 = 65_536;
+
+/// A thread.
+#[derive(Clone, Copy, Debug)]
+pub struct Thread {
+    /// Its id in the trail.
+    pub id: i64,
+    /// Its process.
+    pub process: i64,
+    /// Thread id of the system.
+    pub tid: i64,
+    /// When it began.
+    pub start: i64,
+    /// When it ended; none if that isn't known.
+    pub end: Option<i64>,
+}
+
+/// A program image.
+#[derive(Clone, Copy, Debug)]
+pub struct Process {
+    /// Its id in the trail.
+    pub id: i64,
+    /// Process id of the system.
+    pub pid: i64,
+    /// The image that forked or exec'd it.
+    pub parent: Option<i64>,
+    /// MPI rank in MPI_COMM_WORLD.
+    pub rank: Option<i64>,
+    /// When it began.
+    pub start: i64,
+    /// When it ended; none if that isn't known.
+    pub end: Option<i64>,
+}
+
+/// A row of `sync_op`.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// Number of the thread.
+    pub thread: u32,
+    /// Start.
+    pub start: i64,
+    /// When it returned; none if it never did.
+    pub end: Option<i64>,
+    /// The call.
+    pub call: Call,
+    /// What it waits for.
+    pub kind: WaitKind,
+    /// See the table's columns.
+    pub object: Option<i64>,
+    /// See above.
+    pub peer: Option<i64>,
+    /// See above.
+    pub length: Option<i64>,
+    /// See above.
+    pub result: Option<i64>,
+    /// See above.
+    pub errno: i64,
+    /// See above.
+    pub seq: Option<i64>,
+    /// See above.
+    pub tag: Option<i64>,
+}
+
+/// What a request of MPI that is under way does when it completes.
+enum Pending {
+    Receive { communicator: i64, ready: i64 },
+    Meet { meeting: Meeting, role: Role },
+}
+
+/// Reads rows.
+pub struct Reader<'a> {
+    threads: &'a [Thread],
+    processes: HashMap<i64, &'a Process>,
+    /// By process and request.
+    pending: HashMap<(i64, i64), Pending>,
+    /// Of each thread the end of its outermost call so far: what is inside belongs to it.
+    outer: Vec<(i64, i64)>,
+    /// Threads by process, in the order of their starts.
+    threads_of: HashMap<i64, Vec<u32>>,
+    /// Threads that were created, by process and handle: when and which.
+    handles: HashMap<(i64, i64), Vec<(i64, u32)>>,
+    creations: Vec<Row>,
+    joins: Vec<Row>,
+    acts: Vec<Act>,
+}
+
+impl<'a> Reader<'a> {
+    /// For these threads, which rows name by their places here, and their processes.
+    #[must_use]
+    pub fn new(threads: &'a [Thread], processes: &'a [Process]) -> Self {
+        let mut threads_of: HashMap<i64, Vec<u32>> = HashMap::new();
+        for (number, thread) in threads.iter().enumerate() {
+            threads_of.entry(thread.process).or_default().push(number as u32);
+        }
+        for of in threads_of.values_mut() {
+            of.sort_by_key(|number| threads[*number as usize].start);
+        }
+        Self {
+            threads,
+            processes: processes.iter().map(|process| (process.id, process)).collect(),
+            pending: HashMap::new(),
+            outer: vec![(i64::MIN, i64::MIN); threads.len()],
+            threads_of,
+            handles: HashMap::new(),
+            creations: Vec::new(),
+            joins: Vec::new(),
+            acts: Vec::new(),
+        }
+    }
+
+    fn process(&self, row: &Row) -> i64 {
+        self.threads[row.thread as usize].process
+    }
+
+    fn rank(&self, row: &Row) -> Option<i64> {
+        self.processes.get(&self.process(row))?.rank
+    }
+
+    fn push(&mut self, row: &Row, what: What) {
+        self.acts.push(Act { thread: row.thread, start: row.start, end: row.end, what });
+    }
+
+    /// Takes a row. Those of one thread come in the order of their starts, the longer one first.
+    pub fn add(&mut self, row: &Row) {
+        let outer = &mut self.outer[row.thread as usize];
+        let is_inside = row.start < outer.1 && row.end.is_some_and(|end| end <= outer.1);
+        if is_inside && row.call != Call::MpiStatus {
+            // How the call around it waits.
+            return;
+        }
+        *outer = (row.start, row.end.unwrap_or(i64::MAX));
+        match row.kind {
+            WaitKind::Mpi => self.add_mpi(row),
+            WaitKind::Pipe => self.add_pipe(row),
+            WaitKind::Semaphore => self.add_semaphore(row),
+            WaitKind::Condition => self.add_condition(row),
+            WaitKind::Barrier => self.add_barrier(row),
+            WaitKind::Thread => self.add_thread(row),
+            WaitKind::Process => self.joins.push(*row),
+            WaitKind::Poll if row.result == Some(0) => self.push(row, What::Wait { kind: "timer" }),
+            kind => self.push(row, What::Wait { kind: kind.name() }),
+        }
+    }
+
+    fn add_pipe(&mut self, row: &Row) {
+        let Some(object) = row.object else { return };
+        let channel = Channel::Stream { object };
+        let moved = row.result.unwrap_or(0);
+        match row.call.kind() {
+            CallKind::Write if moved > 0 => {
+                let give = What::Give { channel, amount: moved as u64, room: Room::Units(PIPE) };
+                self.push(row, give);
+            }
+            CallKind::Read if moved >= 0 => {
+                let order = row.end.unwrap_or(i64::MAX);
+                self.push(row, What::Take { channel, amount: moved as u64, order });
+            }
+            _ => {}
+        }
+    }
+
+    fn add_semaphore(&mut self, row: &Row) {
+        let (Some(address), process) = (row.object, self.process(row)) else { return };
+        let channel = Channel::Semaphore { process, address };
+        match row.call {
+            Call::SemPost => self.push(row, What::Give { channel, amount: 1, room: Room::Unlimited }),
+            Call::SemInit => {
+                let amount = row.length.unwrap_or(0).max(0) as u64;
+                self.push(row, What::Hold { channel, amount });
+            }
+            Call::SemWait if row.result == Some(0) => {
+                let order = row.end.unwrap_or(i64::MAX);
+                self.push(row, What::Take { channel, amount: 1, order });
+            }
+            Call::SemWait => self.push(row, What::Wait { kind: "timer" }),
+            _ => self.push(row, What::Wait { kind: "semaphore" }),
+        }
+    }
+
+    fn add_condition(&mut self, row: &Row) {
+        let (Some(condition), process) = (row.object, self.process(row)) else { return };
+        match row.call {
+            Call::CondSignal | Call::CondBroadcast => self.push(row, What::Wake { process, condition }),
+            _ if row.errno == ETIMEDOUT => self.push(row, What::Wait { kind: "timer" }),
+            _ => self.push(row, What::Await { process, condition }),
+        }
+    }
+
+    fn add_barrier(&mut self, row: &Row) {
+        let (Some(address), process) = (row.object, self.process(row)) else { return };
+        let meeting = Meeting::Barrier { process, address };
+        if row.call == Call::BarrierInit {
+            let count = row.length.unwrap_or(0).max(0) as u64;
+            return self.push(row, What::Expect { meeting, count });
+        }
+        self.push(row, What::Meet { meeting, role: Role::All });
+    }
+
+    fn add_thread(&mut self, row: &Row) {
+        if row.errno != 0 {
+            return;
+        }
+        match row.call {
+            Call::PthreadCreate => self.creations.push(*row),
+            _ => self.joins.push(*row),
+        }
+    }
+
+    fn add_mpi(&mut self, row: &Row) {
+        let (process, rank) = (self.process(row), self.rank(row));
+        if row.errno != 0 {
+            return;
+        }
+        let (Some(rank), Some(communicator)) = (rank, row.object.or(row.seq.map(|_| 0))) else {
+            return self.push(row, What::Wait { kind: "mpi" });
+        };
+        let request = row.result.filter(|request| *request != 0);
+        match row.call {
+            Call::MpiSend | Call::MpiIsend | Call::MpiSsend => {
+                if let (Some(receiver), Some(tag)) = (row.peer, row.tag) {
+                    let channel = Channel::Message { communicator, sender: rank, receiver, tag };
+                    let bytes = row.length.unwrap_or(0).max(0) as u64;
+                    // one that is only begun doesn't wait
+                    let room = match row.call {
+                        Call::MpiIsend => Room::Unlimited,
+                        call => Room::Message { bytes, synchronous: call == Call::MpiSsend },
+                    };
+                    self.push(row, What::Give { channel, amount: 1, room });
+                }
+            }
+            Call::MpiRecv | Call::MpiSendrecv => {
+                if let (Some(sender), Some(tag)) = (row.peer, row.tag) {
+                    let channel = Channel::Message { communicator, sender, receiver: rank, tag };
+                    self.push(row, What::Take { channel, amount: 1, order: row.start });
+                }
+            }
+            Call::MpiIrecv => {
+                if let Some(request) = request {
+                    let receive = Pending::Receive { communicator, ready: row.start };
+                    self.pending.insert((process, request), receive);
+                }
+            }
+            Call::MpiStatus => self.complete(row, process, rank),
+            // their waits are told by the rows of what they completed
+            Call::MpiWait | Call::MpiTest => {}
+            Call::MpiProbe => self.push(row, What::Wait { kind: "poll" }),
+            _ => self.add_collective(row, communicator, rank, request),
+        }
+    }
+
+    /// A request is complete.
+    fn complete(&mut self, row: &Row, process: i64, rank: i64) {
+        let Some(pending) = row.seq.and_then(|request| self.pending.remove(&(process, request))) else {
+            return;
+        };
+        match pending {
+            Pending::Receive { communicator, ready } => {
+                if let (Some(sender), Some(tag)) = (row.peer, row.tag) {
+                    let channel = Channel::Message { communicator, sender, receiver: rank, tag };
+                    self.push(row, What::Take { channel, amount: 1, order: ready });
+                }
+            }
+            Pending::Meet { meeting, role } => self.push(row, What::Meet { meeting, role }),
+        }
+    }
+
+    fn add_collective(&mut self, row: &Row, communicator: i64, rank: i64, request: Option<i64>) {
+        let Some(number) = row.seq else { return self.push(row, What::Wait { kind: "mpi" }) };
+        let is_root = row.peer == Some(rank);
+        let either = |root, other| if is_root { root } else { other };
+        // calls that begin and end MPI are counted on their own
+        let family = match row.call {
+            Call::MpiInit => 1,
+            Call::MpiFinalize => 2,
+            _ => 0,
+        };
+        let role = match row.call {
+            Call::MpiBcast | Call::MpiIbcast | Call::MpiScatter | Call::MpiIscatter => {
+                either(Role::Source, Role::Listener)
+            }
+            Call::MpiReduce | Call::MpiIreduce | Call::MpiGather | Call::MpiIgather => {
+                either(Role::Sink, Role::Contributor)
+            }
+            Call::MpiScan | Call::MpiIscan => Role::Prefix { rank },
+            _ => Role::All,
+        };
+        let meeting = Meeting::Collective { communicator, family, number };
+        let Some(request) = request.filter(|_| begins_request(row.call)) else {
+            return self.push(row, What::Meet { meeting, role });
+        };
+        // It lets others go on where it begins, and waits where it completes.
+        let process = self.process(row);
+        match role {
+            Role::Source | Role::Contributor => self.push(row, What::Meet { meeting, role }),
+            Role::Listener | Role::Sink => {
+                self.pending.insert((process, request), Pending::Meet { meeting, role });
+            }
+            Role::All | Role::Prefix { .. } => {
+                self.push(row, What::Meet { meeting, role: Role::Contributor });
+                let sink = Pending::Meet { meeting, role: Role::Sink };
+                self.pending.insert((process, request), sink);
+            }
+        }
+    }
+
+    /// What all rows did, and the beginnings and ends of threads and processes.
+    #[must_use]
+    pub fn finish(mut self) -> Vec<Act> {
+        self.creations.sort_by_key(|row| row.start);
+        self.begin_threads();
+        self.begin_processes();
+        for row in std::mem::take(&mut self.joins) {
+            self.join(&row);
+        }
+        self.acts
+    }
+
+    fn give(&mut self, thread: u32, at: i64, channel: Channel) {
+        let what = What::Give { channel, amount: 1, room: Room::Unlimited };
+        self.acts.push(Act { thread, start: at, end: Some(at), what });
+    }
+
+    fn take(&mut self, thread: u32, at: i64, channel: Channel) {
+        let what = What::Take { channel, amount: 1, order: at };
+        self.acts.push(Act { thread, start: at, end: Some(at), what });
+    }
+
+    /// The n-th thread that began in a process is the n-th that was created there.
+    fn begin_threads(&mut self) {
+        let mut next: HashMap<i64, usize> = HashMap::new();
+        for row in std::mem::take(&mut self.creations) {
+            let process = self.process(&row);
+            let Some(threads) = self.threads_of.get(&process) else { continue };
+            let at = next.entry(process).or_insert(0);
+            // the one it began with was not created
+            while let Some(thread) = threads.get(*at)
+                && self.threads[*thread as usize].start < row.start
+            {
+                *at += 1;
+            }
+            let Some(thread) = threads.get(*at).copied() else { continue };
+            *at += 1;
+            if let Some(handle) = row.peer {
+                self.handles.entry((process, handle)).or_default().push((row.start, thread));
+            }
+            let start = self.threads[thread as usize].start;
+            self.give(row.thread, row.start, Channel::Begin { thread });
+            self.take(thread, start, Channel::Begin { thread });
+        }
+    }
+
+    /// A process begins after the one that made it had done what it did before.
+    fn begin_processes(&mut self) {
+        let mut processes: Vec<&Process> = self.processes.values().copied().collect();
+        processes.sort_by_key(|process| (process.start, process.id));
+        for process in processes {
+            let parent = process.parent.and_then(|parent| self.threads_of.get(&parent));
+            let first = self.threads_of.get(&process.id).and_then(|threads| threads.first());
+            let (Some(parents), Some(first)) = (parent, first.copied()) else { continue };
+            // by the thread that was alone then, or began with the process
+            let Some(maker) = parents.first().copied() else { continue };
+            self.give(maker, process.start, Channel::Begin { thread: first });
+            self.take(
+                first,
+                self.threads[first as usize].start.max(process.start),
+                Channel::Begin { thread: first },
+            );
+        }
+    }
+
+    /// Somebody waited for the end of a thread or process.
+    fn join(&mut self, row: &Row) {
+        let process = self.process(row);
+        let until = row.end.unwrap_or(i64::MAX);
+        let ended = if row.kind == WaitKind::Thread {
+            let created = row.peer.and_then(|handle| self.handles.get(&(process, handle)));
+            created.and_then(|list| list.iter().rev().find(|(at, _)| *at <= until)).map(|(_, thread)| *thread)
+        } else if row.errno == 0 && row.result.is_some_and(|result| result >= 0) {
+            let of_pid = |process: &&&Process| {
+                Some(process.pid) == row.peer && process.end.is_some_and(|end| end <= until)
+            };
+            let last = self.processes.values().filter(of_pid).max_by_key(|process| process.end);
+            last.and_then(|process| self.threads_of.get(&process.id)?.first().copied())
+        } else {
+            return;
+        };
+        let of = ended.map(|thread| self.threads[thread as usize]);
+        let end = of.and_then(|thread| {
+            thread.end.or_else(|| self.processes.get(&thread.process).and_then(|process| process.end))
+        });
+        match (ended, end) {
+            (Some(thread), Some(end)) if end <= until => {
+                let channel = Channel::End { thread };
+                self.give(thread, end, channel);
+                self.push(row, What::Take { channel, amount: 1, order: row.start });
+            }
+            _ => self.push(row, What::Wait { kind: row.kind.name() }),
+        }
+    }
+}
+
+/// Whether a call only begins what another one waits for.
+fn begins_request(call: Call) -> bool {
+    use Call::*;
+    matches!(
+        call,
+        MpiIbarrier
+            | MpiIbcast
+            | MpiIreduce
+            | MpiIallreduce
+            | MpiIgather
+            | MpiIscatter
+            | MpiIallgather
+            | MpiIalltoall
+            | MpiIscan
+            | MpiComm
+    )
+}

@@ -1,0 +1,224 @@
+//! After a recording with `--causal`: what its threads computed, and who waited for whom, as tables of the trail.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use iotrail_causal::calls::{Process, Reader, Row, Thread};
+use iotrail_causal::compute::{Gap, Reading, Slice, by_readings, by_slices};
+use iotrail_causal::matching::{Edges, Wait, edges, explain_polls};
+use iotrail_causal::reduction::reduce;
+use iotrail_format::call::{Call, WaitKind};
+use iotrail_format::schema::{COMPUTE, CPU_SLICE, PROCESS, SIGNAL, THREAD, THREAD_TIME, Table, WAIT};
+use iotrail_trail::{Error, Ingest, Order, TrailReader, TrailWriter};
+
+/// Rows of a batch.
+const ROWS: usize = 1 << 16;
+
+/// Threads of a trail, in the order of their ids, and the machine of each.
+struct Threads {
+    threads: Vec<Thread>,
+    nodes: Vec<String>,
+    number_of: HashMap<i64, u32>,
+}
+
+/// Writes the tables `compute`, `signal` and `wait` of a trail, in place of what is there.
+pub fn derive(path: &Path) -> Result<(), Error> {
+    let reader = TrailReader::open(path)?;
+    let known = threads(&reader)?;
+    let processes = processes(&reader)?;
+    let mut calls = Reader::new(&known.threads, &processes);
+    // of each thread, in the order of their starts
+    let mut waited: Vec<Vec<(i64, i64)>> = vec![Vec::new(); known.threads.len()];
+    let names: HashMap<&str, Call> = Call::ALL.iter().map(|call| (call.name(), *call)).collect();
+    let kinds: HashMap<&str, WaitKind> =
+        (0..u8::MAX).filter_map(WaitKind::from_number).map(|kind| (kind.name(), kind)).collect();
+    let mut rows = reader.sync_ops(Order::Thread)?;
+    while let Some(row) = rows.next()? {
+        let (Some(thread), Some(call)) = (known.number_of.get(&row.thread.0), names.get(row.call)) else {
+            continue;
+        };
+        let Some(kind) = kinds.get(row.kind) else { continue };
+        let end = row.dur.map(|dur| row.ts + dur);
+        waited[*thread as usize].push((row.ts, end.unwrap_or(i64::MAX)));
+        calls.add(&Row {
+            thread: *thread,
+            start: row.ts,
+            end,
+            call: *call,
+            kind: *kind,
+            object: row.object,
+            peer: row.peer,
+            length: row.length,
+            result: row.result,
+            errno: row.errno,
+            seq: row.seq,
+            tag: row.tag,
+        });
+    }
+    let mut found = edges(&calls.finish());
+    explain_polls(&mut found);
+    reduce(&mut found, known.threads.len());
+    let mut writer = TrailWriter::open(path)?;
+    for table in [&COMPUTE, &SIGNAL, &WAIT] {
+        for entry in reader.snapshot().files(table.name) {
+            writer.remove(&entry.path);
+        }
+    }
+    write_gaps(&reader, &known, waited, &mut writer)?;
+    write_edges(&known, &found, &mut writer)?;
+    writer.publish()?;
+    Ok(())
+}
+
+fn threads(reader: &TrailReader) -> Result<Threads, Error> {
+    let mut rows = reader.small(&THREAD, &["thread", "process", "tid", "start_ts", "end_ts"], &["node"])?;
+    rows.sort_by_key(|row| row.ints[0]);
+    let mut known = Threads { threads: Vec::new(), nodes: Vec::new(), number_of: HashMap::new() };
+    for row in rows {
+        let (Some(id), Some(process), Some(tid), Some(start)) =
+            (row.ints[0], row.ints[1], row.ints[2], row.ints[3])
+        else {
+            continue;
+        };
+        if known.number_of.insert(id, known.threads.len() as u32).is_none() {
+            known.threads.push(Thread { id, process, tid, start, end: row.ints[4] });
+            known.nodes.push(row.texts[0].clone().unwrap_or_default());
+        }
+    }
+    Ok(known)
+}
+
+fn processes(reader: &TrailReader) -> Result<Vec<Process>, Error> {
+    let columns = ["process", "pid", "parent", "rank", "start_ts", "end_ts"];
+    let rows = reader.small(&PROCESS, &columns, &[])?;
+    let process = |ints: Vec<Option<i64>>| {
+        let (id, pid, start) = (ints[0]?, ints[1]?, ints[4]?);
+        Some(Process { id, pid, parent: ints[2], rank: ints[3], start, end: ints[5] })
+    };
+    Ok(rows.into_iter().filter_map(|row| process(row.ints)).collect())
+}
+
+/// Writes what threads did between their calls. `waited` has those of `sync_op`.
+fn write_gaps(
+    reader: &TrailReader,
+    known: &Threads,
+    mut calls: Vec<Vec<(i64, i64)>>,
+    writer: &mut TrailWriter,
+) -> Result<(), Error> {
+    let mut rows = reader.file_ops(Order::Thread)?;
+    while let Some(row) = rows.next()? {
+        if let Some(thread) = known.number_of.get(&row.thread.0) {
+            let end = row.dur.map_or(i64::MAX, |dur| row.ts + dur);
+            calls[*thread as usize].push((row.ts, end));
+        }
+    }
+    let mut readings: Vec<Vec<Reading>> = vec![Vec::new(); known.threads.len()];
+    for row in reader.small(&THREAD_TIME, &["thread", "ts", "dur", "outside_ns"], &[])? {
+        if let (Some(thread), Some(start), Some(dur), Some(outside)) =
+            (row.ints[0].and_then(|id| known.number_of.get(&id)), row.ints[1], row.ints[2], row.ints[3])
+        {
+            readings[*thread as usize].push(Reading { start, end: start + dur, outside });
+        }
+    }
+    let mut slices: Vec<Vec<Slice>> = vec![Vec::new(); known.threads.len()];
+    for row in reader.small(&CPU_SLICE, &["thread", "ts", "dur"], &["kind", "state"])? {
+        if let (Some(thread), Some(start), Some(dur), Some("kernel")) = (
+            row.ints[0].and_then(|id| known.number_of.get(&id)),
+            row.ints[1],
+            row.ints[2],
+            row.texts[0].as_deref(),
+        ) {
+            let runnable = row.texts[1].as_deref() == Some("runnable");
+            slices[*thread as usize].push(Slice { start, end: start + dur, runnable });
+        }
+    }
+    let mut table = Ingest::new(writer, &COMPUTE);
+    for (number, thread) in known.threads.iter().enumerate() {
+        let mut gaps = gaps(thread, std::mem::take(&mut calls[number]));
+        readings[number].sort_by_key(|reading| reading.start);
+        slices[number].sort_by_key(|slice| slice.start);
+        by_readings(&mut gaps, &readings[number]);
+        by_slices(&mut gaps, &slices[number]);
+        for gaps in gaps.chunks(ROWS) {
+            let of = |value: fn(&Gap) -> Option<i64>| -> ArrayRef {
+                Arc::new(gaps.iter().map(value).collect::<Int64Array>())
+            };
+            let columns = vec![
+                of(|gap| Some(gap.start)),
+                of(|gap| Some(gap.end - gap.start)),
+                texts(gaps.iter().map(|_| known.nodes[number].as_str())),
+                Arc::new(Int64Array::from(vec![thread.id; gaps.len()])),
+                of(|gap| gap.cpu),
+                of(|gap| gap.ready),
+                of(Gap::unexplained),
+            ];
+            table.add(batch(&COMPUTE, columns)?)?;
+        }
+    }
+    table.finish()
+}
+
+/// The stretches of a thread's life in which it was in no call.
+fn gaps(thread: &Thread, mut calls: Vec<(i64, i64)>) -> Vec<Gap> {
+    calls.sort_unstable();
+    let mut gaps = Vec::with_capacity(calls.len() + 1);
+    let mut last = thread.start;
+    for (start, end) in calls.into_iter().chain(thread.end.map(|end| (end, end))) {
+        if start > last {
+            gaps.push(Gap::new(last, start));
+        }
+        last = last.max(end);
+    }
+    gaps
+}
+
+fn write_edges(known: &Threads, found: &Edges, writer: &mut TrailWriter) -> Result<(), Error> {
+    let id = |thread: u32| known.threads[thread as usize].id;
+    let node = |thread: u32| known.nodes[thread as usize].as_str();
+    let mut table = Ingest::new(writer, &SIGNAL);
+    for signals in found.signals.chunks(ROWS) {
+        let columns = vec![
+            ints(signals.iter().map(|one| Some(one.ts))),
+            texts(signals.iter().map(|one| node(one.thread))),
+            ints(signals.iter().map(|one| Some(id(one.thread)))),
+            ints(signals.iter().map(|one| Some(one.edge.into()))),
+            texts(signals.iter().map(|one| one.kind)),
+            texts(signals.iter().map(|_| "matched")),
+        ];
+        table.add(batch(&SIGNAL, columns)?)?;
+    }
+    table.finish()?;
+    let mut table = Ingest::new(writer, &WAIT);
+    for waits in found.waits.chunks(ROWS) {
+        let has_edge = |wait: &Wait| wait.edge.is_some();
+        let columns = vec![
+            ints(waits.iter().map(|one| Some(one.start))),
+            ints(waits.iter().map(|one| one.end.map(|end| end - one.start))),
+            texts(waits.iter().map(|one| node(one.thread))),
+            ints(waits.iter().map(|one| Some(id(one.thread)))),
+            ints(waits.iter().map(|one| one.edge.map(i64::from))),
+            texts(waits.iter().map(|one| one.kind)),
+            texts(waits.iter().map(|one| if has_edge(one) { "matched" } else { "none" })),
+            texts(waits.iter().map(|one| one.style().name())),
+            ints(waits.iter().map(|one| has_edge(one).then_some(0))),
+        ];
+        table.add(batch(&WAIT, columns)?)?;
+    }
+    table.finish()
+}
+
+fn ints(values: impl Iterator<Item = Option<i64>>) -> ArrayRef {
+    Arc::new(values.collect::<Int64Array>())
+}
+
+fn texts<'a>(values: impl Iterator<Item = &'a str>) -> ArrayRef {
+    Arc::new(values.map(Some).collect::<StringArray>())
+}
+
+fn batch(table: &'static Table, columns: Vec<ArrayRef>) -> Result<RecordBatch, Error> {
+    let named = table.columns.iter().map(|column| column.name).zip(columns);
+    RecordBatch::try_from_iter(named)
+        .map_err(|error| Error::BadRows { table: table.name, why: error.to_string() })
+}
