@@ -8,6 +8,8 @@ use crate::matching::{Act, Channel, Meeting, Role, Room, What};
 
 /// Error number of what waited no longer (errno(3)).
 const ETIMEDOUT: i64 = 110;
+/// Calls on locks that took no longer, ns, had not to wait.
+const CONTENDED: i64 = 10_000;
 /// Bytes that a pipe holds (pipe(7), "Pipe capacity").
 const PIPE: u64 = 65_536;
 
@@ -148,6 +150,8 @@ impl<'a> Reader<'a> {
             WaitKind::Barrier => self.add_barrier(row),
             WaitKind::Thread => self.add_thread(row),
             WaitKind::Process => self.joins.push(*row),
+            // Which of them have to wait for a lock is another matter on other storage.
+            WaitKind::Lock if row.end.is_some_and(|end| end - row.start < CONTENDED) => {}
             WaitKind::Poll if row.result == Some(0) => self.push(row, What::Wait { kind: "timer" }),
             kind => self.push(row, What::Wait { kind: kind.name() }),
         }

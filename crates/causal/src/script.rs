@@ -77,6 +77,8 @@ pub struct Recorded {
     pub waits: Vec<Waited>,
     /// When it began to compute, and how long it was on a CPU.
     pub computed: Vec<(i64, i64)>,
+    /// When it got a lock (true) or gave it back.
+    pub locks: Vec<(i64, u32, bool)>,
 }
 
 /// A wait of a thread.
@@ -131,6 +133,10 @@ impl Recorded {
         }
         steps.extend(self.computed.iter().map(|(at, cpu)| (*at, 1, Step::Compute(*cpu))));
         steps.extend(self.signals.iter().map(|(at, edge)| (*at, 2, Step::Signal(*edge))));
+        steps.extend(self.locks.iter().map(|(at, lock, takes)| match takes {
+            true => (*at, 0, Step::Lock(*lock)),
+            false => (*at, 2, Step::Unlock(*lock)),
+        }));
         steps.extend(self.ops.iter().zip(0..).map(|(at, index)| (*at, 3, Step::Io(index))));
         steps.sort_by_key(|(at, class, _)| (*at, *class));
         let mut steps: Vec<Step> = steps.into_iter().map(|(.., step)| step).collect();

@@ -200,7 +200,11 @@ fn write_edges(known: &Threads, found: &Edges, writer: &mut TrailWriter) -> Resu
             ints(waits.iter().map(|one| Some(id(one.thread)))),
             ints(waits.iter().map(|one| one.edge.map(i64::from))),
             texts(waits.iter().map(|one| one.kind)),
-            texts(waits.iter().map(|one| if has_edge(one) { "matched" } else { "none" })),
+            texts(waits.iter().map(|one| match one.kind {
+                _ if has_edge(one) => "matched",
+                "lock" => "lock",
+                _ => "none",
+            })),
             texts(waits.iter().map(|one| one.style().name())),
             ints(waits.iter().map(|one| has_edge(one).then_some(0))),
         ];

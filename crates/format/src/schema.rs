@@ -108,7 +108,7 @@ table! {
     call Text "" some "Name of the call.";
     kind Text "" some "What it waited for: lock, condition, socket, pipe, poll, process, sleep, mpi …";
     object BigInt "" null "Lock's address, or id of the pipe, socket, file or communicator; null none.";
-    peer BigInt "" null "Who it waited for: pid, thread handle or rank (of MPI_COMM_WORLD if recorded with --causal); null unknown.";
+    peer BigInt "" null "Who it waited for: pid, thread handle or rank (of MPI_COMM_WORLD if recorded with --causal); of conditions their mutex; null unknown.";
     fd BigInt "" null "Descriptor; null none.";
     length BigInt "bytes" null "Bytes asked for, or nanoseconds for sleep; null none.";
     result BigInt "" null "What it returned; of calls that begin an MPI request the request; null unfinished.";
@@ -358,7 +358,7 @@ table! {
     thread BigInt "" some "Thread that waited.";
     edge BigInt "" null "Number of the edge; null: nothing recorded explains why it waited.";
     kind Text "" some "As of the signals; without an edge the kind of sync_op.";
-    how Text "" some "As of the signals; none without an edge.";
+    how Text "" some "As of the signals; lock: for a lock, which is contended for again when the trail is replayed; none: nothing says.";
     style Text "" some "What it did meanwhile: sleep, yield (look and give the CPU away), spin.";
     within BigInt "" null "Operations of the waiting thread by which the edge may be misplaced; null without an edge.";
 }

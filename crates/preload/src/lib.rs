@@ -23,6 +23,7 @@ mod paths;
 mod processes;
 mod real;
 mod record;
+mod releases;
 mod stream;
 mod unseen;
 mod variadic;

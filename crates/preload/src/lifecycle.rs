@@ -3,8 +3,10 @@
 use core::ffi::{c_char, c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::*};
 
+use iotrail_format::call::{Call, WaitKind};
 use iotrail_format::ids::FileId;
-use iotrail_format::segment::{ProcessState, SESSION_ENV, TextKind, UnseenKind};
+use iotrail_format::segment::{NONE, ProcessState, SESSION_ENV, TextKind, UnseenKind};
+use iotrail_sdk::post::{Draft, Pending};
 use iotrail_sdk::{attach, clock, post, thread};
 use libc::{pthread_attr_t, pthread_t};
 
@@ -226,6 +228,21 @@ extern "C-unwind" fn thread_begins(argument: *mut c_void) -> *mut c_void {
     }
 }
 
+/// A thread is created: who waits for its beginning, with `record --causal`.
+const CREATION: Draft = Draft {
+    opcode: Call::PthreadCreate as u16,
+    kind: WaitKind::Thread as u8,
+    fd: -1,
+    object: 0,
+    pos: NONE,
+    length: NONE,
+    aux: NONE,
+};
+
+fn begin_creation() -> Option<Pending> {
+    if attach::is_causal() { post::begin(&CREATION) } else { None }
+}
+
 interpose! {
     pthread_create =>
     fn(thread: *mut pthread_t, attributes: *const pthread_attr_t, start: Start, argument: *mut c_void) -> c_int, |real| {
@@ -239,9 +256,15 @@ interpose! {
         *free.start.get() = Some(start);
         *free.argument.get() = argument;
         free.confined.store(thread::is_confined(), Relaxed);
-        let result = real(thread, attributes, thread_begins, (&raw const *free).cast_mut().cast());
+        let starting = (&raw const *free).cast_mut().cast();
+        let pending = begin_creation();
+        let result = real(thread, attributes, thread_begins, starting);
         if result != 0 {
             free.taken.store(0, Release);
+        }
+        if let Some(pending) = pending {
+            let handle = if result == 0 { *thread as i64 } else { NONE };
+            post::end(&pending, &Draft { aux: handle, ..CREATION }, result.into(), result as u8);
         }
         result
     }

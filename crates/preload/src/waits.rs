@@ -76,7 +76,7 @@ fn nanoseconds(time: *const timespec) -> i64 {
     time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec)
 }
 
-/// Tries first; waits, and posts, only if that says busy.
+/// Tries first; waits, and posts, only if that says busy. Where causality is recorded each is posted.
 #[inline(always)]
 fn lock(
     kind: Call,
@@ -88,9 +88,11 @@ fn lock(
     if attach::off() {
         return run();
     }
-    let tried = try_first();
-    if tried != libc::EBUSY {
-        return tried;
+    if !attach::is_causal() {
+        let tried = try_first();
+        if tried != libc::EBUSY {
+            return tried;
+        }
     }
     wait_errno(kind, what, object as i64, NONE, run)
 }
@@ -299,6 +301,10 @@ fn wait_semaphore(semaphore: *mut libc::sem_t, run: impl FnOnce() -> c_int) -> c
     if attach::off() {
         return run();
     }
+    let wait = |run| record::wait(Call::SemWait, WaitKind::Semaphore, semaphore as i64, NONE, NONE, run);
+    if attach::is_causal() {
+        return wait(run);
+    }
     let saved = crate::real::errno();
     // SAFETY: the program passed a semaphore. A thread may be cancelled here even if the semaphore is
     // free (pthreads(7)), but not in sem_trywait.
@@ -309,7 +315,7 @@ fn wait_semaphore(semaphore: *mut libc::sem_t, run: impl FnOnce() -> c_int) -> c
         }
     }
     crate::real::set_errno(saved);
-    record::wait(Call::SemWait, WaitKind::Semaphore, semaphore as i64, NONE, NONE, run)
+    wait(run)
 }
 
 #[inline(always)]
@@ -344,7 +350,7 @@ macro_rules! conditions {
                 let real: unsafe extern "C-unwind" fn(
                     *mut libc::pthread_cond_t, *mut libc::pthread_mutex_t, $($ty),*) -> c_int =
                     core::mem::transmute(REAL.get());
-                wait_errno(Call::CondWait, WaitKind::Condition, condition as i64, NONE, || real(condition, mutex, $($arg),*))
+                wait_errno(Call::CondWait, WaitKind::Condition, condition as i64, mutex as i64, || real(condition, mutex, $($arg),*))
             }
         }
     )*};

@@ -1,8 +1,10 @@
 //! Doing what threads did with what they waited for: computing, signals, waits and operations in the order of their scripts.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering::*};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use iotrail_causal::{Script, Step, Style};
+use iotrail_causal::{Script, Scripts, Step, Style};
 use iotrail_format::segment::TextKind;
 use iotrail_sdk::{attach, clock, post};
 
@@ -22,7 +24,7 @@ pub(crate) struct Edge {
 }
 
 impl Edge {
-    pub(crate) fn new(signals: u32) -> Self {
+    fn new(signals: u32) -> Self {
         Self { left: AtomicU32::new(signals), sleepers: AtomicU32::new(0) }
     }
 
@@ -69,6 +71,32 @@ impl Edge {
     }
 }
 
+/// A mutex, which whoever comes first has. It says nothing of fairness, as those of the C library don't.
+#[derive(Default)]
+pub(crate) struct Lock(Mutex<()>);
+
+impl Lock {
+    fn take(&self) -> MutexGuard<'_, ()> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What threads wait for.
+pub(crate) struct Causes {
+    edges: Vec<Edge>,
+    locks: Vec<Lock>,
+}
+
+impl Causes {
+    /// Of some scripts.
+    pub(crate) fn of(scripts: &Scripts) -> Self {
+        Self {
+            edges: scripts.signals.iter().map(|signals| Edge::new(*signals)).collect(),
+            locks: (0..scripts.locks).map(|_| Lock::default()).collect(),
+        }
+    }
+}
+
 /// Is on a CPU for so long, ns.
 fn compute(time: i64) {
     if time < SHORT {
@@ -90,7 +118,7 @@ impl Shared<'_> {
         &self,
         number: usize,
         script: &Script,
-        edges: &[Edge],
+        causes: &Causes,
         buffer: &Buffer,
     ) -> Found {
         // SAFETY: plain numbers.
@@ -102,6 +130,7 @@ impl Shared<'_> {
         let scale = self.options.scale;
         until(self.zero);
         let mut owed = 0;
+        let mut held = HashMap::new();
         for step in &script.steps {
             if is_stopped() {
                 break;
@@ -115,8 +144,8 @@ impl Shared<'_> {
                     }
                 }
                 Step::Rest(time) => until(now() + (time as f64 * scale) as i64),
-                Step::Signal(edge) => edges[edge as usize].signal(),
-                Step::Wait(edge, style) => found.waited += u64::from(edges[edge as usize].wait(style)),
+                Step::Signal(edge) => causes.edges[edge as usize].signal(),
+                Step::Wait(edge, style) => found.waited += u64::from(causes.edges[edge as usize].wait(style)),
                 Step::Io(index) => {
                     let op = &thread.ops[index as usize];
                     let (names, data) = self.waits(op);
@@ -132,8 +161,11 @@ impl Shared<'_> {
                     found.done();
                     self.progress[number].advance(index);
                 }
-                // Locks aren't in the scripts of trails yet.
-                Step::Lock(_) | Step::Unlock(_) => {}
+                // one that is taken again is recursive, or its release was lost
+                Step::Lock(lock) => {
+                    held.entry(lock).or_insert_with(|| causes.locks[lock as usize].take());
+                }
+                Step::Unlock(lock) => drop(held.remove(&lock)),
             }
         }
         attach::thread_ends();

@@ -1,11 +1,12 @@
 //! What a trail says of who waited for whom, for each thread of a plan.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use iotrail_causal::{Reason, Recorded, Scripts, Style, Waited};
-use iotrail_format::schema::{COMPUTE, SIGNAL, WAIT};
-use iotrail_trail::TrailReader;
+use iotrail_format::call::Call;
+use iotrail_format::schema::{COMPUTE, SIGNAL, THREAD, WAIT};
+use iotrail_trail::{Order, TrailReader};
 
 use crate::Error;
 use crate::plan::{Plan, Thread};
@@ -20,6 +21,8 @@ pub struct Causality {
     pub recorded: Vec<Recorded>,
     /// How many edges there are.
     pub edges: u32,
+    /// How many locks there are.
+    pub locks: u32,
 }
 
 /// Reads it; `zero` is the plan's origin. Threads without operations are added to the plan.
@@ -84,7 +87,59 @@ pub(crate) fn read(
         let at = number(thread, &mut recorded);
         recorded[at].waits.push(Waited { start: ts - zero, dur, reason });
     }
-    Ok(Causality { recorded, edges })
+    let locks = read_locks(reader, &number_of, &mut recorded, zero)?;
+    Ok(Causality { recorded, edges, locks })
+}
+
+/// Reads when mutexes were taken and given back: those that several threads use.
+fn read_locks(
+    reader: &TrailReader,
+    number_of: &HashMap<i64, usize>,
+    recorded: &mut [Recorded],
+    zero: i64,
+) -> Result<u32, Error> {
+    let mut process_of = HashMap::new();
+    for row in reader.small(&THREAD, &["thread", "process"], &[])? {
+        if let [Some(thread), Some(process)] = row.ints[..] {
+            process_of.insert(thread, process);
+        }
+    }
+    let (lock, unlock) = (Call::MutexLock.name(), Call::MutexUnlock.name());
+    // of each mutex: thread, when, whether it is taken
+    let mut uses: BTreeMap<(i64, i64), Vec<(usize, i64, bool)>> = BTreeMap::new();
+    let mut rows = reader.sync_ops(Order::Time)?;
+    while let Some(row) = rows.next()? {
+        let (Some(thread), Some(process)) = (number_of.get(&row.thread.0), process_of.get(&row.thread.0))
+        else {
+            continue;
+        };
+        let end = row.dur.map(|dur| row.ts + dur - zero);
+        let mut note = |mutex: Option<i64>, at: Option<i64>, takes: bool| {
+            if let (Some(mutex), Some(at)) = (mutex, at) {
+                uses.entry((*process, mutex)).or_default().push((*thread, at, takes));
+            }
+        };
+        if row.call == lock && row.errno == 0 {
+            note(row.object, end, true);
+        } else if row.call == unlock && row.errno == 0 {
+            note(row.object, Some(row.ts - zero), false);
+        } else if row.call == Call::CondWait.name() {
+            // it gives the mutex back and has it again when it returns
+            note(row.peer, Some(row.ts - zero), false);
+            note(row.peer, end, true);
+        }
+    }
+    let mut locks = 0;
+    for uses in uses.into_values() {
+        if uses.iter().all(|(thread, ..)| *thread == uses[0].0) {
+            continue;
+        }
+        for (thread, at, takes) in uses {
+            recorded[thread].locks.push((at, locks, takes));
+        }
+        locks += 1;
+    }
+    Ok(locks)
 }
 
 impl Causality {
@@ -97,6 +152,6 @@ impl Causality {
         for (_, edge) in self.recorded.iter().flat_map(|one| &one.signals) {
             signals[*edge as usize] += 1;
         }
-        Scripts { threads, signals, locks: 0 }
+        Scripts { threads, signals, locks: self.locks }
     }
 }

@@ -19,7 +19,7 @@ use iotrail_sdk::post::{self, Draft};
 use iotrail_sdk::{attach, clock};
 
 use crate::Error;
-use crate::causal::Edge;
+use crate::causal::Causes;
 use crate::causality::Causality;
 use crate::order::Wait;
 use crate::plan::{Handle, NONE, Op, Origin, Plan, Thread};
@@ -368,20 +368,19 @@ pub fn run(plan: &Plan, place: &Place, options: Options, session: &[u8]) -> Resu
     shared.zero = now() + 20_000_000 + 50_000 * (plan.threads.len() * workers) as i64;
     let shared = shared;
     let scripts = plan.causality.as_ref().filter(|_| options.mode == Mode::Causal).map(Causality::scripts);
-    let edges: Vec<Edge> =
-        scripts.iter().flat_map(|scripts| &scripts.signals).map(|signals| Edge::new(*signals)).collect();
+    let causes = scripts.as_ref().map(Causes::of);
     let cursors: Vec<AtomicUsize> = plan.threads.iter().map(|_| AtomicUsize::new(0)).collect();
     let found = std::thread::scope(|scope| -> Result<Vec<Found>, Error> {
         let mut running = Vec::new();
         for (number, thread) in plan.threads.iter().enumerate() {
-            let script = scripts.as_ref().map(|scripts| &scripts.threads[number]);
+            let script = scripts.as_ref().map(|scripts| &scripts.threads[number]).zip(causes.as_ref());
             for _ in 0..workers.min(thread.ops.len().max(usize::from(script.is_some()))) {
-                let (shared, cursor, edges) = (&shared, &cursors[number], &edges);
+                let (shared, cursor) = (&shared, &cursors[number]);
                 // requests under way at once read into memory of their own, as programs do
                 let many = if options.engine == Engine::Psync { 1 } else { depth };
                 let mut buffers = (0..many).map(|_| Buffer::new(room)).collect::<Result<Vec<_>, _>>()?;
                 let work = move || match (options.engine, script) {
-                    (_, Some(script)) => shared.replay_script(number, script, edges, &buffers[0]),
+                    (_, Some((script, causes))) => shared.replay_script(number, script, causes, &buffers[0]),
                     (Engine::Psync, None) => shared.replay(number, thread, cursor, &buffers[0]),
                     (Engine::IoUring, None) => uring::replay(shared, number, &mut buffers),
                 };

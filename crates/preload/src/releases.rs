@@ -1,0 +1,83 @@
+//! Calls that let others go on, with `record --causal`: semaphores, conditions, barriers, locks.
+//!
+//! They wait for nothing; without a wish for causality they cost a look at a flag.
+
+use core::ffi::{c_int, c_uint, c_void};
+
+use iotrail_format::call::{Call, WaitKind};
+use iotrail_sdk::attach;
+use iotrail_sdk::post::Draft;
+
+use crate::real::{Real, interpose};
+use crate::record::{call, call_errno, draft};
+
+fn on(kind: Call, what: WaitKind, object: *const c_void) -> Draft {
+    Draft { kind: what as u8, object: object as i64, ..draft(kind) }
+}
+
+/// A call whose result is an error number.
+#[inline(always)]
+fn release(kind: Call, what: WaitKind, object: *const c_void, run: impl FnOnce() -> c_int) -> c_int {
+    if attach::off() || !attach::is_causal() {
+        return run();
+    }
+    call_errno(on(kind, what, object), run)
+}
+
+interpose! {
+    sem_init => fn(semaphore: *mut libc::sem_t, shared: c_int, value: c_uint) -> c_int, |real| {
+        if attach::off() || !attach::is_causal() {
+            return real(semaphore, shared, value);
+        }
+        let made = Draft { length: value.into(), ..on(Call::SemInit, WaitKind::Semaphore, semaphore.cast()) };
+        call(made, || real(semaphore, shared, value), |_, _| {})
+    }
+    sem_post => fn(semaphore: *mut libc::sem_t) -> c_int, |real| {
+        if attach::off() || !attach::is_causal() {
+            return real(semaphore);
+        }
+        call(on(Call::SemPost, WaitKind::Semaphore, semaphore.cast()), || real(semaphore), |_, _| {})
+    }
+    pthread_barrier_init =>
+    fn(barrier: *mut libc::pthread_barrier_t, attributes: *const c_void, count: c_uint) -> c_int, |real| {
+        if attach::off() || !attach::is_causal() {
+            return real(barrier, attributes, count);
+        }
+        let made = Draft { length: count.into(), ..on(Call::BarrierInit, WaitKind::Barrier, barrier.cast()) };
+        call_errno(made, || real(barrier, attributes, count))
+    }
+    pthread_mutex_unlock => fn(mutex: *mut libc::pthread_mutex_t) -> c_int, |real| {
+        release(Call::MutexUnlock, WaitKind::Lock, mutex.cast(), || real(mutex))
+    }
+    pthread_rwlock_unlock => fn(rwlock: *mut libc::pthread_rwlock_t) -> c_int, |real| {
+        release(Call::RwlockUnlock, WaitKind::Lock, rwlock.cast(), || real(rwlock))
+    }
+    pthread_spin_unlock => fn(spin: *mut libc::pthread_spinlock_t) -> c_int, |real| {
+        release(Call::SpinUnlock, WaitKind::Lock, spin.cast_const().cast(), || real(spin))
+    }
+}
+
+/// Condition variables have two ABIs under one name; see [`Real::versioned`].
+macro_rules! wakes {
+    ($($name:ident $kind:ident;)*) => {$(
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(condition: *mut libc::pthread_cond_t) -> c_int {
+            static REAL: Real = Real::versioned(
+                match core::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                    Ok(name) => name,
+                    Err(_) => c"",
+                }, c"GLIBC_2.3.2");
+            // SAFETY: the C library's function of this name and version has this signature.
+            unsafe {
+                let real: unsafe extern "C-unwind" fn(*mut libc::pthread_cond_t) -> c_int =
+                    core::mem::transmute(REAL.get());
+                release(Call::$kind, WaitKind::Condition, condition.cast(), || real(condition))
+            }
+        }
+    )*};
+}
+
+wakes! {
+    pthread_cond_signal CondSignal;
+    pthread_cond_broadcast CondBroadcast;
+}
