@@ -100,6 +100,32 @@ def summary(
 
 
 @app.command(rich_help_panel="Ask")
+def waits(
+    trail: TrailPath,
+    rank: Annotated[
+        int | None,
+        typer.Option(
+            "--trace",
+            metavar="RANK",
+            help="Print what this MPI rank did, with what it computed and waited for, instead.",
+            show_default=False,
+        ),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the same as JSON.")] = False,
+) -> None:
+    """Show who waited for whom in a run recorded with --causal, and what decided how long it took."""
+    from iotrail.causal.waits import trace
+    from iotrail.causal.waits import waits as show
+    from iotrail.trail import Trail
+
+    if rank is None:
+        return show(Trail(trail), as_json=json)
+    if json:
+        raise UsageError("--trace prints lines of text: it can't be combined with --json", "iotrail sql X.trail annotated --format json")
+    return trace(Trail(trail), rank)
+
+
+@app.command(rich_help_panel="Ask")
 def sql(
     trail: Annotated[
         Path | None,

@@ -6,6 +6,7 @@
 
 pub mod calls;
 pub mod compute;
+pub mod critical;
 pub mod matching;
 pub mod reduction;
 mod script;

@@ -155,7 +155,7 @@ impl Wait {
     #[must_use]
     pub fn style(&self) -> Style {
         match self.kind {
-            "message" | "collective" | "mpi" => Style::Yield,
+            "message" | "rendezvous" | "collective" | "mpi" => Style::Yield,
             _ => Style::Sleep,
         }
     }
@@ -349,7 +349,7 @@ fn flow<'a>(channel: Channel, traffic: Traffic<'a>, messages: &mut Vec<Message<'
             && giver.end.is_none_or(|end| taker.end.is_some_and(|taken| taken <= end))
         {
             let done = Act { start: taker.end.unwrap_or(taker.start), ..**taker };
-            edges.add(kind, &[&done], &[giver]);
+            edges.add("room", &[&done], &[giver]);
         }
     }
 }
@@ -391,7 +391,7 @@ fn rendezvous(messages: &[Message], edges: &mut Edges) {
         let sender = message.sender;
         if (message.synchronous || is_large) && sender.end.is_none_or(|end| message.ready <= end) {
             let ready = Act { start: message.ready, ..*message.receiver };
-            edges.add("message", &[&ready], &[sender]);
+            edges.add("rendezvous", &[&ready], &[sender]);
         }
     }
 }

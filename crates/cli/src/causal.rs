@@ -7,10 +7,13 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use iotrail_causal::calls::{Process, Reader, Row, Thread};
 use iotrail_causal::compute::{Gap, Reading, Slice, by_readings, by_slices};
+use iotrail_causal::critical::critical;
 use iotrail_causal::matching::{Edges, Wait, edges, explain_polls};
 use iotrail_causal::reduction::reduce;
 use iotrail_format::call::{Call, WaitKind};
-use iotrail_format::schema::{COMPUTE, CPU_SLICE, PROCESS, SIGNAL, THREAD, THREAD_TIME, Table, WAIT};
+use iotrail_format::schema::{
+    COMPUTE, CPU_SLICE, CRITICAL, PROCESS, SIGNAL, THREAD, THREAD_TIME, Table, WAIT,
+};
 use iotrail_trail::{Error, Ingest, Order, TrailReader, TrailWriter};
 
 /// Rows of a batch.
@@ -21,6 +24,14 @@ struct Threads {
     threads: Vec<Thread>,
     nodes: Vec<String>,
     number_of: HashMap<i64, u32>,
+}
+
+impl Threads {
+    /// The id of an edge: no other trail that this one may be merged with has it.
+    fn edge(&self, number: u32) -> i64 {
+        let first = self.threads.first().map_or(0, |thread| thread.id);
+        first >> 32 << 32 | i64::from(number)
+    }
 }
 
 /// Writes the tables `compute`, `signal` and `wait` of a trail, in place of what is there.
@@ -61,13 +72,14 @@ pub fn derive(path: &Path) -> Result<(), Error> {
     explain_polls(&mut found);
     reduce(&mut found, known.threads.len());
     let mut writer = TrailWriter::open(path)?;
-    for table in [&COMPUTE, &SIGNAL, &WAIT] {
+    for table in [&COMPUTE, &SIGNAL, &WAIT, &CRITICAL] {
         for entry in reader.snapshot().files(table.name) {
             writer.remove(&entry.path);
         }
     }
-    write_gaps(&reader, &known, waited, &mut writer)?;
+    let ends = write_gaps(&reader, &known, waited, &mut writer)?;
     write_edges(&known, &found, &mut writer)?;
+    write_critical(&known, &found, &ends, &mut writer)?;
     writer.publish()?;
     Ok(())
 }
@@ -100,13 +112,13 @@ fn processes(reader: &TrailReader) -> Result<Vec<Process>, Error> {
     Ok(rows.into_iter().filter_map(|row| process(row.ints)).collect())
 }
 
-/// Writes what threads did between their calls. `waited` has those of `sync_op`.
+/// Writes what threads did between their calls, and says when each ended. `calls` has those of `sync_op`.
 fn write_gaps(
     reader: &TrailReader,
     known: &Threads,
     mut calls: Vec<Vec<(i64, i64)>>,
     writer: &mut TrailWriter,
-) -> Result<(), Error> {
+) -> Result<Vec<i64>, Error> {
     let mut rows = reader.file_ops(Order::Thread)?;
     while let Some(row) = rows.next()? {
         if let Some(thread) = known.number_of.get(&row.thread.0) {
@@ -134,6 +146,11 @@ fn write_gaps(
             slices[*thread as usize].push(Slice { start, end: start + dur, runnable });
         }
     }
+    let last = |(thread, calls): (&Thread, &Vec<(i64, i64)>)| {
+        let ends = calls.iter().map(|call| call.1).filter(|end| *end != i64::MAX);
+        thread.end.or_else(|| ends.max()).unwrap_or(thread.start)
+    };
+    let ends = known.threads.iter().zip(&calls).map(last).collect();
     let mut table = Ingest::new(writer, &COMPUTE);
     for (number, thread) in known.threads.iter().enumerate() {
         let mut gaps = gaps(thread, std::mem::take(&mut calls[number]));
@@ -157,7 +174,8 @@ fn write_gaps(
             table.add(batch(&COMPUTE, columns)?)?;
         }
     }
-    table.finish()
+    table.finish()?;
+    Ok(ends)
 }
 
 /// The stretches of a thread's life in which it was in no call.
@@ -183,7 +201,7 @@ fn write_edges(known: &Threads, found: &Edges, writer: &mut TrailWriter) -> Resu
             ints(signals.iter().map(|one| Some(one.ts))),
             texts(signals.iter().map(|one| node(one.thread))),
             ints(signals.iter().map(|one| Some(id(one.thread)))),
-            ints(signals.iter().map(|one| Some(one.edge.into()))),
+            ints(signals.iter().map(|one| Some(known.edge(one.edge)))),
             texts(signals.iter().map(|one| one.kind)),
             texts(signals.iter().map(|_| "matched")),
         ];
@@ -198,7 +216,7 @@ fn write_edges(known: &Threads, found: &Edges, writer: &mut TrailWriter) -> Resu
             ints(waits.iter().map(|one| one.end.map(|end| end - one.start))),
             texts(waits.iter().map(|one| node(one.thread))),
             ints(waits.iter().map(|one| Some(id(one.thread)))),
-            ints(waits.iter().map(|one| one.edge.map(i64::from))),
+            ints(waits.iter().map(|one| one.edge.map(|edge| known.edge(edge)))),
             texts(waits.iter().map(|one| one.kind)),
             texts(waits.iter().map(|one| match one.kind {
                 _ if has_edge(one) => "matched",
@@ -210,6 +228,28 @@ fn write_edges(known: &Threads, found: &Edges, writer: &mut TrailWriter) -> Resu
         ];
         table.add(batch(&WAIT, columns)?)?;
     }
+    table.finish()
+}
+
+/// Writes the path that leads to the end of the thread that ended last.
+fn write_critical(
+    known: &Threads,
+    found: &Edges,
+    ends: &[i64],
+    writer: &mut TrailWriter,
+) -> Result<(), Error> {
+    let Some((last, end)) = ends.iter().enumerate().max_by_key(|(_, end)| **end) else { return Ok(()) };
+    let starts: Vec<i64> = known.threads.iter().map(|thread| thread.start).collect();
+    let path = critical(found, &starts, last as u32, *end);
+    let columns = vec![
+        ints(path.iter().map(|one| Some(one.start))),
+        ints(path.iter().map(|one| Some(one.end - one.start))),
+        texts(path.iter().map(|one| known.nodes[one.thread as usize].as_str())),
+        ints(path.iter().map(|one| Some(known.threads[one.thread as usize].id))),
+        ints(path.iter().map(|one| one.edge.map(|edge| known.edge(edge)))),
+    ];
+    let mut table = Ingest::new(writer, &CRITICAL);
+    table.add(batch(&CRITICAL, columns)?)?;
     table.finish()
 }
 

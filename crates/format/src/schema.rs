@@ -345,7 +345,7 @@ table! {
     node Text "" some "Machine (one boot of it).";
     thread BigInt "" some "Thread that let them go on.";
     edge BigInt "" some "Number of the edge.";
-    kind Text "" some "What it is: message, collective, stream, semaphore, condition, barrier, begin, end.";
+    kind Text "" some "What it is: message; rendezvous: a message's receiver is ready; collective; stream: bytes of a pipe; room: space in it; semaphore, condition, barrier; begin and end of a thread or process.";
     how Text "" some "How it is known: matched: calls on one thing belong together; throttled: others waited when this thread was paused.";
 }
 
@@ -361,6 +361,16 @@ table! {
     how Text "" some "As of the signals; lock: for a lock, which is contended for again when the trail is replayed; none: nothing says.";
     style Text "" some "What it did meanwhile: sleep, yield (look and give the CPU away), spin.";
     within BigInt "" null "Operations of the waiting thread by which the edge may be misplaced; null without an edge.";
+}
+
+table! {
+    /// What decided how long a run took.
+    CRITICAL, "critical", "The critical path: stretches of time, one after the other from the end of the run back to its start, in each of which one thread did what all waited for.", order ["ts"],
+    ts BigInt "ns" some "Start, since the epoch.";
+    dur BigInt "ns" null "Its length.";
+    node Text "" some "Machine (one boot of it).";
+    thread BigInt "" some "Thread.";
+    edge BigInt "" null "Edge by which it came to be this thread's turn; null: where the path begins.";
 }
 
 table! {
@@ -514,6 +524,7 @@ pub const TABLES: &[Table] = &[
     COMPUTE,
     SIGNAL,
     WAIT,
+    CRITICAL,
     MEMBER,
     NODE_SAMPLE,
     PROCESS,

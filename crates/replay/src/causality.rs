@@ -49,7 +49,11 @@ pub(crate) fn read(
             Recorded { ops, ..Recorded::default() }
         })
         .collect();
-    let mut edges = 0u32;
+    let mut edges: HashMap<i64, u32> = HashMap::new();
+    let mut edge_of = |id: i64| {
+        let next = edges.len() as u32;
+        *edges.entry(id).or_insert(next)
+    };
     let mut number = |id: i64, recorded: &mut Vec<Recorded>| {
         *number_of.entry(id).or_insert_with(|| {
             plan.threads.push(Thread { id, ..Thread::default() });
@@ -68,8 +72,7 @@ pub(crate) fn read(
     for row in reader.small(&SIGNAL, &["thread", "ts", "edge"], &[])? {
         if let [Some(thread), Some(ts), Some(edge)] = row.ints[..] {
             let at = number(thread, &mut recorded);
-            recorded[at].signals.push((ts - zero, edge as u32));
-            edges = edges.max(edge as u32 + 1);
+            recorded[at].signals.push((ts - zero, edge_of(edge)));
         }
     }
     for row in reader.small(&WAIT, &["thread", "ts", "dur", "edge"], &["kind", "style"])? {
@@ -77,10 +80,7 @@ pub(crate) fn read(
         let kind = row.texts[0].as_deref().unwrap_or_default();
         let style = row.texts[1].as_deref().and_then(Style::from_name).unwrap_or(Style::Sleep);
         let reason = match edge {
-            Some(edge) => {
-                edges = edges.max(edge as u32 + 1);
-                Reason::Edge(edge as u32, style)
-            }
+            Some(edge) => Reason::Edge(edge_of(edge), style),
             None if TIMERS.contains(&kind) => Reason::Timer,
             None => Reason::Unknown,
         };
@@ -88,7 +88,7 @@ pub(crate) fn read(
         recorded[at].waits.push(Waited { start: ts - zero, dur, reason });
     }
     let locks = read_locks(reader, &number_of, &mut recorded, zero)?;
-    Ok(Causality { recorded, edges, locks })
+    Ok(Causality { recorded, edges: edges.len() as u32, locks })
 }
 
 /// Reads when mutexes were taken and given back: those that several threads use.

@@ -1,0 +1,53 @@
+-- Waits of threads and what they waited for, of recordings with --causal: one row a wait. What a wait is for is known where calls of
+-- others belong to it (its edge): until the last of their signals it was blocked, the rest it took to go on.
+--
+-- @requires wait, signal
+-- @dimension node, thread, kind, state, cause_thread
+-- @measure n = COUNT(*); blocked_ns = CAST(SUM(blocked_ns) AS BIGINT); after_ns = CAST(SUM(after_ns) AS BIGINT)
+-- @order blocked_ns DESC
+-- @column ts BIGINT ns: start
+-- @column dur BIGINT ns: time until it returned; null if it never did
+-- @column node VARCHAR: machine
+-- @column thread BIGINT: thread that waited
+-- @column edge BIGINT: number of the edge; null unexplained
+-- @column kind VARCHAR: kind of the edge, or of the call
+-- @column state VARCHAR: late sender, late receiver, collective, barrier, empty pipe, full pipe, semaphore, condition, begin, end, lock,
+--     timer, or unexplained
+-- @column blocked_ns BIGINT ns: time until the last signal; without an edge all
+-- @column after_ns BIGINT ns: time from then on; null without an edge
+-- @column cause_node VARCHAR: machine of the thread that gave the last signal; null unknown
+-- @column cause_thread BIGINT: that thread; null unknown
+-- @column cause_ts BIGINT ns: when; null unknown
+WITH last AS (
+    SELECT
+        edge,
+        MAX(ts) AS ts,
+        MAX_BY(thread, CONCAT(LPAD(CAST(ts AS VARCHAR), 20, '0'), LPAD(CAST(thread AS VARCHAR), 20, '0'))) AS thread,
+        MAX_BY(node, CONCAT(LPAD(CAST(ts AS VARCHAR), 20, '0'), LPAD(CAST(thread AS VARCHAR), 20, '0'))) AS node
+    FROM signal
+    GROUP BY edge
+)
+
+SELECT
+    w.ts,
+    w.dur,
+    w.node,
+    w.thread,
+    w.edge,
+    w.kind,
+    CASE
+        WHEN w.kind = 'message' THEN 'late sender'
+        WHEN w.kind = 'rendezvous' THEN 'late receiver'
+        WHEN w.kind = 'stream' THEN 'empty pipe'
+        WHEN w.kind = 'room' THEN 'full pipe'
+        WHEN w.kind IN ('sleep', 'timer') THEN 'timer'
+        WHEN w.kind = 'lock' OR w.edge IS NOT NULL THEN w.kind
+        ELSE 'unexplained'
+    END AS state,
+    CASE WHEN l.ts IS NULL THEN w.dur ELSE GREATEST(LEAST(l.ts - w.ts, w.dur), 0) END AS blocked_ns,
+    CASE WHEN l.ts IS NOT NULL THEN w.dur - GREATEST(LEAST(l.ts - w.ts, w.dur), 0) END AS after_ns,
+    l.node AS cause_node,
+    l.thread AS cause_thread,
+    l.ts AS cause_ts
+FROM wait AS w
+LEFT JOIN last AS l ON l.edge = w.edge
