@@ -121,7 +121,10 @@ def waits(
     if rank is None:
         return show(Trail(trail), as_json=json)
     if json:
-        raise UsageError("--trace prints lines of text: it can't be combined with --json", "iotrail sql X.trail annotated --format json")
+        raise UsageError(
+            "--trace prints lines of text: it can't be combined with --json",
+            "iotrail sql X.trail annotated --format json",
+        )
     return trace(Trail(trail), rank)
 
 

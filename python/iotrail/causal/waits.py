@@ -20,7 +20,9 @@ from iotrail.trail import Trail
 _SHOWN = 8
 _NAME = "CASE WHEN t.rank IS NOT NULL THEN CONCAT('rank ', CAST(t.rank AS VARCHAR)) ELSE t.process_name END"
 # Threads of one process are told apart by their thread ids.
-_THREAD = f"CASE WHEN t.threads > 1 THEN CONCAT({_NAME}, ', thread ', CAST(t.tid AS VARCHAR)) ELSE {_NAME} END"
+_THREAD = (
+    f"CASE WHEN t.threads > 1 THEN CONCAT({_NAME}, ', thread ', CAST(t.tid AS VARCHAR)) ELSE {_NAME} END"
+)
 _THREADS = (
     "SELECT *, COUNT(*) OVER (PARTITION BY process) AS threads FROM thread_life "
     "WHERE thread IN (SELECT thread FROM compute UNION SELECT thread FROM wait)"
@@ -94,9 +96,15 @@ def _show(found: dict[str, Any]) -> None:
         )
     console.print(states)
     causes = _table("Who was waited for", "who", "state", "waits", "waited")
-    _fill(causes, found["causes"], lambda row: (row["name"], row["state"], f"{row['n']:,}", _time(row["blocked_ns"])))
+    _fill(
+        causes,
+        found["causes"],
+        lambda row: (row["name"], row["state"], f"{row['n']:,}", _time(row["blocked_ns"])),
+    )
     console.print(causes)
-    path = _table(f"The critical path, {units.duration(found['run_ns'])}", "who", "what", "file", "time", "share")
+    path = _table(
+        f"The critical path, {units.duration(found['run_ns'])}", "who", "what", "file", "time", "share"
+    )
     _fill(
         path,
         found["critical_path"],
@@ -138,10 +146,19 @@ def trace(trail: Trail, rank: int) -> None:
         TrailError: the trail doesn't say who waited for whom.
     """
     _expect_causality(trail)
-    threads = trail.rows_of(f"SELECT thread, tid FROM ({_THREADS}) WHERE rank = $rank ORDER BY tid", {"rank": rank})
+    threads = trail.rows_of(
+        f"SELECT thread, tid FROM ({_THREADS}) WHERE rank = $rank ORDER BY tid", {"rank": rank}
+    )
     if not threads:
-        known = [row["rank"] for row in trail.rows_of("SELECT DISTINCT rank FROM process WHERE rank IS NOT NULL ORDER BY rank")]
-        hint = f"it has ranks {known[0]} to {known[-1]}" if known else "no process of it has a rank: it is no MPI program"
+        known = [
+            row["rank"]
+            for row in trail.rows_of("SELECT DISTINCT rank FROM process WHERE rank IS NOT NULL ORDER BY rank")
+        ]
+        hint = (
+            f"it has ranks {known[0]} to {known[-1]}"
+            if known
+            else "no process of it has a rank: it is no MPI program"
+        )
         raise UsageError(f"{trail.path} has no rank {rank}", hint)
     partners = _partners(trail)
     for thread in threads:

@@ -1,0 +1,47 @@
+"""Programs of these tests, built once, and recordings of them."""
+
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from iotrail.trail import Trail
+
+HERE = Path(__file__).parent
+IOTRAIL = [sys.executable, "-m", "iotrail"]
+
+
+@pytest.fixture(scope="session")
+def build() -> Callable[[str], Path]:
+    """Compiles programs/NAME.c; kept until its source changes."""
+    cache = HERE.parent.parent / ".cache" / "causal"
+    cache.mkdir(parents=True, exist_ok=True)
+
+    def build(name: str) -> Path:
+        source = HERE / "programs" / f"{name}.c"
+        target = cache / f"{name}-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}"
+        if not target.exists():
+            made = target.with_suffix(f".{os.getpid()}")
+            subprocess.run(["cc", "-O1", "-Wall", "-pthread", "-o", made, source], check=True)
+            made.rename(target)
+        return target
+
+    return build
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Callable[..., Trail]:
+    """Records a command with its causality."""
+
+    def record(*command: object) -> Trail:
+        path = tmp_path / "x.trail"
+        words = [*IOTRAIL, "record", "--causal", "-o", path, "--force", "--", *map(str, command)]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return Trail(path)
+
+    return record

@@ -1,0 +1,82 @@
+"""Edges beside what programs log of their own hand-overs: all of them are found, and no others."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from iotrail.trail import Trail
+
+from .order import Arrow, known, missing, of_trail
+
+
+# By how much times of the log and of the trail may differ, ns: a log's lines are written after their times are read.
+MARGIN = 5_000
+
+
+def offset_of(trail: Trail, log: Path) -> int:
+    """What is to be added to CLOCK_MONOTONIC for the trail's times: what was taken was written to the log soon after."""
+    rows = trail.rows_of(
+        "SELECT o.ts, t.tid FROM file_op AS o INNER JOIN thread AS t ON t.thread = o.thread WHERE o.call = 'write' ORDER BY o.ts"
+    )
+    wrote: dict[int, list[int]] = {}
+    for row in rows:
+        wrote.setdefault(row["tid"], []).append(row["ts"])
+    logged: dict[int, list[tuple[str, int]]] = {}
+    for line in log.read_text().splitlines():
+        what, _, tid, _, after = line.split()
+        logged.setdefault(int(tid), []).append((what, int(after)))
+    return min(
+        ts - time
+        for tid, lines in logged.items()
+        for ts, (what, time) in zip(wrote[tid], lines, strict=True)
+        if what == "T"
+    )
+
+
+def logged(log: Path, offset: int) -> tuple[list[Arrow], list[Arrow]]:
+    """Hand-overs of a log, at the latest (what must be known) and at the earliest (what may be): from when the giver began to give
+    until the taker had taken, and from when it had given until the taker began to wait."""
+    gave: dict[int, list[tuple[int, int, int]]] = {}
+    took: list[tuple[int, int, int, int]] = []
+    for line in log.read_text().splitlines():
+        what, number, tid, *times = line.split()
+        before, after = (int(time) + offset for time in times)
+        if what == "G":
+            gave.setdefault(int(number), []).append((int(tid), before, after))
+        else:
+            took.append((int(number), int(tid), before, after))
+    begun, done = [], []
+    for number, taker, waited, until in took:
+        for giver, before, after in gave[number]:
+            if giver != taker:
+                begun.append(Arrow(giver, before - MARGIN, taker, until + MARGIN))
+                done.append(Arrow(giver, after + MARGIN, taker, waited - MARGIN))
+    return begun, done
+
+
+@pytest.mark.parametrize("how", ["ahead", "behind", "condition", "barrier", "pipe", "join"])
+def test_hand_overs_are_found_and_nothing_else(
+    how: str, build: Callable[[str], Path], record: Callable[..., Trail], tmp_path: Path
+) -> None:
+    count, log = 60, tmp_path / "log"
+    trail = record(build("handover"), how, count, log)
+    begun, done = logged(log, offset_of(trail, log))
+    assert len(begun) >= count
+    arrows = of_trail(trail)
+    assert missing(begun, known(arrows)) == []
+    # Threads and processes also begin and end, which the log of the others doesn't say.
+    own = [arrow for arrow in arrows if how == "join" or not lifetime(trail, arrow)]
+    assert missing(own, known(done)) == []
+    assert len(own) >= count
+
+
+def lifetime(trail: Trail, arrow: Arrow) -> bool:
+    """Whether it is of the beginning or the end of a thread."""
+    return bool(
+        trail.query(
+            "SELECT 1 FROM wait AS w INNER JOIN thread AS t ON t.thread = w.thread "
+            "WHERE t.tid = $taker AND w.ts + w.dur = $until AND w.kind IN ('begin', 'end')",
+            {"taker": arrow.taker, "until": arrow.until},
+        ).fetchall()
+    )
