@@ -9,7 +9,6 @@ from iotrail.trail import Trail
 
 from .order import Arrow, known, missing, of_trail
 
-
 # By how much times of the log and of the trail may differ, ns: a log's lines are written after their times are read.
 MARGIN = 5_000
 
