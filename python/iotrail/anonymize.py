@@ -31,6 +31,9 @@ KEPT = {
     ("buffer_op", "kind"),
     *(("disk_op", name) for name in ("kind", "op")),
     *(("cpu_slice", name) for name in ("kind", "state")),
+    ("thread_time", "source"),
+    *(("signal", name) for name in ("kind", "how")),
+    *(("wait", name) for name in ("kind", "how", "style")),
     ("node_sample", "metric"),
     *(("process", name) for name in ("ended",)),
     ("clock", "event"),
@@ -49,7 +52,7 @@ FACTS = (
 )  # fmt: skip
 # Columns of ids that are hashes of names, or were handed out by a system.
 IDS = {
-    "thread", "process", "parent", "file", "file2", "device", "object", "crumb", "parent_crumb", "workload", "trace_hi",
+    "thread", "process", "parent", "edge", "file", "file2", "device", "object", "crumb", "parent_crumb", "workload", "trace_hi",
     "trace_lo", "span",
 }  # fmt: skip
 PATHS = {("file", "path"), ("process", "exe")}

@@ -18,7 +18,7 @@ FOLDER = Path(__file__).parent
 # What a shell shows of a process that SIGPIPE ended, and what Python does.
 ENDED = (128 + signal.SIGPIPE, -signal.SIGPIPE)
 
-# Commands that print, of every verb; {run}, {store} and {block} are trails, {new} is an empty folder.
+# Commands that print, of every verb; {run}, {store}, {block} and {causal} are trails, {new} is an empty folder.
 PRINTS = [
     "--help",
     "--version",
@@ -64,6 +64,9 @@ PRINTS = [
     "summary {run}",
     "summary {run} --json",
     "trail info {run}",
+    "waits {causal}",
+    "waits {causal} --json",
+    "waits {causal} --trace 0",
     "whatif cache {run}",
     "whatif cache {run} --json",
     "whatif defrag {block} --on hdd-7200",
@@ -84,7 +87,7 @@ def words(make_trail: Callable[[Path], Path], tmp_path: Path) -> Callable[[str],
     (tmp_path / "root").mkdir()
 
     def fill(line: str) -> list[str]:
-        trails = {name: make_trail(FOLDER / name) for name in ("run", "store", "block")}
+        trails = {name: make_trail(FOLDER / name) for name in ("run", "store", "block", "causal")}
         return [word.format(new=tmp_path, **trails) for word in line.split()]
 
     return fill

@@ -1,0 +1,61 @@
+/*
+ * Threads that write durably, one after the other or in step: `turns HOW THREADS WRITES DIRECTORY`.
+ *
+ * HOW: turns (each begins when the one before it has written all), rounds (all meet after each write, and each computes longest in
+ * its turn). Each writes 4 KiB blocks of a file of its own with O_DSYNC, and computes before each.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MOST = 16 };
+static int in_turns, threads, writes;
+static const char *directory;
+static sem_t turn[MOST + 1];
+static pthread_barrier_t barrier;
+
+static void compute(double ms) {
+    struct timespec start, now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &start);
+    do clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    while ((now.tv_sec - start.tv_sec) * 1e3 + (now.tv_nsec - start.tv_nsec) / 1e6 < ms);
+}
+
+static void *run(void *rank) {
+    long me = (long)rank;
+    char path[4096], block[4096];
+    memset(block, 1, sizeof block);
+    snprintf(path, sizeof path, "%s/%ld", directory, me);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_DSYNC, 0644);
+    if (fd < 0) abort();
+    if (in_turns) while (sem_wait(&turn[me])) {}
+    for (int at = 0; at < writes; at++) {
+        compute(in_turns ? 0.3 : at % threads == me ? 2 : 0.2);
+        if (pwrite(fd, block, sizeof block, at * 4096L) != sizeof block) abort();
+        if (!in_turns) pthread_barrier_wait(&barrier);
+    }
+    if (in_turns) sem_post(&turn[me + 1]);
+    close(fd);
+    return NULL;
+}
+
+int main(int argc, char **argv) {
+    if (argc != 5) return 2;
+    in_turns = !strcmp(argv[1], "turns");
+    threads = atoi(argv[2]);
+    writes = atoi(argv[3]);
+    directory = argv[4];
+    if (threads < 1 || threads > MOST) return 2;
+    pthread_t started[MOST];
+    for (int at = 0; at <= threads; at++) sem_init(&turn[at], 0, at == 0);
+    pthread_barrier_init(&barrier, NULL, threads);
+    for (long at = 0; at < threads; at++) pthread_create(&started[at], NULL, run, (void *)at);
+    for (int at = 0; at < threads; at++) pthread_join(started[at], NULL);
+    return 0;
+}

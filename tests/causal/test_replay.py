@@ -1,0 +1,77 @@
+"""A recording made in memory, replayed on an emulated disk: as long as the program really takes there."""
+
+import json
+import statistics
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from iotrail.trail import Trail
+
+from ..emudisk.conftest import Emulate, device_file, emulate, is_root
+from .conftest import IOTRAIL
+
+__all__ = ["emulate"]
+
+ROUNDS = 3
+
+
+@pytest.fixture
+def slow(emulate: Emulate, tmp_path: Path) -> Iterator[Path]:
+    """A file system on a disk on which a durable write takes some milliseconds, several at a time."""
+    device = device_file(tmp_path, servers="8 count", read="1 ms", write="2 ms", flush="2 ms", rate="1 GB/s")
+    disk = emulate(device, tmp_path / "d", "--size", "256M", "--loop")
+    mounted = tmp_path / "slow"
+    mounted.mkdir()
+    try:
+        subprocess.run(["mkfs.ext4", "-q", "-O", "^has_journal", disk.target], check=True)
+        subprocess.run(["mount", disk.target, mounted], check=True)
+        yield mounted
+        subprocess.run(["umount", mounted], check=True)
+    finally:
+        disk.stop()
+
+
+def length(trail: Trail) -> int:
+    """From the first operation on a file in the folder of the program's data to the last, ns."""
+    [[took]] = trail.query(
+        "SELECT MAX(o.ts + o.dur) - MIN(o.ts) FROM file_op AS o INNER JOIN file AS f ON f.file = o.file WHERE f.path LIKE '%/data/%'"
+    ).fetchall()
+    return int(took)
+
+
+@pytest.mark.skipif(not is_root(), reason="mounts and loop devices need root")
+@pytest.mark.parametrize(("how", "count"), [("turns", 40), ("rounds", 60)])
+def test_a_program_takes_as_long_as_predicted(
+    how: str,
+    count: int,
+    build: Callable[[str], Path],
+    record: Callable[..., Trail],
+    slow: Path,
+    tmp_path: Path,
+) -> None:
+    program = build("turns")
+    memory = Path(subprocess.check_output(["mktemp", "-d", "-p", "/dev/shm"], text=True).strip())
+    (memory / "data").mkdir()
+    (slow / "data").mkdir()
+    try:
+        recorded = record(program, how, 4, count, memory / "data").path.rename(tmp_path / "memory.trail")
+    finally:
+        subprocess.run(["rm", "-r", memory], check=True)
+    took: dict[str, list[int]] = {"program": [], "think": [], "causal": []}
+    for number in range(ROUNDS):
+        took["program"].append(length(record(program, how, 4, count, slow / "data")))
+        for mode in ("think", "causal"):
+            output, root = tmp_path / f"{mode}.trail", slow / f"{mode}{number}"
+            words = ["replay", recorded, "--root", root, "--mode", mode, "-o", output, "--force", "--json"]
+            done = subprocess.run([*IOTRAIL, *words], capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr
+            assert json.loads(done.stdout)["out_of_order"] == 0
+            took[mode].append(length(Trail(output)))
+    medians = {name: statistics.median(times) for name, times in took.items()}
+    off = {mode: medians[mode] / medians["program"] - 1 for mode in ("think", "causal")}
+    assert abs(off["causal"]) < 0.1, (off, took)
+    # the case would prove nothing if waiting as long as recorded were right, too
+    assert abs(off["think"]) > 0.15, (off, took)
