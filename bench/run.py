@@ -1,7 +1,7 @@
 """`make bench`: run the benchmarks and print their tables.
 
     run.py [NAME…]     all, or some of: call, post, load, trail, report, page, cluster, notices, replay, diff,
-                       import, requests, requests_query, diagnosis, model, generate, device_disk, device_ssd, device_emulated; device is all of device*
+                       import, requests, requests_query, diagnosis, model, generate, causal, device_disk, device_ssd, device_emulated; device is all of device*
 
 Figures of a busy machine mislead: the load average is printed first.
 """
@@ -33,6 +33,7 @@ NAMES = {
     "requests_query": "requests_query",
     "model": "model",
     "generate": "generate",
+    "causal": "causal",
     "device": "device",
 }
 

@@ -89,6 +89,8 @@ enum When {
     Think,
     /// Open loop: at its recorded time
     Timed,
+    /// Closed loop: after what its thread computed; nobody waits for another (record --causal)
+    Compute,
     /// Closed loop: after what its thread computed, and what it waited for in other threads (record --causal)
     Causal,
 }
@@ -152,7 +154,7 @@ fn has_times(trail: &Path, plan: &Plan) -> Result<bool, Failure> {
 /// Replays.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let plan = match args.mode {
-        When::Causal => plan_with_causality(&args.trail)?,
+        When::Compute | When::Causal => plan_with_causality(&args.trail)?,
         _ => plan(&args.trail)?,
     };
     if matches!(args.mode, When::Timed) && !has_times(&args.trail, &plan)? {
@@ -162,7 +164,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         ))
         .hint("--mode afap replays its operations in their order, as fast as possible"));
     }
-    if matches!((args.engine, args.mode), (How::IoUring, When::Think | When::Causal)) {
+    if matches!((args.engine, args.mode), (How::IoUring, When::Think | When::Compute | When::Causal)) {
         return Err(Failure::new(
             "think times are between calls that wait, which requests to an io_uring don't",
         )
@@ -198,6 +200,7 @@ fn work(args: &Args, plan: &Plan, place: &Place) -> Result<ExitCode, Failure> {
         When::Afap => (Mode::Afap, 1),
         When::Think => (Mode::Think, 1),
         When::Timed => (Mode::Timed, 32),
+        When::Compute => (Mode::Compute, 1),
         When::Causal => (Mode::Causal, 1),
     };
     let depth = args.depth.map_or(depth, usize::from);

@@ -8,7 +8,7 @@ use iotrail_causal::{Script, Scripts, Step, Style};
 use iotrail_format::segment::TextKind;
 use iotrail_sdk::{attach, clock, post};
 
-use crate::run::{Buffer, Found, NAP, Shared, futex, is_stopped, now, thread_cpu, until};
+use crate::run::{Buffer, Found, Mode, NAP, Shared, futex, is_stopped, now, thread_cpu, until};
 
 /// Computing below this is spun by the wall clock: reading the CPU clock takes longer than it could be off a CPU.
 const SHORT: i64 = 20_000;
@@ -145,6 +145,7 @@ impl Shared<'_> {
                 }
                 Step::Rest(time) => until(now() + (time as f64 * scale) as i64),
                 Step::Signal(edge) => causes.edges[edge as usize].signal(),
+                Step::Wait(..) | Step::Lock(_) if self.options.mode == Mode::Compute => {}
                 Step::Wait(edge, style) => found.waited += u64::from(causes.edges[edge as usize].wait(style)),
                 Step::Io(index) => {
                     let op = &thread.ops[index as usize];

@@ -37,8 +37,18 @@ pub enum Mode {
     Think,
     /// At its time in the trace, whatever the one before it does.
     Timed,
-    /// When its thread has computed as long as in the trace, and what it waited for there has happened.
+    /// When its thread has computed as long as in the trace.
+    Compute,
+    /// As that, and when what it waited for there has happened.
     Causal,
+}
+
+impl Mode {
+    /// Whether it takes what threads computed and waited for.
+    #[must_use]
+    pub fn is_scripted(self) -> bool {
+        matches!(self, Self::Compute | Self::Causal)
+    }
 }
 
 /// How operations reach the kernel.
@@ -367,7 +377,7 @@ pub fn run(plan: &Plan, place: &Place, options: Options, session: &[u8]) -> Resu
     shared.progress = plan.threads.iter().map(|thread| Progress::of(thread, depth > 1)).collect();
     shared.zero = now() + 20_000_000 + 50_000 * (plan.threads.len() * workers) as i64;
     let shared = shared;
-    let scripts = plan.causality.as_ref().filter(|_| options.mode == Mode::Causal).map(Causality::scripts);
+    let scripts = plan.causality.as_ref().filter(|_| options.mode.is_scripted()).map(Causality::scripts);
     let causes = scripts.as_ref().map(Causes::of);
     let cursors: Vec<AtomicUsize> = plan.threads.iter().map(|_| AtomicUsize::new(0)).collect();
     let found = std::thread::scope(|scope| -> Result<Vec<Found>, Error> {
@@ -494,7 +504,9 @@ impl<'a> Shared<'a> {
                 }
             }
             let due = match (self.options.mode, last) {
-                (Mode::Timed | Mode::Causal, _) => Some(self.zero + (op.start as f64 * scale) as i64),
+                (Mode::Timed | Mode::Compute | Mode::Causal, _) => {
+                    Some(self.zero + (op.start as f64 * scale) as i64)
+                }
                 (Mode::Think, Some((ended, before))) => {
                     let think = (op.start - before.start - before.dur).max(0);
                     Some(ended + (think as f64 * scale) as i64)
