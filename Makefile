@@ -114,7 +114,7 @@ test-rust:
 	$(CARGO_TEST) $(NAME)
 
 # Tests that record what a machine does: one after the other, by themselves. pytest's status 5: NAME selects none there.
-ALONE := capture ceph device/test_measure.py emudisk kernel replay sdk store
+ALONE := capture causal/test_replay.py ceph device/test_measure.py emudisk kernel replay sdk store
 SELECTED = $(if $(NAME),-k '$(NAME)' || test $$? = 5)
 
 test-python: build
@@ -125,7 +125,7 @@ test-python: build
 test-web: web
 	cd web && npm test --silent $(if $(NAME),-- -t '$(NAME)')
 
-## bench: print tables of cost and size beside other tools (NAME=call, post, load, trail, report, page, cluster, notices, replay, diff, import, requests, requests_query, diagnosis, model, generate or device selects)
+## bench: print tables of cost and size beside other tools (NAME=call, post, load, trail, report, page, cluster, notices, replay, diff, import, requests, requests_query, diagnosis, model, generate, causal or device selects)
 bench: build
 	@scripts/packages $(BENCH_PACKAGES)
 	$(PIP_INSTALL) --no-binary recorder-utils -r requirements/bench.txt

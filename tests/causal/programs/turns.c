@@ -1,8 +1,8 @@
 /*
  * Threads that write durably, one after the other or in step: `turns HOW THREADS WRITES DIRECTORY`.
  *
- * HOW: turns (each begins when the one before it has written all), rounds (all meet after each write, and each computes longest in
- * its turn). Each writes 4 KiB blocks of a file of its own with O_DSYNC, and computes before each.
+ * HOW: turns (each begins when the one before it has written all), rounds (one of them writes, then all meet, and it is the next
+ * one's turn). Each writes 4 KiB blocks of a file of its own with O_DSYNC, and computes before each.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -36,8 +36,9 @@ static void *run(void *rank) {
     if (fd < 0) abort();
     if (in_turns) while (sem_wait(&turn[me])) {}
     for (int at = 0; at < writes; at++) {
-        compute(in_turns ? 0.3 : at % threads == me ? 2 : 0.2);
-        if (pwrite(fd, block, sizeof block, at * 4096L) != sizeof block) abort();
+        int mine = in_turns || at % threads == me;
+        compute(mine ? 0.3 : 0.05);
+        if (mine && pwrite(fd, block, sizeof block, at * 4096L) != sizeof block) abort();
         if (!in_turns) pthread_barrier_wait(&barrier);
     }
     if (in_turns) sem_post(&turn[me + 1]);
