@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from iotrail import native
 from iotrail.trail import Trail
+
+from ..sql.tiny import write_trail
 
 HERE = Path(__file__).parent
 IOTRAIL = [sys.executable, "-m", "iotrail"]
@@ -31,6 +34,12 @@ def build() -> Callable[[str], Path]:
         return target
 
     return build
+
+
+@pytest.fixture
+def make_causal(tmp_path: Path) -> Path:
+    """The trail of tests/sql/causal."""
+    return write_trail(native.binary(), HERE.parent / "sql" / "causal", tmp_path)
 
 
 @pytest.fixture

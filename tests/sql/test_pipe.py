@@ -75,6 +75,8 @@ PRINTS = [
     "whatif merge --help",
     "whatif move --help",
     "whatif ram --help",
+    "whatif run {causal}",
+    "whatif run {causal} --json",
 ]
 
 # These print nothing, a line that nobody has to read, or of a program that runs: their help has to do.

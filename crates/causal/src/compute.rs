@@ -1,6 +1,6 @@
 //! What threads computed between their calls.
 
-/// A stretch of time between two calls of a thread, ns.
+/// A stretch of time between two calls of a thread, or in one, ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
     /// When the call before it returned.
@@ -27,6 +27,15 @@ impl Gap {
     }
 }
 
+/// The CPU time of the call before each gap, where that is one of `calls`: those end where a gap begins. Both are in order.
+pub fn before<'a>(gaps: &'a [Gap], calls: &'a [Gap]) -> impl Iterator<Item = Option<i64>> + 'a {
+    let mut next = calls.iter().peekable();
+    gaps.iter().map(move |gap| {
+        while next.next_if(|call| call.end < gap.start).is_some() {}
+        next.next_if(|call| call.end == gap.start).and_then(|call| call.cpu)
+    })
+}
+
 /// What a thread's own clock says of a stretch of time, ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
@@ -34,8 +43,8 @@ pub struct Reading {
     pub start: i64,
     /// Its end.
     pub end: i64,
-    /// CPU time outside calls.
-    pub outside: i64,
+    /// CPU time in the gaps it is of.
+    pub cpu: i64,
 }
 
 /// A stretch of time on a CPU, ns.
@@ -51,7 +60,7 @@ pub struct Slice {
 
 /// Sets the CPU time of gaps from readings of the thread's clock. Both are in order and don't overlap.
 ///
-/// A reading's CPU time outside calls is shared out over the gaps in it, by their length: clocks are read so often that a long
+/// A reading's CPU time is shared out over the gaps in it, by their length: clocks are read so often that a long
 /// gap has readings of its own.
 pub fn by_readings(gaps: &mut [Gap], readings: &[Reading]) {
     let mut first = 0;
@@ -62,10 +71,10 @@ pub fn by_readings(gaps: &mut [Gap], readings: &[Reading]) {
         let inside = |gap: &Gap| (gap.end.min(reading.end) - gap.start.max(reading.start)).max(0);
         let last = first + gaps[first..].partition_point(|gap| gap.start < reading.end);
         let all: i64 = gaps[first..last].iter().map(inside).sum();
-        let outside = reading.outside.clamp(0, all);
+        let on = reading.cpu.clamp(0, all);
         // by what came before, so that rounding loses nothing
         let mut before = 0;
-        let share = |length: i64| (i128::from(outside) * i128::from(length) / i128::from(all.max(1))) as i64;
+        let share = |length: i64| (i128::from(on) * i128::from(length) / i128::from(all.max(1))) as i64;
         for gap in &mut gaps[first..last] {
             let length = inside(gap);
             let cpu = share(before + length) - share(before);
@@ -113,9 +122,9 @@ mod tests {
     fn a_long_gap_has_its_own_reading() {
         let mut gaps = [Gap::new(0, 10), Gap::new(20, 1000), Gap::new(1010, 1020)];
         let readings = [
-            Reading { start: 0, end: 20, outside: 10 },
-            Reading { start: 20, end: 1000, outside: 300 },
-            Reading { start: 1000, end: 1020, outside: 10 },
+            Reading { start: 0, end: 20, cpu: 10 },
+            Reading { start: 20, end: 1000, cpu: 300 },
+            Reading { start: 1000, end: 1020, cpu: 10 },
         ];
         by_readings(&mut gaps, &readings);
         assert_eq!(gaps.map(|gap| gap.cpu), [Some(10), Some(300), Some(10)]);
@@ -125,7 +134,7 @@ mod tests {
     #[test]
     fn what_was_not_read_is_unknown() {
         let mut gaps = [Gap::new(0, 10), Gap::new(100, 200)];
-        by_readings(&mut gaps, &[Reading { start: 100, end: 200, outside: 100 }]);
+        by_readings(&mut gaps, &[Reading { start: 100, end: 200, cpu: 100 }]);
         assert_eq!(gaps.map(|gap| gap.cpu), [None, Some(100)]);
         assert_eq!(gaps[0].unexplained(), None);
         by_slices(&mut gaps, &[Slice { start: 90, end: 300, runnable: false }]);
@@ -152,7 +161,7 @@ mod tests {
             for cut in cuts {
                 let end = start + cut;
                 let inside: i64 = gaps.iter().map(|gap| (gap.end.min(end) - gap.start.max(start)).max(0)).sum();
-                readings.push(Reading { start, end, outside: inside / 2 });
+                readings.push(Reading { start, end, cpu: inside / 2 });
                 total += inside / 2;
                 start = end;
             }

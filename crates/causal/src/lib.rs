@@ -2,13 +2,23 @@
 //!
 //! [`matching`] finds the edges between the calls of threads; a [`Script`] is what one thread does between and besides
 //! them (Mesnier et al., "//TRACE: Parallel trace replay with approximate causal events", FAST 2007, section 4.2, where it
-//! is a list of COMPUTE, SIGNAL, WAIT and I/O calls).
+//! is a list of COMPUTE, SIGNAL, WAIT and I/O calls). [`check()`] finds cycles of waits in scripts, and [`evaluate()`] runs them in
+//! virtual time.
 
 pub mod calls;
+mod check;
 pub mod compute;
 pub mod critical;
+mod evaluate;
 pub mod matching;
+mod order;
 pub mod reduction;
 mod script;
 
+pub use check::{Problem, check};
+pub use evaluate::{
+    Activity, Blocked, Completion, Durations, Evaluated, Machines, On, Run, Segment, Standstill, Storage,
+    Times, evaluate,
+};
+pub use order::{OpRef, Order};
 pub use script::{Reason, Recorded, Script, Scripts, Step, Style, Waited};

@@ -214,6 +214,13 @@ struct Traffic<'a> {
     held: u64,
 }
 
+/// Calls on one condition.
+#[derive(Default)]
+struct Condition<'a> {
+    wakes: Vec<&'a Act>,
+    awaits: Vec<&'a Act>,
+}
+
 /// The edges between calls. `acts` may come in any order.
 #[must_use]
 pub fn edges(acts: &[Act]) -> Edges {
@@ -223,7 +230,7 @@ pub fn edges(acts: &[Act]) -> Edges {
     let mut collectives: HashMap<Meeting, Vec<(&Act, Role)>> = HashMap::new();
     let mut barriers: HashMap<Meeting, Vec<&Act>> = HashMap::new();
     let mut expected: HashMap<Meeting, Vec<(i64, u64)>> = HashMap::new();
-    let mut conditions: HashMap<(i64, i64), (Vec<&Act>, Vec<&Act>)> = HashMap::new();
+    let mut conditions: HashMap<(i64, i64), Condition> = HashMap::new();
     for act in acts {
         match act.what {
             What::Give { channel, amount, room } => {
@@ -241,10 +248,10 @@ pub fn edges(acts: &[Act]) -> Edges {
                 expected.entry(meeting).or_default().push((act.start, count));
             }
             What::Wake { process, condition } => {
-                conditions.entry((process, condition)).or_default().0.push(act);
+                conditions.entry((process, condition)).or_default().wakes.push(act);
             }
             What::Await { process, condition } => {
-                conditions.entry((process, condition)).or_default().1.push(act);
+                conditions.entry((process, condition)).or_default().awaits.push(act);
             }
             What::Wait { kind } => edges.unexplained(act, kind),
         }
@@ -261,7 +268,7 @@ pub fn edges(acts: &[Act]) -> Edges {
         let counts = expected.remove(&meeting).unwrap_or_default();
         pass(there, counts, &mut edges);
     }
-    for (_, (wakes, awaits)) in sorted(conditions) {
+    for (_, Condition { wakes, awaits }) in sorted(conditions) {
         wake(wakes, &awaits, &mut edges);
     }
     edges

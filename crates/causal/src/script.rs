@@ -1,5 +1,7 @@
 //! What threads do.
 
+use std::collections::HashSet;
+
 /// What a thread does while it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
@@ -116,6 +118,18 @@ impl Recorded {
         firsts.into_iter().flatten().min()
     }
 
+    /// When it had done all.
+    #[must_use]
+    pub fn last(&self) -> Option<i64> {
+        let lasts = [
+            self.ops.last().copied(),
+            self.signals.iter().map(|signal| signal.0).max(),
+            self.waits.iter().map(|wait| wait.start + wait.dur).max(),
+            self.computed.iter().map(|one| one.0 + one.1).max(),
+        ];
+        lasts.into_iter().flatten().max()
+    }
+
     /// Its steps. A thread that waits for nobody at first begins so long after `zero`. What it waited for unknown reasons takes no
     /// time, unless `fixed`: then as much as it took.
     #[must_use]
@@ -139,7 +153,14 @@ impl Recorded {
         }));
         steps.extend(self.ops.iter().zip(0..).map(|(at, index)| (*at, 3, Step::Io(index))));
         steps.sort_by_key(|(at, class, _)| (*at, *class));
-        let mut steps: Vec<Step> = steps.into_iter().map(|(.., step)| step).collect();
+        let mut held = HashSet::new();
+        // A lock that is taken again is recursive, one that is given back without was taken before the recording saw it.
+        let is_possible = |step: &Step| match step {
+            Step::Lock(lock) => held.insert(*lock),
+            Step::Unlock(lock) => held.remove(lock),
+            _ => true,
+        };
+        let mut steps: Vec<Step> = steps.into_iter().map(|(.., step)| step).filter(is_possible).collect();
         if let (Some(first), false) = (self.first(), matches!(steps.first(), Some(Step::Wait(..))))
             && first > zero
         {

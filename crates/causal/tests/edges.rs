@@ -23,8 +23,10 @@ fn receive(start: i64, end: i64, tag: i64) -> Act {
     act(1, start, end, What::Take { channel: message(tag), amount: 1, order: start })
 }
 
-/// Each wait for an edge as (thread, its end, the threads and times of the signals).
-fn arrows(edges: &Edges) -> BTreeSet<(u32, i64, Vec<(u32, i64)>)> {
+/// A wait for an edge: thread, its end, the threads and times of the signals.
+type Arrow = (u32, i64, Vec<(u32, i64)>);
+
+fn arrows(edges: &Edges) -> BTreeSet<Arrow> {
     let mut of: HashMap<u32, Vec<(u32, i64)>> = HashMap::new();
     for signal in &edges.signals {
         of.entry(signal.edge).or_default().push((signal.thread, signal.ts));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use iotrail_causal::calls::{Process, Reader, Row, Thread};
-use iotrail_causal::compute::{Gap, Reading, Slice, by_readings, by_slices};
+use iotrail_causal::compute::{Gap, Reading, Slice, before, by_readings, by_slices};
 use iotrail_causal::critical::critical;
 use iotrail_causal::matching::{Edges, Wait, edges, explain_polls};
 use iotrail_causal::reduction::reduce;
@@ -40,8 +40,8 @@ pub fn derive(path: &Path) -> Result<(), Error> {
     let known = threads(&reader)?;
     let processes = processes(&reader)?;
     let mut calls = Reader::new(&known.threads, &processes);
-    // of each thread, in the order of their starts
-    let mut waited: Vec<Vec<(i64, i64)>> = vec![Vec::new(); known.threads.len()];
+    // of each thread, in the order of their starts: start, end, whether it sleeps meanwhile
+    let mut waited: Vec<Vec<(i64, i64, bool)>> = vec![Vec::new(); known.threads.len()];
     let names: HashMap<&str, Call> = Call::ALL.iter().map(|call| (call.name(), *call)).collect();
     let kinds: HashMap<&str, WaitKind> =
         (0..u8::MAX).filter_map(WaitKind::from_number).map(|kind| (kind.name(), kind)).collect();
@@ -52,7 +52,8 @@ pub fn derive(path: &Path) -> Result<(), Error> {
         };
         let Some(kind) = kinds.get(row.kind) else { continue };
         let end = row.dur.map(|dur| row.ts + dur);
-        waited[*thread as usize].push((row.ts, end.unwrap_or(i64::MAX)));
+        let sleeps = *kind != WaitKind::Mpi && *call != Call::SpinLock;
+        waited[*thread as usize].push((row.ts, end.unwrap_or(i64::MAX), sleeps));
         calls.add(&Row {
             thread: *thread,
             start: row.ts,
@@ -116,22 +117,24 @@ fn processes(reader: &TrailReader) -> Result<Vec<Process>, Error> {
 fn write_gaps(
     reader: &TrailReader,
     known: &Threads,
-    mut calls: Vec<Vec<(i64, i64)>>,
+    mut calls: Vec<Vec<(i64, i64, bool)>>,
     writer: &mut TrailWriter,
 ) -> Result<Vec<i64>, Error> {
     let mut rows = reader.file_ops(Order::Thread)?;
     while let Some(row) = rows.next()? {
         if let Some(thread) = known.number_of.get(&row.thread.0) {
             let end = row.dur.map_or(i64::MAX, |dur| row.ts + dur);
-            calls[*thread as usize].push((row.ts, end));
+            calls[*thread as usize].push((row.ts, end, false));
         }
     }
-    let mut readings: Vec<Vec<Reading>> = vec![Vec::new(); known.threads.len()];
-    for row in reader.small(&THREAD_TIME, &["thread", "ts", "dur", "outside_ns"], &[])? {
-        if let (Some(thread), Some(start), Some(dur), Some(outside)) =
-            (row.ints[0].and_then(|id| known.number_of.get(&id)), row.ints[1], row.ints[2], row.ints[3])
-        {
-            readings[*thread as usize].push(Reading { start, end: start + dur, outside });
+    // outside calls, and in those that wait
+    let mut readings: Vec<[Vec<Reading>; 2]> = vec![Default::default(); known.threads.len()];
+    for row in reader.small(&THREAD_TIME, &["thread", "ts", "dur", "outside_ns", "wait_cpu_ns"], &[])? {
+        let [Some(id), Some(start), Some(dur), Some(outside), Some(waiting)] = row.ints[..] else { continue };
+        if let Some(thread) = known.number_of.get(&id) {
+            for (of, cpu) in readings[*thread as usize].iter_mut().zip([outside, waiting]) {
+                of.push(Reading { start, end: start + dur, cpu });
+            }
         }
     }
     let mut slices: Vec<Vec<Slice>> = vec![Vec::new(); known.threads.len()];
@@ -146,19 +149,24 @@ fn write_gaps(
             slices[*thread as usize].push(Slice { start, end: start + dur, runnable });
         }
     }
-    let last = |(thread, calls): (&Thread, &Vec<(i64, i64)>)| {
+    let last = |(thread, calls): (&Thread, &Vec<(i64, i64, bool)>)| {
         let ends = calls.iter().map(|call| call.1).filter(|end| *end != i64::MAX);
         thread.end.or_else(|| ends.max()).unwrap_or(thread.start)
     };
     let ends = known.threads.iter().zip(&calls).map(last).collect();
     let mut table = Ingest::new(writer, &COMPUTE);
     for (number, thread) in known.threads.iter().enumerate() {
-        let mut gaps = gaps(thread, std::mem::take(&mut calls[number]));
-        readings[number].sort_by_key(|reading| reading.start);
+        let (mut gaps, mut sleeping) = gaps(thread, std::mem::take(&mut calls[number]));
+        let [outside, waiting] = &mut readings[number];
+        outside.sort_by_key(|reading| reading.start);
+        waiting.sort_by_key(|reading| reading.start);
         slices[number].sort_by_key(|slice| slice.start);
-        by_readings(&mut gaps, &readings[number]);
+        by_readings(&mut gaps, outside);
         by_slices(&mut gaps, &slices[number]);
+        by_readings(&mut sleeping, waiting);
+        let mut in_calls = before(&gaps, &sleeping);
         for gaps in gaps.chunks(ROWS) {
+            let in_calls: Int64Array = in_calls.by_ref().take(gaps.len()).collect();
             let of = |value: fn(&Gap) -> Option<i64>| -> ArrayRef {
                 Arc::new(gaps.iter().map(value).collect::<Int64Array>())
             };
@@ -168,6 +176,7 @@ fn write_gaps(
                 texts(gaps.iter().map(|_| known.nodes[number].as_str())),
                 Arc::new(Int64Array::from(vec![thread.id; gaps.len()])),
                 of(|gap| gap.cpu),
+                Arc::new(in_calls),
                 of(|gap| gap.ready),
                 of(Gap::unexplained),
             ];
@@ -178,18 +187,22 @@ fn write_gaps(
     Ok(ends)
 }
 
-/// The stretches of a thread's life in which it was in no call.
-fn gaps(thread: &Thread, mut calls: Vec<(i64, i64)>) -> Vec<Gap> {
-    calls.sort_unstable();
+/// The stretches of a thread's life in which it was in no call, and its outermost calls that sleep while they wait.
+fn gaps(thread: &Thread, mut calls: Vec<(i64, i64, bool)>) -> (Vec<Gap>, Vec<Gap>) {
+    calls.sort_unstable_by_key(|(start, end, _)| (*start, std::cmp::Reverse(*end)));
     let mut gaps = Vec::with_capacity(calls.len() + 1);
+    let mut sleeping = Vec::new();
     let mut last = thread.start;
-    for (start, end) in calls.into_iter().chain(thread.end.map(|end| (end, end))) {
+    for (start, end, sleeps) in calls.into_iter().chain(thread.end.map(|end| (end, end, false))) {
         if start > last {
             gaps.push(Gap::new(last, start));
         }
+        if sleeps && start >= last && end != i64::MAX {
+            sleeping.push(Gap::new(start, end));
+        }
         last = last.max(end);
     }
-    gaps
+    (gaps, sleeping)
 }
 
 fn write_edges(known: &Threads, found: &Edges, writer: &mut TrailWriter) -> Result<(), Error> {

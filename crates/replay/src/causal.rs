@@ -162,9 +162,8 @@ impl Shared<'_> {
                     found.done();
                     self.progress[number].advance(index);
                 }
-                // one that is taken again is recursive, or its release was lost
                 Step::Lock(lock) => {
-                    held.entry(lock).or_insert_with(|| causes.locks[lock as usize].take());
+                    held.insert(lock, causes.locks[lock as usize].take());
                 }
                 Step::Unlock(lock) => drop(held.remove(&lock)),
             }

@@ -25,17 +25,13 @@ pub struct Causality {
     pub locks: u32,
 }
 
-/// Reads it; `zero` is the plan's origin. Threads without operations are added to the plan.
+/// Reads it. Threads without operations are added to the plan.
 ///
 /// # Errors
 /// [`Error::Trail`] if the trail can't be read, [`Error::NoCausality`] if it was recorded without.
-pub(crate) fn read(
-    trail: &Path,
-    reader: &TrailReader,
-    plan: &mut Plan,
-    zero: i64,
-) -> Result<Causality, Error> {
-    let computed = reader.small(&COMPUTE, &["thread", "ts", "dur", "cpu_ns"], &[])?;
+pub(crate) fn read(trail: &Path, reader: &TrailReader, plan: &mut Plan) -> Result<Causality, Error> {
+    let zero = plan.zero;
+    let computed = reader.small(&COMPUTE, &["thread", "ts", "dur", "cpu_ns", "call_cpu_ns"], &[])?;
     if computed.is_empty() {
         return Err(Error::NoCausality { path: trail.to_owned() });
     }
@@ -62,11 +58,11 @@ pub(crate) fn read(
         })
     };
     for row in computed {
-        if let [Some(thread), Some(ts), dur, cpu] = row.ints[..]
+        if let [Some(thread), Some(ts), dur, cpu, in_call] = row.ints[..]
             && let Some(cpu) = cpu.or(dur)
         {
             let at = number(thread, &mut recorded);
-            recorded[at].computed.push((ts - zero, cpu));
+            recorded[at].computed.push((ts - zero, cpu + in_call.unwrap_or(0)));
         }
     }
     for row in reader.small(&SIGNAL, &["thread", "ts", "edge"], &[])? {
@@ -91,6 +87,13 @@ pub(crate) fn read(
     Ok(Causality { recorded, edges: edges.len() as u32, locks })
 }
 
+/// A mutex is taken, or given back.
+struct Use {
+    thread: usize,
+    at: i64,
+    takes: bool,
+}
+
 /// Reads when mutexes were taken and given back: those that several threads use.
 fn read_locks(
     reader: &TrailReader,
@@ -105,8 +108,7 @@ fn read_locks(
         }
     }
     let (lock, unlock) = (Call::MutexLock.name(), Call::MutexUnlock.name());
-    // of each mutex: thread, when, whether it is taken
-    let mut uses: BTreeMap<(i64, i64), Vec<(usize, i64, bool)>> = BTreeMap::new();
+    let mut uses: BTreeMap<(i64, i64), Vec<Use>> = BTreeMap::new();
     let mut rows = reader.sync_ops(Order::Time)?;
     while let Some(row) = rows.next()? {
         let (Some(thread), Some(process)) = (number_of.get(&row.thread.0), process_of.get(&row.thread.0))
@@ -116,7 +118,7 @@ fn read_locks(
         let end = row.dur.map(|dur| row.ts + dur - zero);
         let mut note = |mutex: Option<i64>, at: Option<i64>, takes: bool| {
             if let (Some(mutex), Some(at)) = (mutex, at) {
-                uses.entry((*process, mutex)).or_default().push((*thread, at, takes));
+                uses.entry((*process, mutex)).or_default().push(Use { thread: *thread, at, takes });
             }
         };
         if row.call == lock && row.errno == 0 {
@@ -131,10 +133,10 @@ fn read_locks(
     }
     let mut locks = 0;
     for uses in uses.into_values() {
-        if uses.iter().all(|(thread, ..)| *thread == uses[0].0) {
+        if uses.iter().all(|one| one.thread == uses[0].thread) {
             continue;
         }
-        for (thread, at, takes) in uses {
+        for Use { thread, at, takes } in uses {
             recorded[thread].locks.push((at, locks, takes));
         }
         locks += 1;
@@ -143,11 +145,22 @@ fn read_locks(
 }
 
 impl Causality {
-    /// Scripts of the threads, by their numbers.
+    /// From when the first thread did something to when the last had, ns.
     #[must_use]
-    pub fn scripts(&self) -> Scripts {
-        let zero = self.recorded.iter().filter_map(Recorded::first).min().unwrap_or(0);
-        let threads: Vec<_> = self.recorded.iter().map(|one| one.script(zero, false)).collect();
+    pub fn length(&self) -> i64 {
+        let ends = self.recorded.iter().filter_map(Recorded::last);
+        ends.max().unwrap_or(0) - self.zero()
+    }
+
+    fn zero(&self) -> i64 {
+        self.recorded.iter().filter_map(Recorded::first).min().unwrap_or(0)
+    }
+
+    /// Scripts of the threads, by their numbers. What they waited for unknown reasons takes no time, unless `fixed`.
+    #[must_use]
+    pub fn scripts(&self, fixed: bool) -> Scripts {
+        let zero = self.zero();
+        let threads: Vec<_> = self.recorded.iter().map(|one| one.script(zero, fixed)).collect();
         let mut signals = vec![0; self.edges as usize];
         for (_, edge) in self.recorded.iter().flat_map(|one| &one.signals) {
             signals[*edge as usize] += 1;

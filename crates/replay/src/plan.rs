@@ -124,6 +124,8 @@ pub struct Plan {
     pub reach: i64,
     /// Bytes that all files together grow by at most.
     pub grows: u64,
+    /// When it starts, ns since the epoch: times of operations are from then on.
+    pub zero: i64,
     /// What threads computed and waited for, where that was asked for.
     pub causality: Option<Causality>,
 }
@@ -235,7 +237,7 @@ struct Opened {
 /// # Errors
 /// [`Error::Trail`] if the trail can't be read, [`Error::Empty`] if it holds no operation that can be replayed.
 pub fn plan(trail: &Path) -> Result<Plan, Error> {
-    Ok(make(trail, &TrailReader::open(trail)?)?.0)
+    make(trail, &TrailReader::open(trail)?)
 }
 
 /// As [`plan()`], with what threads computed and waited for.
@@ -244,13 +246,12 @@ pub fn plan(trail: &Path) -> Result<Plan, Error> {
 /// Those of [`plan()`], and [`Error::NoCausality`] if the trail doesn't say.
 pub fn plan_with_causality(trail: &Path) -> Result<Plan, Error> {
     let reader = TrailReader::open(trail)?;
-    let (mut plan, zero) = make(trail, &reader)?;
-    plan.causality = Some(causality::read(trail, &reader, &mut plan, zero)?);
+    let mut plan = make(trail, &reader)?;
+    plan.causality = Some(causality::read(trail, &reader, &mut plan)?);
     Ok(plan)
 }
 
-/// A plan, and when it begins, ns since the epoch.
-fn make(trail: &Path, reader: &TrailReader) -> Result<(Plan, i64), Error> {
+fn make(trail: &Path, reader: &TrailReader) -> Result<Plan, Error> {
     let mut files = HashMap::new();
     for row in reader.small(&FILE, &["file"], &["path"])? {
         if let (Some(file), Some(path)) = (row.ints[0], &row.texts[0]) {
@@ -294,11 +295,12 @@ fn make(trail: &Path, reader: &TrailReader) -> Result<(Plan, i64), Error> {
         maker.add(&row);
     }
     let zero = maker.zero;
-    let plan = maker.finish();
+    let mut plan = maker.finish();
     if plan.threads.is_empty() {
         return Err(Error::Empty { path: trail.to_owned() });
     }
-    Ok((plan, zero))
+    plan.zero = zero;
+    Ok(plan)
 }
 
 impl Maker<'_> {

@@ -20,7 +20,6 @@ use iotrail_sdk::{attach, clock};
 
 use crate::Error;
 use crate::causal::Causes;
-use crate::causality::Causality;
 use crate::order::Wait;
 use crate::plan::{Handle, NONE, Op, Origin, Plan, Thread};
 use crate::prepare::noise;
@@ -377,7 +376,11 @@ pub fn run(plan: &Plan, place: &Place, options: Options, session: &[u8]) -> Resu
     shared.progress = plan.threads.iter().map(|thread| Progress::of(thread, depth > 1)).collect();
     shared.zero = now() + 20_000_000 + 50_000 * (plan.threads.len() * workers) as i64;
     let shared = shared;
-    let scripts = plan.causality.as_ref().filter(|_| options.mode.is_scripted()).map(Causality::scripts);
+    let scripts = plan
+        .causality
+        .as_ref()
+        .filter(|_| options.mode.is_scripted())
+        .map(|causality| causality.scripts(false));
     let causes = scripts.as_ref().map(Causes::of);
     let cursors: Vec<AtomicUsize> = plan.threads.iter().map(|_| AtomicUsize::new(0)).collect();
     let found = std::thread::scope(|scope| -> Result<Vec<Found>, Error> {

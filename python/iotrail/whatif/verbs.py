@@ -43,6 +43,73 @@ def _main() -> None:
     pass
 
 
+def _factors(option: str, text: str) -> list[float]:
+    try:
+        found = [float(word) for word in text.split(",")]
+    except ValueError:
+        found = []
+    if not found or not all(0 <= factor <= 1e6 for factor in found):
+        raise UsageError(f"{option}: expected factors of at least 0, as 0.1,2, found {text!r}")
+    return found
+
+
+@app.command()
+def run(
+    trail: TrailPath,
+    io: Annotated[
+        str,
+        typer.Option(
+            "--io", metavar="F,…", help="Factors on the time of calls on files: 0.1 is ten times as fast."
+        ),
+    ] = "1",
+    where: Annotated[
+        str | None,
+        typer.Option(
+            "--where",
+            metavar="SQL",
+            help="Which calls --io is for: a condition on columns of module op (default: all).",
+            show_default=False,
+        ),
+    ] = None,
+    compute: Annotated[
+        float,
+        typer.Option("--compute", metavar="F", min=0, max=1e6, help="Factor on CPU time between calls."),
+    ] = 1.0,
+    cores: Annotated[
+        int | None,
+        typer.Option(
+            "--cores", metavar="N", min=1, max=65536, help="Cores (default: as recorded).", show_default=False
+        ),
+    ] = None,
+    samples: Annotated[
+        int,
+        typer.Option(
+            "--samples", metavar="N", min=0, max=10_000, help="Simulations that the range is made of."
+        ),
+    ] = 20,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of the samples.")] = 1,
+    force: Annotated[
+        bool, typer.Option("--force", help="Answer although half of what threads waited for is unexplained.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the same as JSON.")] = False,
+) -> None:
+    """How long a run recorded with --causal would take with faster or slower I/O, computing, or other cores."""
+    from iotrail.trail import Trail
+    from iotrail.whatif.run import run as ask
+
+    ask(
+        Trail(trail),
+        io=_factors("--io", io),
+        where=where,
+        compute=compute,
+        cores=cores,
+        samples=samples,
+        seed=seed,
+        force=force,
+        as_json=json,
+    )
+
+
 @app.command()
 def cache(
     trail: RequestsPath,

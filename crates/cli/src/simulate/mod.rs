@@ -7,6 +7,7 @@ mod cached;
 mod defrag;
 mod device;
 mod disk;
+mod run;
 mod steps;
 
 use std::io::Write as _;
@@ -43,6 +44,8 @@ enum What {
     Accesses(accesses::Args),
     /// Times of steps that wait for each other and for disks
     Steps(steps::Args),
+    /// How long a recorded program would take
+    Run(run::Args),
 }
 
 /// Simulates.
@@ -55,6 +58,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         What::Disk(args) => disk::run(args),
         What::Accesses(args) => accesses::run(args),
         What::Steps(args) => steps::run(args),
+        What::Run(args) => run::run(args),
     }
 }
 

@@ -1,0 +1,836 @@
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::check;
+use crate::script::{Script, Style};
+
+use Step::{Compute, Io, Lock, Rest, Signal, Unlock, Wait};
+
+/// Scripts of threads, with as many edges, signals and locks as these name.
+fn scripts(threads: &[&[Step]]) -> Scripts {
+    let steps = threads.iter().copied().flatten();
+    let edges = steps.clone().filter_map(|step| match step {
+        Signal(edge) | Wait(edge, _) => Some(edge + 1),
+        _ => None,
+    });
+    let mut signals = vec![0; edges.max().unwrap_or(0) as usize];
+    let mut locks = 0;
+    for step in steps {
+        match step {
+            Signal(edge) => signals[*edge as usize] += 1,
+            Lock(lock) | Unlock(lock) => locks = locks.max(lock + 1),
+            _ => {}
+        }
+    }
+    let threads = threads.iter().map(|steps| Script { steps: steps.to_vec() }).collect();
+    Scripts { threads, signals, locks }
+}
+
+/// Order by a list.
+#[derive(Clone, Debug, Default)]
+struct After(HashMap<OpRef, Vec<OpRef>>);
+
+impl Order for After {
+    fn after(&self, op: OpRef) -> impl Iterator<Item = OpRef> {
+        self.0.get(&op).into_iter().flatten().copied()
+    }
+}
+
+fn op(thread: u32, index: u32) -> OpRef {
+    OpRef { thread, index }
+}
+
+/// Runs threads whose operations take so long, on one machine.
+fn run(threads: &[&[Step]], durs: &[&[i64]], cores: u32) -> Evaluated {
+    let scripts = scripts(threads);
+    assert_eq!(check(&scripts, &()), Ok(()));
+    let mut storage = Durations::new(durs.iter().map(|durs| durs.to_vec()).collect());
+    evaluate(&scripts, &(), &mut storage, &Machines::one(cores)).unwrap()
+}
+
+fn ends(found: &Evaluated) -> Vec<i64> {
+    found.threads.iter().map(Run::end).collect()
+}
+
+fn path(found: &Evaluated) -> Vec<(u32, u32, Activity, i64, i64)> {
+    found.path.iter().map(|one| (one.thread, one.step, one.activity, one.from, one.to)).collect()
+}
+
+const SLEEP: Style = Style::Sleep;
+
+#[test]
+fn nothing_takes_no_time() {
+    let nothing = run(&[], &[], 1);
+    assert_eq!((nothing.elapsed, nothing.threads.len(), nothing.path.len()), (0, 0, 0));
+    let nothing =
+        run(&[&[], &[Compute(0), Rest(0), Signal(0), Wait(0, SLEEP), Lock(0), Io(0)]], &[&[], &[0]], 1);
+    assert_eq!((nothing.elapsed, nothing.path.len()), (0, 0));
+    assert_eq!(nothing.threads[1].ends, [0; 6]);
+}
+
+#[test]
+fn one_thread_does_one_thing_after_the_other() {
+    let found = run(&[&[Compute(10), Io(0), Rest(5), Io(2)]], &[&[100, 7, 30]], 1);
+    assert_eq!(found.threads[0].ends, [10, 110, 115, 145]);
+    let times = Times { compute: 10, io: 130, rest: 5, ..Times::default() };
+    assert_eq!((found.elapsed, found.threads[0].times), (145, times));
+    assert_eq!(
+        path(&found),
+        [
+            (0, 0, Activity::Compute, 0, 10),
+            (0, 1, Activity::Io, 10, 110),
+            (0, 2, Activity::Rest, 110, 115),
+            (0, 3, Activity::Io, 115, 145)
+        ]
+    );
+}
+
+#[test]
+fn a_reader_waits_for_the_writer() {
+    // Figure 3 of //TRACE: node 1 opens what node 0 has written and closed
+    let found = run(
+        &[&[Io(0), Io(1), Compute(20), Io(2), Signal(0)], &[Compute(5), Wait(0, SLEEP), Io(0)]],
+        &[&[100, 200, 50], &[30]],
+        2,
+    );
+    assert_eq!(ends(&found), [370, 400]);
+    assert_eq!(found.threads[1].times, Times { compute: 5, edge: 365, io: 30, ..Times::default() });
+    assert_eq!(
+        path(&found),
+        [
+            (0, 0, Activity::Io, 0, 100),
+            (0, 1, Activity::Io, 100, 300),
+            (0, 2, Activity::Compute, 300, 320),
+            (0, 3, Activity::Io, 320, 370),
+            (1, 2, Activity::Io, 370, 400)
+        ]
+    );
+    // on storage ten times as fast it is as long as its computing makes it
+    let fast = run(
+        &[&[Io(0), Io(1), Compute(20), Io(2), Signal(0)], &[Compute(5), Wait(0, SLEEP), Io(0)]],
+        &[&[10, 20, 5], &[3]],
+        2,
+    );
+    assert_eq!(ends(&fast), [55, 58]);
+}
+
+#[test]
+fn a_barrier_is_one_edge() {
+    let rank = |dur| [Io(0), Compute(dur), Signal(0), Wait(0, SLEEP), Compute(10)];
+    let (a, b, c) = (rank(50), rank(20), rank(30));
+    let found = run(&[&a, &b, &c], &[&[100], &[140], &[110]], 3);
+    assert_eq!(ends(&found), [170, 170, 170]);
+    assert_eq!(found.threads.iter().map(|thread| thread.times.edge).collect::<Vec<_>>(), [10, 0, 20]);
+    // of those that end together the first, which waited for the second
+    let segments = path(&found);
+    assert_eq!(
+        segments,
+        [
+            (1, 0, Activity::Io, 0, 140),
+            (1, 1, Activity::Compute, 140, 160),
+            (0, 4, Activity::Compute, 160, 170)
+        ]
+    );
+}
+
+#[test]
+fn cores_are_shared_evenly() {
+    // three threads on two cores get two thirds of one each, until the shortest ends
+    let found = run(&[&[Compute(20)], &[Compute(60)], &[Compute(60)]], &[], 2);
+    assert_eq!(ends(&found), [30, 70, 70]);
+    assert_eq!(found.threads[1].times, Times { compute: 60, ready: 10, ..Times::default() });
+    assert_eq!(path(&found), [(1, 0, Activity::Ready, 0, 10), (1, 0, Activity::Compute, 10, 70)]);
+    // who comes later shares from then on
+    let found = run(&[&[Compute(100)], &[Rest(50), Compute(20)]], &[], 1);
+    assert_eq!(ends(&found), [120, 90]);
+    // what doesn't divide is rounded up to a ns
+    assert_eq!(ends(&run(&[&[Compute(1)], &[Compute(2)], &[Compute(5)]], &[], 2)), [2, 3, 6]);
+    // no core is none to share
+    assert_eq!(ends(&run(&[&[Compute(10)], &[Compute(10)]], &[], 0)), [20, 20]);
+}
+
+#[test]
+fn threads_share_the_cores_of_their_machine() {
+    let scripts = scripts(&[&[Compute(10)], &[Compute(10)], &[Compute(10)]]);
+    let machines = Machines { cores: vec![1, 1], of: vec![0, 1, 1] };
+    let found = evaluate(&scripts, &(), &mut Durations::default(), &machines).unwrap();
+    assert_eq!(ends(&found), [10, 20, 20]);
+}
+
+#[test]
+fn only_who_spins_takes_a_core_from_those_who_compute() {
+    let elapsed = |style| run(&[&[Compute(100), Signal(0)], &[Wait(0, style)]], &[], 1).elapsed;
+    assert_eq!([Style::Sleep, Style::Yield, Style::Spin].map(elapsed), [100, 100, 200]);
+    // with a core for everybody it disturbs nobody
+    assert_eq!(run(&[&[Compute(100), Signal(0)], &[Wait(0, Style::Spin)]], &[], 2).elapsed, 100);
+}
+
+#[test]
+fn a_lock_goes_to_the_first_that_asks() {
+    let holder = [Lock(0), Compute(100), Unlock(0)];
+    let late = [Rest(20), Lock(0), Compute(10), Unlock(0)];
+    let later = [Rest(10), Lock(0), Compute(10), Unlock(0)];
+    let found = run(&[&holder, &late, &later], &[], 4);
+    assert_eq!(ends(&found), [100, 120, 110]);
+    assert_eq!(found.threads[1].times.lock, 90);
+    assert_eq!(
+        path(&found),
+        [
+            (0, 1, Activity::Compute, 0, 100),
+            (2, 2, Activity::Compute, 100, 110),
+            (1, 2, Activity::Compute, 110, 120)
+        ]
+    );
+}
+
+#[test]
+fn who_gives_a_lock_back_can_have_it_again() {
+    // it asks again at the same moment: the other is woken, finds it taken, and waits on
+    let greedy = [Lock(0), Compute(10), Unlock(0), Lock(0), Compute(10), Unlock(0), Compute(1)];
+    let other = [Lock(0), Compute(10), Unlock(0)];
+    let found = run(&[&greedy, &other], &[], 2);
+    assert_eq!(ends(&found), [21, 30]);
+    assert_eq!(
+        path(&found),
+        [
+            (0, 1, Activity::Compute, 0, 10),
+            (0, 4, Activity::Compute, 10, 20),
+            (1, 1, Activity::Compute, 20, 30)
+        ]
+    );
+    // with anything in between it doesn't
+    let fair = [Lock(0), Compute(10), Unlock(0), Compute(1), Lock(0), Compute(10), Unlock(0)];
+    assert_eq!(ends(&run(&[&fair, &other], &[], 2)), [30, 20]);
+}
+
+#[test]
+fn operations_come_after_those_of_others() {
+    let scripts = scripts(&[&[Compute(40), Io(0), Io(1)], &[Io(3)], &[Io(0), Rest(70)]]);
+    let durs = vec![vec![10, 10], vec![0, 0, 0, 5], vec![20]];
+    let after = [
+        // one that is done by then, and one that isn't
+        (op(1, 3), vec![op(2, 0), op(0, 0)]),
+    ];
+    let order = After(after.into());
+    assert_eq!(check(&scripts, &order), Ok(()));
+    let found = evaluate(&scripts, &order, &mut Durations::new(durs.clone()), &Machines::one(8)).unwrap();
+    assert_eq!(ends(&found), [60, 55, 90]);
+    assert_eq!(found.threads[1].times, Times { order: 50, io: 5, ..Times::default() });
+    // of operations that aren't in the scripts the end is that of the next one, or of the thread
+    let order = After([(op(1, 3), vec![op(2, 7)])].into());
+    let found = evaluate(&scripts, &order, &mut Durations::new(durs), &Machines::one(8)).unwrap();
+    assert_eq!(ends(&found), [60, 95, 90]);
+    assert_eq!(
+        path(&found),
+        [(2, 0, Activity::Io, 0, 20), (2, 1, Activity::Rest, 20, 90), (1, 0, Activity::Io, 90, 95)]
+    );
+}
+
+/// Storage that does one operation after the other, each in 10 ns, and knows the end when it begins.
+#[derive(Default)]
+struct Queue {
+    waiting: std::collections::VecDeque<OpRef>,
+    free: i64,
+}
+
+impl Storage for Queue {
+    fn submit(&mut self, now: i64, op: OpRef) {
+        self.free = self.free.max(now);
+        self.waiting.push_back(op);
+    }
+
+    fn next_completion(&self) -> Option<i64> {
+        (!self.waiting.is_empty()).then_some(self.free)
+    }
+
+    fn advance(&mut self, now: i64, completions: &mut Vec<Completion>) {
+        while self.free <= now
+            && let Some(op) = self.waiting.pop_front()
+        {
+            self.free += 10;
+            completions.push(Completion { op, done: self.free });
+        }
+    }
+}
+
+#[test]
+fn operations_of_all_threads_meet_in_the_storage() {
+    let scripts = scripts(&[&[Io(0), Io(1)], &[Compute(5), Io(0), Compute(3)], &[Io(0)]]);
+    let found = evaluate(&scripts, &(), &mut Queue::default(), &Machines::one(8)).unwrap();
+    assert_eq!(found.threads[0].ends, [10, 40]);
+    assert_eq!(found.threads[1].ends, [5, 30, 33]);
+    assert_eq!(found.threads[2].ends, [20]);
+}
+
+#[test]
+fn a_standstill_names_who_waits_for_what() {
+    let scripts = scripts(&[
+        &[Lock(0), Compute(5), Wait(0, SLEEP), Signal(1)],
+        &[Compute(20), Lock(0), Signal(0)],
+        &[Io(0), Wait(1, Style::Spin)],
+        &[Io(0)],
+        &[Compute(30)],
+    ]);
+    let order = After([(op(3, 0), vec![op(2, 0), op(1, 4)])].into());
+    let mut storage = Durations::new(vec![vec![], vec![], vec![50], vec![50], vec![]]);
+    let found = evaluate(&scripts, &order, &mut storage, &Machines::one(8)).unwrap_err();
+    assert_eq!(found.at, 50);
+    let blocked = |thread, step, on| Blocked { thread, step, on };
+    assert_eq!(
+        found.blocked,
+        [
+            blocked(0, 2, On::Edge { edge: 0, missing: 1 }),
+            blocked(1, 1, On::Lock { lock: 0, holder: 0 }),
+            blocked(2, 1, On::Edge { edge: 1, missing: 1 }),
+            blocked(3, 0, On::Op { op: op(3, 0), before: op(1, 4) }),
+        ]
+    );
+    assert_eq!(
+        found.to_string(),
+        "standstill at 50 ns: thread 0 waits in step 2 for 1 signal of edge 0; thread 1 waits in step 1 for lock 0, which \
+         thread 0 has; thread 2 waits in step 1 for 1 signal of edge 1; thread 3 waits in step 0 for operation 4 of thread 1, \
+         before its operation 0"
+    );
+}
+
+#[test]
+fn a_lock_of_a_thread_that_has_ended_never_comes_free() {
+    let scripts = scripts(&[&[Lock(0)], &[Compute(1), Lock(0)]]);
+    let found = evaluate(&scripts, &(), &mut Durations::default(), &Machines::one(1)).unwrap_err();
+    assert_eq!(found.blocked, [Blocked { thread: 1, step: 1, on: On::Lock { lock: 0, holder: 0 } }]);
+}
+
+#[test]
+fn storage_that_does_not_complete_is_named() {
+    struct Never;
+    impl Storage for Never {
+        fn submit(&mut self, _: i64, _: OpRef) {}
+        fn next_completion(&self) -> Option<i64> {
+            None
+        }
+        fn advance(&mut self, _: i64, _: &mut Vec<Completion>) {}
+    }
+    let scripts = scripts(&[&[Rest(3), Io(0)]]);
+    let found = evaluate(&scripts, &(), &mut Never, &Machines::one(1)).unwrap_err();
+    assert_eq!(
+        found.to_string(),
+        "standstill at 3 ns: thread 0 waits in step 1 for the storage to do operation 0"
+    );
+}
+
+#[test]
+fn many_are_counted_rather_than_named() {
+    let waits = [Wait(0, SLEEP)];
+    let mut threads: Vec<&[Step]> = vec![&waits; 10];
+    let never = [Lock(0), Lock(0), Signal(0)];
+    threads.push(&never);
+    let found = evaluate(&scripts(&threads), &(), &mut Durations::default(), &Machines::one(1)).unwrap_err();
+    assert!(
+        found.to_string().ends_with("thread 7 waits in step 0 for 1 signal of edge 0; and 3 more"),
+        "{found}"
+    );
+}
+
+#[test]
+fn times_beyond_64_bits_end() {
+    let long = [Compute(i64::MAX), Compute(i64::MAX), Rest(i64::MAX), Io(0)];
+    let scripts = scripts(&[&long, &long]);
+    let mut storage = Durations::new(vec![vec![i64::MAX]; 2]);
+    let found = evaluate(&scripts, &(), &mut storage, &Machines::one(1)).unwrap();
+    assert_eq!(found.elapsed, i64::MAX);
+}
+
+/// What threads of random scripts do, one after the other: what a wait needs has been done before it in this list, so that no cycle is
+/// possible. Locks and edges together can still come to a standstill.
+#[derive(Clone, Debug)]
+struct Drawn {
+    scripts: Scripts,
+    order: After,
+    durs: Vec<Vec<i64>>,
+    machines: Machines,
+}
+
+/// What is drawn for one step: the thread, what it does, and two numbers.
+type Draw = (u8, u8, u8, u8);
+
+const LOCKS: u32 = 3;
+
+fn build(threads: usize, cores: &[u32], draws: &[Draw], has_locks: bool) -> Drawn {
+    let mut steps: Vec<Vec<Step>> = vec![Vec::new(); threads];
+    let mut durs: Vec<Vec<i64>> = vec![Vec::new(); threads];
+    let mut order = After::default();
+    let (mut signals, mut open) = (Vec::<u32>::new(), Vec::<u32>::new());
+    let mut held = vec![[false; LOCKS as usize]; threads];
+    for (thread, kind, a, b) in draws.iter().copied() {
+        let number = usize::from(thread) % threads;
+        let own = &mut steps[number];
+        // many equal times, some that don't divide, some long
+        let dur = match b % 8 {
+            0 => 0,
+            1 | 2 => 10,
+            3 => 1000,
+            _ => i64::from(a),
+        };
+        match kind % 12 {
+            0..3 => own.push(Compute(dur)),
+            3 => own.push(Rest(dur)),
+            4..7 => {
+                // some operations are in no script
+                let skipped = usize::from(b % 16 == 0);
+                let index = durs[number].len() + skipped;
+                durs[number].resize(index, 0);
+                durs[number].push(dur);
+                own.push(Io(index as u32));
+                let other = usize::from(a) % threads;
+                if b % 4 == 1 && other != number && !durs[other].is_empty() {
+                    let before = op(other as u32, u32::from(a / 16) % durs[other].len() as u32);
+                    order.0.entry(op(number as u32, index as u32)).or_default().push(before);
+                }
+            }
+            7 | 8 => {
+                let edge = if b % 3 == 0 && !open.is_empty() {
+                    open[usize::from(a) % open.len()]
+                } else {
+                    signals.push(0);
+                    open.push(signals.len() as u32 - 1);
+                    signals.len() as u32 - 1
+                };
+                signals[edge as usize] += 1;
+                own.push(Signal(edge));
+            }
+            9 | 10 if !signals.is_empty() => {
+                let edge = u32::from(a) % signals.len() as u32;
+                open.retain(|one| *one != edge);
+                own.push(Wait(edge, [Style::Sleep, Style::Yield, Style::Spin][usize::from(b) % 3]));
+            }
+            11 if has_locks => {
+                let lock = u32::from(a) % LOCKS;
+                let held = &mut held[number][lock as usize];
+                own.push(if *held { Unlock(lock) } else { Lock(lock) });
+                *held = !*held;
+            }
+            _ => {}
+        }
+    }
+    if has_locks {
+        // most give back what they have
+        for (own, held) in steps.iter_mut().zip(held).skip(usize::from(draws.len().is_multiple_of(8))) {
+            own.extend((0..LOCKS).filter(|lock| held[*lock as usize]).map(Unlock));
+        }
+    }
+    let threads_of = |number: usize| (number % cores.len()) as u32;
+    Drawn {
+        scripts: Scripts {
+            threads: steps.into_iter().map(|steps| Script { steps }).collect(),
+            signals,
+            locks: LOCKS,
+        },
+        order,
+        durs,
+        machines: Machines { cores: cores.to_vec(), of: (0..threads).map(threads_of).collect() },
+    }
+}
+
+fn draws() -> impl Strategy<Value = Vec<Draw>> {
+    prop::collection::vec(any::<Draw>(), 0..120)
+}
+
+fn drawn() -> impl Strategy<Value = Drawn> {
+    (1_usize..7, prop::collection::vec(1_u32..9, 1..3), draws(), any::<bool>())
+        .prop_map(|(threads, cores, draws, has_locks)| build(threads, &cores, &draws, has_locks))
+}
+
+/// As many cores as anybody could want, and no locks.
+fn unlimited() -> impl Strategy<Value = Drawn> {
+    (1_usize..7, draws()).prop_map(|(threads, draws)| build(threads, &[64], &draws, false))
+}
+
+fn evaluated(drawn: &Drawn) -> Result<Evaluated, Standstill> {
+    evaluate(&drawn.scripts, &drawn.order, &mut Durations::new(drawn.durs.clone()), &drawn.machines)
+}
+
+/// A slow simulation with nothing in common with the fast one but the rules: at each moment it looks at all threads, and takes what a
+/// computation was served from what is left of it.
+mod naive {
+    use super::*;
+
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Doing {
+        /// Can do its step.
+        Nothing,
+        /// What is left, in 1/1024 ns.
+        Computes(i128),
+        Until(i64),
+        Waits(u32, Style),
+        /// For a lock, and since when among those who wait.
+        Asks(u32, u64),
+        Orders(u32),
+        /// Has done its step.
+        Done,
+        Ended,
+    }
+
+    pub struct Found {
+        /// By thread, when its steps ended.
+        pub ends: Vec<Vec<i64>>,
+        /// When its operations began in the storage.
+        pub begun: HashMap<OpRef, i64>,
+        pub has_ended: Vec<bool>,
+    }
+
+    struct World<'a> {
+        drawn: &'a Drawn,
+        now: i64,
+        doing: Vec<Doing>,
+        given: Vec<u32>,
+        holder: Vec<Option<usize>>,
+        asked: u64,
+        since: Vec<i64>,
+        found: Found,
+    }
+
+    impl World<'_> {
+        fn machine(&self, thread: usize) -> usize {
+            self.drawn.machines.of[thread] as usize
+        }
+
+        fn on(&self, machine: usize) -> Vec<usize> {
+            (0..self.doing.len()).filter(|thread| self.machine(*thread) == machine).collect()
+        }
+
+        /// Threads that want a core, and cores.
+        fn load(&self, machine: usize) -> (i128, i128) {
+            let wants = |thread: &usize| {
+                matches!(self.doing[*thread], Doing::Computes(_) | Doing::Waits(_, Style::Spin))
+            };
+            let wanted = self.on(machine).iter().filter(|thread| wants(thread)).count();
+            (wanted as i128, i128::from(self.drawn.machines.cores[machine]))
+        }
+
+        /// Takes from all computations what they were served since the last time.
+        fn settle(&mut self, machine: usize) {
+            let (wanted, cores) = self.load(machine);
+            let ticks = i128::from(self.now - self.since[machine]) * 1024;
+            let served = if wanted > cores { ticks * cores / wanted } else { ticks };
+            for thread in self.on(machine) {
+                if let Doing::Computes(left) = &mut self.doing[thread] {
+                    *left -= served;
+                }
+            }
+            self.since[machine] = self.now;
+        }
+
+        /// When the computation of a thread ends if no other changes.
+        fn end_of_computation(&self, thread: usize) -> Option<i64> {
+            let Doing::Computes(left) = self.doing[thread] else { return None };
+            let machine = self.machine(thread);
+            let (wanted, cores) = self.load(machine);
+            let (by, of) = if wanted > cores { (wanted, cores * 1024) } else { (1, 1024) };
+            let left = left.max(0);
+            Some(self.since[machine] + ((left * by + of - 1) / of) as i64)
+        }
+
+        fn step(&self, thread: usize) -> Option<Step> {
+            self.drawn.scripts.threads[thread].steps.get(self.found.ends[thread].len()).copied()
+        }
+
+        fn has_passed(&self, op: OpRef) -> bool {
+            let thread = op.thread as usize;
+            let steps = &self.drawn.scripts.threads[thread].steps[..self.found.ends[thread].len()];
+            self.doing[thread] == Doing::Ended
+                || steps.iter().any(|step| matches!(step, Io(index) if *index >= op.index))
+        }
+
+        fn is_in_order(&self, thread: usize, index: u32) -> bool {
+            self.drawn.order.after(op(thread as u32, index)).all(|before| self.has_passed(before))
+        }
+
+        fn can_go_on(&self, thread: usize) -> bool {
+            match self.doing[thread] {
+                Doing::Nothing | Doing::Done => true,
+                Doing::Waits(edge, _) => {
+                    self.given[edge as usize] >= self.drawn.scripts.signals[edge as usize]
+                }
+                Doing::Orders(index) => self.is_in_order(thread, index),
+                _ => false,
+            }
+        }
+
+        fn go_on(&mut self, thread: usize) {
+            let machine = self.machine(thread);
+            match self.doing[thread] {
+                Doing::Waits(_, style) => {
+                    if style == Style::Spin {
+                        self.settle(machine);
+                    }
+                    self.found.ends[thread].push(self.now);
+                }
+                Doing::Done => self.found.ends[thread].push(self.now),
+                _ => {}
+            }
+            self.doing[thread] = Doing::Nothing;
+            while self.doing[thread] == Doing::Nothing {
+                self.begin(thread);
+            }
+        }
+
+        fn begin(&mut self, thread: usize) {
+            let machine = self.machine(thread);
+            let doing = match self.step(thread) {
+                None => Doing::Ended,
+                Some(Compute(dur)) if dur > 0 => {
+                    self.settle(machine);
+                    Doing::Computes(i128::from(dur) * 1024)
+                }
+                Some(Rest(dur)) if dur > 0 => Doing::Until(self.now + dur),
+                Some(Io(index)) if self.is_in_order(thread, index) => {
+                    self.found.begun.insert(op(thread as u32, index), self.now);
+                    Doing::Until(self.now + self.drawn.durs[thread][index as usize])
+                }
+                Some(Io(index)) => Doing::Orders(index),
+                Some(Wait(edge, style))
+                    if self.given[edge as usize] < self.drawn.scripts.signals[edge as usize] =>
+                {
+                    if style == Style::Spin {
+                        self.settle(machine);
+                    }
+                    Doing::Waits(edge, style)
+                }
+                Some(Lock(lock)) if self.holder[lock as usize].is_some() => {
+                    self.asked += 1;
+                    Doing::Asks(lock, self.asked)
+                }
+                Some(step) => {
+                    match step {
+                        Signal(edge) => self.given[edge as usize] += 1,
+                        Lock(lock) => self.holder[lock as usize] = Some(thread),
+                        Unlock(lock) => self.unlock(lock),
+                        _ => {}
+                    }
+                    self.found.ends[thread].push(self.now);
+                    Doing::Nothing
+                }
+            };
+            self.doing[thread] = doing;
+        }
+
+        fn unlock(&mut self, lock: u32) {
+            self.holder[lock as usize] = None;
+            let asking = |(thread, doing): (usize, &Doing)| match doing {
+                Doing::Asks(asked, since) if *asked == lock => Some((*since, thread)),
+                _ => None,
+            };
+            if let Some((_, first)) = self.doing.iter().enumerate().filter_map(asking).min() {
+                self.doing[first] = Doing::Nothing;
+            }
+        }
+    }
+
+    pub fn evaluate(drawn: &Drawn) -> Found {
+        let count = drawn.scripts.threads.len();
+        let mut world = World {
+            drawn,
+            now: 0,
+            doing: vec![Doing::Nothing; count],
+            given: vec![0; drawn.scripts.signals.len()],
+            holder: vec![None; drawn.scripts.locks as usize],
+            asked: 0,
+            since: vec![0; drawn.machines.cores.len()],
+            found: Found { ends: vec![Vec::new(); count], begun: HashMap::new(), has_ended: Vec::new() },
+        };
+        loop {
+            while let Some(thread) = (0..count).find(|thread| world.can_go_on(*thread)) {
+                world.go_on(thread);
+            }
+            let end = |thread: usize| match world.doing[thread] {
+                Doing::Until(end) => Some(end),
+                _ => world.end_of_computation(thread),
+            };
+            let Some(next) = (0..count).filter_map(end).min() else { break };
+            let due: Vec<usize> = (0..count).filter(|thread| end(*thread) == Some(next)).collect();
+            world.now = next;
+            for thread in due {
+                if let Doing::Computes(_) = world.doing[thread] {
+                    let machine = world.machine(thread);
+                    world.settle(machine);
+                }
+                world.doing[thread] = Doing::Done;
+            }
+        }
+        world.found.has_ended = world.doing.iter().map(|doing| *doing == Doing::Ended).collect();
+        world.found
+    }
+}
+
+fn times_of(drawn: &Drawn, found: &naive::Found, thread: usize) -> Times {
+    let mut times = Times::default();
+    let mut start = 0;
+    for (step, end) in drawn.scripts.threads[thread].steps.iter().zip(&found.ends[thread]) {
+        let dur = end - start;
+        match step {
+            Compute(cpu) => {
+                times.compute += cpu;
+                times.ready += dur - cpu;
+            }
+            Rest(_) => times.rest += dur,
+            Io(index) => {
+                let begun = found.begun[&op(thread as u32, *index)];
+                times.order += begun - start;
+                times.io += end - begun;
+            }
+            Wait(..) => times.edge += dur,
+            Lock(_) => times.lock += dur,
+            Signal(_) | Unlock(_) => assert_eq!(dur, 0),
+        }
+        start = *end;
+    }
+    times
+}
+
+/// Asserts that a critical path is one: without gaps, of what threads did then, from one to another only where one waited.
+fn check_path(drawn: &Drawn, found: &Evaluated) {
+    let mut at = 0;
+    for segment in &found.path {
+        assert_eq!(segment.from, at);
+        assert!(segment.from < segment.to);
+        let (thread, step) = (segment.thread as usize, segment.step as usize);
+        let ends = &found.threads[thread].ends;
+        let start = if step == 0 { 0 } else { ends[step - 1] };
+        assert!(start <= segment.from && segment.to <= ends[step]);
+        let step = drawn.scripts.threads[thread].steps[step];
+        match segment.activity {
+            Activity::Compute => assert_eq!(step, Compute(segment.to - segment.from)),
+            Activity::Ready => assert!(matches!(step, Compute(_))),
+            Activity::Io => assert!(matches!(step, Io(_))),
+            Activity::Rest => assert_eq!(step, Rest(segment.to - segment.from)),
+        }
+        at = segment.to;
+    }
+    assert_eq!(at, found.elapsed);
+    for pair in found.path.windows(2).filter(|pair| pair[0].thread != pair[1].thread) {
+        let (at, thread) = (pair[0].to, pair[1].thread as usize);
+        let ends = &found.threads[thread].ends;
+        let steps = &drawn.scripts.threads[thread].steps;
+        let has_waited = (0..=pair[1].step as usize).any(|step| {
+            let start = if step == 0 { 0 } else { ends[step - 1] };
+            match steps[step] {
+                Wait(..) | Lock(_) => start < at && ends[step] == at,
+                Io(_) => step == pair[1].step as usize && start < at,
+                _ => false,
+            }
+        });
+        assert!(has_waited, "thread {thread} didn't wait at {at}");
+    }
+}
+
+fn config() -> ProptestConfig {
+    ProptestConfig::with_cases(4000)
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn all_is_as_in_the_naive_simulation(drawn in drawn()) {
+        prop_assert_eq!(check(&drawn.scripts, &drawn.order), Ok(()));
+        let slow = naive::evaluate(&drawn);
+        match evaluated(&drawn) {
+            Ok(found) => {
+                for (thread, run) in found.threads.iter().enumerate() {
+                    prop_assert_eq!(&run.ends, &slow.ends[thread]);
+                    prop_assert_eq!(run.times, times_of(&drawn, &slow, thread));
+                    prop_assert_eq!(run.times.total(), run.end());
+                }
+                check_path(&drawn, &found);
+            }
+            Err(standstill) => {
+                let stuck: Vec<usize> = (0..slow.ends.len()).filter(|thread| !slow.has_ended[*thread]).collect();
+                let blocked = standstill.blocked.iter().map(|one| (one.thread as usize, one.step as usize));
+                let blocked: Vec<(usize, usize)> = blocked.collect();
+                let stuck: Vec<(usize, usize)> = stuck.iter().map(|thread| (*thread, slow.ends[*thread].len())).collect();
+                prop_assert_eq!(blocked, stuck);
+            }
+        }
+    }
+
+    #[test]
+    fn without_locks_all_end(drawn in drawn()) {
+        let mut drawn = drawn;
+        for script in &mut drawn.scripts.threads {
+            script.steps.retain(|step| !matches!(step, Lock(_) | Unlock(_)));
+        }
+        let shared = evaluated(&drawn);
+        prop_assert!(shared.is_ok());
+        let shared = shared.unwrap();
+        // cores do no more than they can, and nobody is earlier for having to share them
+        let cores = drawn.machines.cores.clone();
+        for (machine, cores) in cores.iter().enumerate() {
+            let of = |thread: &usize| drawn.machines.of[*thread] as usize == machine;
+            let threads: Vec<usize> = (0..drawn.scripts.threads.len()).filter(of).collect();
+            let computed: i64 = threads.iter().map(|thread| shared.threads[*thread].times.compute).sum();
+            prop_assert!(computed <= i64::from(*cores) * shared.elapsed);
+        }
+        drawn.machines.cores.fill(64);
+        let alone = evaluated(&drawn).unwrap();
+        for (shared, alone) in shared.threads.iter().zip(&alone.threads) {
+            prop_assert_eq!(alone.times.ready, 0);
+            prop_assert!(alone.ends.iter().zip(&shared.ends).all(|(alone, shared)| alone <= shared));
+        }
+    }
+
+    #[test]
+    fn longer_operations_end_nothing_earlier(
+        drawn in unlimited(),
+        longer in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0_i64..300), 1..4),
+    ) {
+        let before = evaluated(&drawn).unwrap();
+        let mut slower = drawn.clone();
+        for (thread, index, by) in longer {
+            let durs = thread.get_mut(&mut slower.durs);
+            if !durs.is_empty() {
+                *index.get_mut(durs) += by;
+            }
+        }
+        let after = evaluated(&slower).unwrap();
+        for (before, after) in before.threads.iter().zip(&after.threads) {
+            prop_assert!(before.ends.iter().zip(&after.ends).all(|(before, after)| before <= after));
+        }
+    }
+
+    #[test]
+    fn what_the_critical_path_does_longer_makes_all_longer_by_that(
+        drawn in unlimited(),
+        which in any::<prop::sample::Index>(),
+        by in 1_i64..300,
+    ) {
+        let before = evaluated(&drawn).unwrap();
+        if !before.path.is_empty() {
+            let segment = which.get(&before.path);
+            let mut slower = drawn.clone();
+            match &mut slower.scripts.threads[segment.thread as usize].steps[segment.step as usize] {
+                Compute(dur) | Rest(dur) => *dur += by,
+                Io(index) => slower.durs[segment.thread as usize][*index as usize] += by,
+                step => prop_assert!(false, "{:?} is on the path", step),
+            }
+            prop_assert_eq!(evaluated(&slower).unwrap().elapsed, before.elapsed + by);
+        }
+    }
+
+    #[test]
+    fn all_times_twice_as_long_is_twice_as_long(drawn in unlimited()) {
+        let before = evaluated(&drawn).unwrap();
+        let mut slower = drawn.clone();
+        slower.durs.iter_mut().flatten().for_each(|dur| *dur *= 2);
+        for step in slower.scripts.threads.iter_mut().flat_map(|script| &mut script.steps) {
+            if let Compute(dur) | Rest(dur) = step {
+                *dur *= 2;
+            }
+        }
+        let after = evaluated(&slower).unwrap();
+        for (before, after) in before.threads.iter().zip(&after.threads) {
+            prop_assert!(before.ends.iter().zip(&after.ends).all(|(before, after)| before * 2 == *after));
+        }
+    }
+}

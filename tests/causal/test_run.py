@@ -1,0 +1,105 @@
+"""`iotrail whatif run`: what a run would take on faster storage, beside the program really run there; and by hand."""
+
+import json
+import statistics
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iotrail.trail import Trail
+
+from ..emudisk.conftest import Emulate, device_file, emulate, is_root
+from .conftest import IOTRAIL
+
+__all__ = ["emulate"]
+
+ROUNDS = 3
+
+
+def ask(trail: Path, *words: str) -> dict[str, Any]:
+    """The answer as JSON."""
+    command = [*IOTRAIL, "whatif", "run", trail, "--json", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+@pytest.mark.skipif(not is_root(), reason="mounts and loop devices need root")
+@pytest.mark.parametrize(("how", "count"), [("turns", 40), ("rounds", 80)])
+def test_faster_storage_is_predicted(
+    how: str,
+    count: int,
+    build: Callable[[str], Path],
+    record: Callable[..., Trail],
+    emulate: Emulate,
+    tmp_path: Path,
+) -> None:
+    program = build("turns")
+    took: dict[str, list[float]] = {"slow": [], "fast": []}
+    for name, ms in (("slow", "4 ms"), ("fast", "1 ms")):
+        device = device_file(tmp_path, servers="8 count", read=ms, write=ms, flush=ms, rate="10 GB/s")
+        disk = emulate(device, tmp_path / f"d-{name}", "--size", "256M", "--loop")
+        mounted = tmp_path / name
+        mounted.mkdir()
+        try:
+            subprocess.run(["mkfs.ext4", "-q", "-O", "^has_journal", disk.target], check=True)
+            subprocess.run(["mount", disk.target, mounted], check=True)
+            for _ in range(ROUNDS):
+                trail = record(program, how, 4, count, mounted)
+                [[run]] = trail.query("SELECT SUM(dur) FROM critical").fetchall()
+                took[name].append(float(run))
+            trail.path.rename(tmp_path / f"{name}.trail")
+            subprocess.run(["umount", mounted], check=True)
+        finally:
+            disk.stop()
+    answer = ask(tmp_path / "slow.trail", "--io", "0.25", "--where", "call = 'pwrite'")
+    changed, same = answer["cases"]
+    assert (changed["io"], same["io"]) == (0.25, 1.0)
+    assert abs(answer["model_error"]) < 0.1, answer
+    truth = statistics.median(took["fast"])
+    assert abs(changed["elapsed_ns"] / truth - 1) < 0.12, (answer, took)
+    assert changed["low_ns"] <= changed["elapsed_ns"] <= changed["high_ns"]
+    # The writes are what it waits for: a quarter of their time is not a quarter of the run.
+    assert 2 < changed["speed_up"] < 4
+
+
+def test_known_runs(make_causal: Path) -> None:
+    """Of tests/sql/causal: thread 11 computes 80, writes 200, and has computed at 80 + 200; thread 21 reads 300 after the message, and
+    comes to the barrier then; thread 11 computes 280 more."""
+    answer = ask(make_causal, "--io", "0.5,2", "--cores", "2", "--samples", "0")
+    elapsed = {case["io"]: case["elapsed_ns"] for case in answer["cases"]}
+    # 80 + 200 x F, 70, 300 x F, 280
+    assert elapsed == {0.5: 430 + 250, 1.0: 430 + 500, 2.0: 430 + 1000}
+    [first, *_] = answer["cases"][1]["path"]["io"]
+    assert (first["call"], first["path"], first["ns"]) == ("pread", "/data/a", 300)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--io", "fast"], "--io: expected factors"),
+        (["--io", "-1"], "--io: expected factors"),
+        (["--where", "nothing = 1"], "--where: expected a condition"),
+        (["--where", "1; DROP TABLE op"], "--where: expected a condition"),
+    ],
+)
+def test_what_is_wrong_is_said(words: list[str], said: str, make_causal: Path) -> None:
+    done = subprocess.run(
+        [*IOTRAIL, "whatif", "run", make_causal, *words], capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0 and said in done.stderr and "Traceback" not in done.stderr, done.stderr
+
+
+def test_a_trail_without_causality_is_refused(tmp_path: Path) -> None:
+    trail = tmp_path / "x.trail"
+    subprocess.run([*IOTRAIL, "record", "-o", trail, "--", "ls", "/"], check=True, capture_output=True)
+    for verb in (["whatif", "run"], ["waits"]):
+        done = subprocess.run([*IOTRAIL, *verb, trail], capture_output=True, text=True, check=False)
+        assert done.returncode == 1 and "record --causal" in done.stderr, done.stderr
+    words = ["replay", trail, "--root", tmp_path / "r", "--mode", "causal"]
+    done = subprocess.run([*IOTRAIL, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "record --causal" in done.stderr, done.stderr
