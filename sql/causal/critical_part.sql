@@ -1,7 +1,7 @@
 -- What the critical path of a run consists of, of recordings with --causal: what its threads did while all waited for them, one row
 -- for each thread and kind of work. The times add up to the length of the run.
 --
--- @requires critical, compute, file_op, file, thread_life
+-- @requires critical_path, compute, file_op, file, thread_life
 -- @dimension node, process, process_name, rank, thread, work, call, path
 -- @measure ns = CAST(SUM(ns) AS BIGINT)
 -- @order ns DESC
@@ -22,7 +22,7 @@ WITH op AS (
         o.call,
         o.file,
         CAST(SUM(LEAST(o.ts + o.dur, c.ts + c.dur) - GREATEST(o.ts, c.ts)) AS BIGINT) AS ns
-    FROM critical AS c
+    FROM critical_path AS c
     INNER JOIN file_op AS o ON o.thread = c.thread AND o.ts < c.ts + c.dur AND o.ts + o.dur > c.ts
     GROUP BY c.node, c.thread, o.call, o.file
 ),
@@ -35,7 +35,7 @@ gap AS (
         g.cpu_ns,
         g.ready_ns,
         LEAST(g.ts + g.dur, c.ts + c.dur) - GREATEST(g.ts, c.ts) AS ns
-    FROM critical AS c
+    FROM critical_path AS c
     INNER JOIN compute AS g ON g.thread = c.thread AND g.ts < c.ts + c.dur AND g.ts + g.dur > c.ts
 ),
 
@@ -52,7 +52,7 @@ shared AS (
 
 whole AS (
     SELECT node, thread, CAST(SUM(dur) AS BIGINT) AS ns
-    FROM critical
+    FROM critical_path
     GROUP BY node, thread
 ),
 

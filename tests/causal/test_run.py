@@ -50,7 +50,7 @@ def test_faster_storage_is_predicted(
             subprocess.run(["mount", disk.target, mounted], check=True)
             for _ in range(ROUNDS):
                 trail = record(program, how, 4, count, mounted)
-                [[run]] = trail.query("SELECT SUM(dur) FROM critical").fetchall()
+                [[run]] = trail.query("SELECT SUM(dur) FROM critical_path").fetchall()
                 took[name].append(float(run))
             trail.path.rename(tmp_path / f"{name}.trail")
             subprocess.run(["umount", mounted], check=True)

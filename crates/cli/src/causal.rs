@@ -12,7 +12,7 @@ use iotrail_causal::matching::{Edges, Wait, edges, explain_polls};
 use iotrail_causal::reduction::reduce;
 use iotrail_format::call::{Call, WaitKind};
 use iotrail_format::schema::{
-    COMPUTE, CPU_SLICE, CRITICAL, PROCESS, SIGNAL, THREAD, THREAD_TIME, Table, WAIT,
+    COMPUTE, CPU_SLICE, CRITICAL_PATH, PROCESS, SIGNAL, THREAD, THREAD_TIME, Table, WAIT,
 };
 use iotrail_trail::{Error, Ingest, Order, TrailReader, TrailWriter};
 
@@ -73,7 +73,7 @@ pub fn derive(path: &Path) -> Result<(), Error> {
     explain_polls(&mut found);
     reduce(&mut found, known.threads.len());
     let mut writer = TrailWriter::open(path)?;
-    for table in [&COMPUTE, &SIGNAL, &WAIT, &CRITICAL] {
+    for table in [&COMPUTE, &SIGNAL, &WAIT, &CRITICAL_PATH] {
         for entry in reader.snapshot().files(table.name) {
             writer.remove(&entry.path);
         }
@@ -261,8 +261,8 @@ fn write_critical(
         ints(path.iter().map(|one| Some(known.threads[one.thread as usize].id))),
         ints(path.iter().map(|one| one.edge.map(|edge| known.edge(edge)))),
     ];
-    let mut table = Ingest::new(writer, &CRITICAL);
-    table.add(batch(&CRITICAL, columns)?)?;
+    let mut table = Ingest::new(writer, &CRITICAL_PATH);
+    table.add(batch(&CRITICAL_PATH, columns)?)?;
     table.finish()
 }
 

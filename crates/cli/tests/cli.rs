@@ -156,7 +156,7 @@ fn the_trail_of_format_version_1_is_read() {
         "compute",
         "signal",
         "wait",
-        "critical",
+        "critical_path",
         "member",
         "extent",
         "node_sample",

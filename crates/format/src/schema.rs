@@ -366,7 +366,7 @@ table! {
 
 table! {
     /// What decided how long a run took.
-    CRITICAL, "critical", "The critical path: stretches of time, one after the other from the end of the run back to its start, in each of which one thread did what all waited for.", order ["ts"],
+    CRITICAL_PATH, "critical_path", "The critical path: stretches of time, one after the other from the end of the run back to its start, in each of which one thread did what all waited for.", order ["ts"],
     ts BigInt "ns" some "Start, since the epoch.";
     dur BigInt "ns" null "Its length.";
     node Text "" some "Machine (one boot of it).";
@@ -525,7 +525,7 @@ pub const TABLES: &[Table] = &[
     COMPUTE,
     SIGNAL,
     WAIT,
-    CRITICAL,
+    CRITICAL_PATH,
     MEMBER,
     NODE_SAMPLE,
     PROCESS,

@@ -55,7 +55,7 @@ def waits(trail: Trail, *, as_json: bool) -> None:
         TrailError: the trail doesn't say who waited for whom.
     """
     _expect_causality(trail)
-    [[length]] = trail.query("SELECT CAST(SUM(dur) AS BIGINT) FROM critical").fetchall()
+    [[length]] = trail.query("SELECT CAST(SUM(dur) AS BIGINT) FROM critical_path").fetchall()
     [[threads]] = trail.query("SELECT COUNT(DISTINCT thread) FROM compute").fetchall()
     found: dict[str, Any] = {
         "run_ns": length,
@@ -71,7 +71,7 @@ def waits(trail: Trail, *, as_json: bool) -> None:
 
 
 def _expect_causality(trail: Trail) -> None:
-    [[known]] = trail.query("SELECT COUNT(*) FROM critical").fetchall()
+    [[known]] = trail.query("SELECT COUNT(*) FROM critical_path").fetchall()
     if not known:
         raise TrailError(
             f"{trail.path} doesn't say who waited for whom", "iotrail record --causal PROGRAM records it"
