@@ -18,7 +18,7 @@ fn main() {
         row("a lock around each operation", 8, cores, &locked(8, 125_000));
     }
     for cores in [64, 2000] {
-        row("barrier after 10 operations", 1000, cores, &barriers(1000, 320, 10));
+        row("barrier after 10 operations", 1000, cores, &barriers(1000, 450, 10));
         row("pipeline, a message an operation", 1000, cores, &pipeline(1000, 250));
     }
 }

@@ -6,6 +6,10 @@
 //! when each computation ends: once it has grown by as much as the computation takes (the virtual time of Parekh and
 //! Gallager, "A generalized processor sharing approach to flow control in integrated services networks: the single-node
 //! case", IEEE/ACM Transactions on Networking 1(3), 1993, section III.A). A thread that comes or goes changes how fast it grows, and nothing else.
+//!
+//! A thread that spins takes as much as one that computes. One that yields takes nothing, though it keeps a core busy that nobody
+//! else wants: on one core of Linux 6.18, up to three threads in sched_yield(2) had 0.5 to 1.3 % of what one had that computed
+//! beside them, and those that spun as much as it.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

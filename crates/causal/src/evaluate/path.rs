@@ -38,6 +38,8 @@ pub(super) fn trace(scripts: &Scripts, threads: &[Thread]) -> Vec<Segment> {
     let last = (0..threads.len()).rev().max_by_key(|number| threads[*number].run.end());
     let Some(mut number) = last else { return path };
     let mut step = threads[number].step();
+    // how many of its causes lie before where the path has got to in each thread: it only goes back
+    let mut causes: Vec<usize> = threads.iter().map(|thread| thread.causes.len()).collect();
     while step > 0 {
         step -= 1;
         let thread = &threads[number];
@@ -51,8 +53,11 @@ pub(super) fn trace(scripts: &Scripts, threads: &[Thread]) -> Vec<Segment> {
                 path.push(Segment { thread: number as u32, step: step as u32, activity, from, to });
             }
         };
-        let cause = thread.causes.binary_search_by_key(&(step as u32), |cause| cause.step).ok();
-        let cause = cause.map(|at| thread.causes[at]);
+        let left = &mut causes[number];
+        while *left > 0 && thread.causes[*left - 1].step as usize > step {
+            *left -= 1;
+        }
+        let cause = thread.causes[..*left].last().filter(|cause| cause.step as usize == step);
         match scripts.threads[number].steps[step] {
             Step::Compute(cpu) => {
                 let begin = to - cpu.clamp(0, to - from);
