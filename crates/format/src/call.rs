@@ -45,6 +45,9 @@ macro_rules! calls {
         }
 
         impl Call {
+            /// Numbers of calls are below.
+            pub const NUMBERS: usize = 512;
+
             /// All calls, by number.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
@@ -269,6 +272,7 @@ mod tests {
         let mut names = std::collections::HashSet::new();
         for call in Call::ALL {
             assert_eq!(Call::from_number(*call as u16), Some(*call));
+            assert!((*call as usize) < Call::NUMBERS);
             assert!(names.insert(call.name()), "{} twice", call.name());
             assert!(!call.meaning().is_empty());
         }

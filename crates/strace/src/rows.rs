@@ -59,7 +59,7 @@ pub(crate) struct Rows {
     call_names: StringArray,
     wait_names: StringArray,
     /// Position in `call_names` by number of the call.
-    calls: [i32; 256],
+    calls: [i32; Call::NUMBERS],
     files: Vec<FileOp>,
     syncs: Vec<SyncOp>,
     /// Earliest start and latest end.
@@ -70,7 +70,7 @@ pub(crate) struct Rows {
 impl Rows {
     /// Without rows.
     pub(crate) fn new(node: String) -> Self {
-        let mut calls = [0; 256];
+        let mut calls = [0; Call::NUMBERS];
         for (at, call) in Call::ALL.iter().enumerate() {
             calls[*call as usize] = at as i32;
         }

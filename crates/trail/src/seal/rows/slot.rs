@@ -38,9 +38,9 @@ pub(super) struct Known {
     pub(super) kind: CallKind,
 }
 
-/// By opcode; calls are numbered below 512.
-const KNOWN: [Option<Known>; 512] = {
-    let mut known = [None; 512];
+/// By opcode.
+const KNOWN: [Option<Known>; Call::NUMBERS] = {
+    let mut known = [None; Call::NUMBERS];
     let mut at = 0;
     while at < Call::ALL.len() {
         let call = Call::ALL[at];
