@@ -80,6 +80,9 @@ pub struct Args {
     /// How the kernel is asked
     #[arg(long, value_enum, default_value_t = Via::Auto, requires = "kernel")]
     kernel_via: Via,
+    /// Record who waits for whom too, so that the trail can be replayed and predicted with its causality
+    #[arg(long, conflicts_with = "no_calls")]
+    causal: bool,
     /// Record until the last process that CMD started has ended, daemons too; Ctrl-C ends the recording before
     #[arg(long)]
     follow: bool,
@@ -300,6 +303,9 @@ fn start(
     let session = Session::create_on(&node, budget.segments).inspect_err(|_| undo(None))?;
     if let Some(why) = session.slow() {
         say!("iotrail: warning: {why}; recording will disturb the program more than it should");
+    }
+    if args.causal {
+        session.record_causality();
     }
     let dir = session.dir().to_owned();
     let preloaded = preloaded(library, &dir).inspect_err(|_| undo(Some(dir.clone())))?;

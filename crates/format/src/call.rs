@@ -169,6 +169,16 @@ calls! {
     211 Futex "futex" Wait "A futex wait made through syscall().";
     212 Message "message" Wait "System V or POSIX message queues.";
     213 SpinLock "pthread_spin_lock" Wait "Wait for a spin lock; only those that had to wait.";
+    214 MutexUnlock "pthread_mutex_unlock" Wait "Free a mutex (--causal).";
+    215 RwlockUnlock "pthread_rwlock_unlock" Wait "Free a shared or exclusive lock (--causal).";
+    216 CondSignal "pthread_cond_signal" Wait "Wake one that waits for a condition (--causal).";
+    217 CondBroadcast "pthread_cond_broadcast" Wait "Wake all that wait for a condition (--causal).";
+    218 SemPost "sem_post" Wait "Let one more pass a semaphore (--causal).";
+    219 PthreadCreate "pthread_create" Wait "Start a thread; peer is its handle (--causal).";
+    220 Kill "kill" Wait "Send a signal (kill, killpg, tgkill, sigqueue, pthread_kill, raise); peer is the pid or thread handle (--causal).";
+    221 SpinUnlock "pthread_spin_unlock" Wait "Free a spin lock (--causal).";
+    222 Fork "fork" Wait "Make a process (fork, vfork, posix_spawn); peer is its pid (--causal).";
+    223 BarrierInit "pthread_barrier_init" Wait "Make a barrier; length is for how many threads (--causal).";
 
     224 MpiInit "MPI_Init" Wait "Start of MPI (MPI_Init, MPI_Init_thread).";
     225 MpiFinalize "MPI_Finalize" Wait "End of MPI.";
@@ -186,6 +196,22 @@ calls! {
     237 MpiAllgather "MPI_Allgather" Wait "Gather to all ranks (MPI_Allgather, Allgatherv).";
     238 MpiAlltoall "MPI_Alltoall" Wait "Every rank to every rank (MPI_Alltoall, Alltoallv).";
     239 MpiScan "MPI_Scan" Wait "Prefix reduction (MPI_Scan, Exscan, Reduce_scatter).";
+    240 MpiIsend "MPI_Isend" Wait "Begin to send (MPI_Isend, Issend, Ibsend, Irsend; MPI_Start of such a request); result is the request (--causal).";
+    241 MpiIrecv "MPI_Irecv" Wait "Begin to receive (MPI_Irecv; MPI_Start of such a request); result is the request (--causal).";
+    242 MpiTest "MPI_Test" Wait "Look whether requests are complete (MPI_Test, Testall, Testany, Testsome); only where one was (--causal).";
+    243 MpiStatus "MPI_Status" Wait "A request that a call completed, one row each; seq is the request, peer and tag those of the message (--causal).";
+    244 MpiIbarrier "MPI_Ibarrier" Wait "Begin to wait for all ranks (--causal).";
+    245 MpiIbcast "MPI_Ibcast" Wait "Begin to broadcast; peer is the root (--causal).";
+    246 MpiIreduce "MPI_Ireduce" Wait "Begin to reduce to a root; peer is the root (--causal).";
+    247 MpiIallreduce "MPI_Iallreduce" Wait "Begin to reduce to all ranks (--causal).";
+    248 MpiIgather "MPI_Igather" Wait "Begin to gather to a root (MPI_Igather, Igatherv); peer is the root (--causal).";
+    249 MpiIscatter "MPI_Iscatter" Wait "Begin to scatter from a root (MPI_Iscatter, Iscatterv); peer is the root (--causal).";
+    250 MpiIallgather "MPI_Iallgather" Wait "Begin to gather to all ranks (MPI_Iallgather, Iallgatherv) (--causal).";
+    251 MpiIalltoall "MPI_Ialltoall" Wait "Begin every rank to every rank (MPI_Ialltoall, Ialltoallv, Ialltoallw) (--causal).";
+    252 MpiIscan "MPI_Iscan" Wait "Begin a prefix reduction (MPI_Iscan, Iexscan, Ireduce_scatter) (--causal).";
+    253 MpiComm "MPI_Comm_split" Wait "Make a communicator (MPI_Comm_dup, split, create and the like); object is the one it is made of (--causal).";
+    254 MpiWin "MPI_Win_fence" Wait "Synchronise one-sided access (MPI_Win_create, fence and the like) (--causal).";
+    255 MpiFile "MPI_File_write_all" Wait "A collective call of MPI-IO (--causal).";
 }
 
 macro_rules! waits {

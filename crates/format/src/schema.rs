@@ -107,12 +107,15 @@ table! {
     crumb BigInt "" some "Breadcrumb; 0 none.";
     call Text "" some "Name of the call.";
     kind Text "" some "What it waited for: lock, condition, socket, pipe, poll, process, sleep, mpi …";
-    object BigInt "" null "Lock's address, or id of the pipe, socket or file; null none.";
-    peer BigInt "" null "Who it waited for: pid, thread handle or rank; null unknown.";
+    object BigInt "" null "Lock's address, or id of the pipe, socket, file or communicator; null none.";
+    peer BigInt "" null "Who it waited for: pid, thread handle or rank (of MPI_COMM_WORLD if recorded with --causal); null unknown.";
     fd BigInt "" null "Descriptor; null none.";
     length BigInt "bytes" null "Bytes asked for, or nanoseconds for sleep; null none.";
-    result BigInt "" null "What it returned; null unfinished.";
+    result BigInt "" null "What it returned; of calls that begin an MPI request the request; null unfinished.";
     errno BigInt "" some "Error number; 0 success.";
+    seq BigInt "" null "Of MPI collectives their number on the communicator, of calls that complete an MPI request the request; null none, or not recorded with --causal.";
+    tag BigInt "" null "MPI tag; null none, or not recorded with --causal.";
+    flags BigInt "" null "Of calls that lock files the operation, as flock(2) has it (LOCK_*); null none.";
 }
 
 table! {
@@ -324,6 +327,43 @@ table! {
 }
 
 table! {
+    /// What threads computed between their calls.
+    COMPUTE, "compute", "Time of a thread between two of its calls, of recordings with --causal.", order ["thread", "ts"],
+    ts BigInt "ns" some "When the call before it returned, since the epoch.";
+    dur BigInt "ns" null "Time until the next one began.";
+    node Text "" some "Machine (one boot of it).";
+    thread BigInt "" some "Thread.";
+    cpu_ns BigInt "ns" null "Of it on a CPU; null unknown.";
+    ready_ns BigInt "ns" null "Of it waiting for a CPU; null unknown.";
+    unexplained_ns BigInt "ns" null "The rest; null unknown.";
+}
+
+table! {
+    /// What lets others go on.
+    SIGNAL, "signal", "A moment from which those that wait for an edge can go on: each edge has one or several.", order ["thread", "ts"],
+    ts BigInt "ns" some "When, since the epoch: its thread had done all that it did before.";
+    node Text "" some "Machine (one boot of it).";
+    thread BigInt "" some "Thread that let them go on.";
+    edge BigInt "" some "Number of the edge.";
+    kind Text "" some "What it is: message, collective, stream, semaphore, condition, barrier, begin, end.";
+    how Text "" some "How it is known: matched: calls on one thing belong together; throttled: others waited when this thread was paused.";
+}
+
+table! {
+    /// What waits for signals.
+    WAIT, "wait", "A call that returns when all signals of an edge have been given.", order ["thread", "ts"],
+    ts BigInt "ns" some "Start of the call, since the epoch.";
+    dur BigInt "ns" null "Time until it returned; null if it never did.";
+    node Text "" some "Machine (one boot of it).";
+    thread BigInt "" some "Thread that waited.";
+    edge BigInt "" null "Number of the edge; null: nothing recorded explains why it waited.";
+    kind Text "" some "As of the signals; without an edge the kind of sync_op.";
+    how Text "" some "As of the signals; none without an edge.";
+    style Text "" some "What it did meanwhile: sleep, yield (look and give the CPU away), spin.";
+    within BigInt "" null "Operations of the waiting thread by which the edge may be misplaced; null without an edge.";
+}
+
+table! {
     /// What a cluster consists of.
     MEMBER, "member", "Changes of what a cluster consists of: one row a change, the newest of a member holds.", order ["ts"],
     ts BigInt "ns" some "When it was seen, since the epoch.";
@@ -471,6 +511,9 @@ pub const TABLES: &[Table] = &[
     EXTENT,
     CPU_SLICE,
     THREAD_TIME,
+    COMPUTE,
+    SIGNAL,
+    WAIT,
     MEMBER,
     NODE_SAMPLE,
     PROCESS,

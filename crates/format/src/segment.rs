@@ -37,14 +37,14 @@
 //!
 //! Slots of requests' records are drawn in [`crate::record`].
 //!
-//! Version 3. Any change here bumps [`SEGMENT_VERSION`].
+//! Version 4. Any change here bumps [`SEGMENT_VERSION`].
 
 use core::sync::atomic::{AtomicI32, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use crate::record::MAX_TYPES;
 
 /// Version of this layout; recorder and sealer must agree.
-pub const SEGMENT_VERSION: u32 = 3;
+pub const SEGMENT_VERSION: u32 = 4;
 /// First eight bytes of a segment.
 pub const SEGMENT_MAGIC: u64 = u64::from_le_bytes(*b"IOTRSEG1");
 /// First eight bytes of a session's control file.
@@ -127,6 +127,8 @@ pub struct Control {
     /// Seccomp filters that the recorder runs under (/proc/self/status, Seccomp_filters). A program image with others
     /// makes none of the recorder's system calls.
     pub filters: u32,
+    /// 1 if what lets others go on is posted too, and calls that didn't have to wait (`record --causal`).
+    pub causal: AtomicU32,
     /// Name of the node, for messages to other nodes.
     pub node: [u8; NODE_BYTES + 1],
 }

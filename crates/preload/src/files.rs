@@ -191,8 +191,17 @@ interpose! {
             libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => on_descriptor_then(Call::Dup, fd,
                 || real(fd, command, argument), |new| descriptors::duplicated(fd, new)),
             libc::F_SETLKW | libc::F_OFD_SETLKW if !attach::off() => {
-                let file = descriptors::known(fd);
-                wait(Call::Flock, WaitKind::FileLock, file, NONE, NONE, || real(fd, command, argument))
+                let mut on = draft(Call::Flock);
+                on.kind = WaitKind::FileLock as u8;
+                on.object = descriptors::known(fd);
+                call(on, || real(fd, command, argument), |on, result| if result == 0 {
+                    // the kernel has read it
+                    on.aux = i64::from(match (*(argument as *const libc::flock)).l_type.into() {
+                        libc::F_RDLCK => libc::LOCK_SH,
+                        libc::F_WRLCK => libc::LOCK_EX,
+                        _ => libc::LOCK_UN,
+                    });
+                })
             }
             // Asked by stdio, allocators and shells all the time, and nothing of I/O.
             libc::F_GETFD | libc::F_SETFD | libc::F_GETFL => real(fd, command, argument),
@@ -213,14 +222,21 @@ interpose! {
             return real(fd, operation);
         }
         let file = descriptors::known(fd);
-        wait(Call::Flock, WaitKind::FileLock, file, NONE, NONE, || real(fd, operation))
+        wait(Call::Flock, WaitKind::FileLock, file, operation.into(), NONE, || real(fd, operation))
     }
     lockf, lockf64 => fn(fd: c_int, command: c_int, length: off64_t) -> c_int, |real| {
         if attach::off() {
             return real(fd, command, length);
         }
         let file = descriptors::known(fd);
-        wait(Call::Flock, WaitKind::FileLock, file, NONE, NONE, || real(fd, command, length))
+        let operation = match command {
+            libc::F_ULOCK => libc::LOCK_UN,
+            libc::F_LOCK => libc::LOCK_EX,
+            libc::F_TLOCK => libc::LOCK_EX | libc::LOCK_NB,
+            // it only asks
+            _ => 0,
+        };
+        wait(Call::Flock, WaitKind::FileLock, file, operation.into(), NONE, || real(fd, command, length))
     }
 }
 

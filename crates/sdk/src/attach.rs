@@ -141,6 +141,13 @@ pub fn off() -> bool {
     image().state.load(Relaxed) == OFF
 }
 
+/// Whether what lets others go on is to be posted too, and calls that didn't have to wait.
+#[inline(always)]
+#[must_use]
+pub fn is_causal() -> bool {
+    control().is_some_and(|control| control.causal.load(Relaxed) != 0)
+}
+
 /// Pid of this image as of its attachment; 0 before.
 #[must_use]
 pub fn pid() -> u32 {

@@ -4,7 +4,8 @@
 //! reading, so that each long call and each long stretch between calls is bracketed by two readings, while calls
 //! that follow each other fast share one. A reading is one system call (0.2 to 0.4 µs). What was read is added up
 //! and posted as one [`OP_TIME`] record each [`ROW`], and when the thread or its image ends: a thread that waits for
-//! an hour has one record for it.
+//! an hour has one record for it. Where causality is recorded each reading is a record: what a thread computed between two
+//! calls is replayed.
 //!
 //! Where a stretch holds several short calls, its time off the CPU is taken from the piece that is more than half
 //! of it, else from calls that wait, then from calls on files, then from the time between calls. Each long piece is
@@ -178,7 +179,7 @@ fn advance(thread: &mut Thread, now: u64, longest: Longest) {
         measure_rate();
     }
     read(thread, now, longest);
-    if now.wrapping_sub(thread.cpu.row_ticks) >= ROW {
+    if now.wrapping_sub(thread.cpu.row_ticks) >= ROW || attach::is_causal() {
         post_row(thread);
     }
     thread.due = now.wrapping_add(PACE);

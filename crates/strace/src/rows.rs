@@ -158,6 +158,9 @@ impl Rows {
             optional(|row| row.length),
             optional(|row| row.result),
             ints(rows.iter().map(|row| row.errno).collect()),
+            optional(|_| None),
+            optional(|_| None),
+            optional(|_| None),
         ];
         self.syncs.clear();
         self.batch(&SYNC_OP, columns);

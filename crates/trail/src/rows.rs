@@ -102,6 +102,12 @@ pub struct SyncOp<'a> {
     pub result: Option<i64>,
     /// Error number; 0 success.
     pub errno: i64,
+    /// Number of an MPI collective, or the request that a call completed; none if there is none.
+    pub seq: Option<i64>,
+    /// MPI tag; none if there is none.
+    pub tag: Option<i64>,
+    /// Operation of a call that locks a file; none if it doesn't.
+    pub flags: Option<i64>,
 }
 
 /// Columns of a row of a small table, in the order they were asked for; `None` is null.
@@ -448,5 +454,5 @@ columns! {
     SyncOpColumns SYNC_OP SyncOp;
     words node call kind;
     some ts, thread as ThreadId, crumb as Crumb, errno;
-    null dur, object, peer, fd, length, result
+    null dur, object, peer, fd, length, result, seq, tag, flags
 }

@@ -183,6 +183,11 @@ impl Session {
         Ok(session)
     }
 
+    /// From now on programs post what lets others go on, too. To be called before any program knows the session.
+    pub fn record_causality(&self) {
+        self.control().causal.store(1, Ordering::Relaxed);
+    }
+
     /// Opens the session of a recorder that is gone.
     ///
     /// # Errors

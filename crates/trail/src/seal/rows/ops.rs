@@ -2,6 +2,7 @@
 
 use arrow_array::{ArrayRef, RecordBatch, new_null_array};
 use arrow_schema::DataType;
+use iotrail_format::call::WaitKind;
 use iotrail_format::schema::{FILE_OP, SYNC_OP};
 use iotrail_format::segment::NONE;
 
@@ -95,6 +96,9 @@ struct SyncOps {
     length: Nullable,
     result: Nullable,
     errno: Vec<i64>,
+    seq: Nullable,
+    tag: Nullable,
+    flags: Nullable,
 }
 
 impl SyncOps {
@@ -115,6 +119,9 @@ impl SyncOps {
             length: nullable(),
             result: nullable(),
             errno: ints(),
+            seq: nullable(),
+            tag: nullable(),
+            flags: nullable(),
         }
     }
 
@@ -134,6 +141,9 @@ impl SyncOps {
             self.length.finish(),
             self.result.finish(),
             ints(self.errno),
+            self.seq.finish(),
+            self.tag.finish(),
+            self.flags.finish(),
         ];
         RecordBatch::try_new(arrow_schema(&SYNC_OP), columns).when("make rows of sync_op")
     }
@@ -206,8 +216,14 @@ impl Rows {
                 rows.dur.push(end - start, finished);
                 rows.result.push(slot.result(), finished);
                 rows.object.push(slot.object(), slot.object() != 0);
-                rows.peer.push(slot.aux(), slot.aux() != NONE);
-                rows.fd.push(i64::from(slot.fd()), slot.fd() >= 0);
+                let (aux, fd) = (slot.aux(), slot.fd());
+                let is = |kind: WaitKind| slot.kind() == kind as u8;
+                rows.peer.push(aux, aux != NONE && !is(WaitKind::FileLock));
+                rows.flags.push(aux, aux != NONE && is(WaitKind::FileLock));
+                // What MPI calls have in place of a descriptor is a tag.
+                rows.fd.push(i64::from(fd), fd >= 0 && !is(WaitKind::Mpi));
+                rows.tag.push(i64::from(fd), fd >= 0 && is(WaitKind::Mpi));
+                rows.seq.push(slot.pos(), slot.pos() != NONE && is(WaitKind::Mpi));
                 rows.length.push(slot.length(), slot.length() != NONE);
             }
             self.totals.rows += rows.ts.len() as u64;
