@@ -1,7 +1,7 @@
 //! Rows of the two large tables, collected to batches.
 
 use arrow_array::{RecordBatch, StringArray};
-use iotrail_format::call::{Call, WaitKind};
+use iotrail_format::call::{CALL_NUMBERS, Call, WaitKind};
 use iotrail_format::schema::{FILE_OP, SYNC_OP, Table};
 use iotrail_trail::arrays::{Nullable, call_names, ints, named, repeated, wait_names};
 use iotrail_trail::arrow_schema;
@@ -59,7 +59,7 @@ pub(crate) struct Rows {
     call_names: StringArray,
     wait_names: StringArray,
     /// Position in `call_names` by number of the call.
-    calls: [i32; 256],
+    calls: [i32; CALL_NUMBERS],
     files: Vec<FileOp>,
     syncs: Vec<SyncOp>,
     /// Earliest start and latest end.
@@ -70,7 +70,7 @@ pub(crate) struct Rows {
 impl Rows {
     /// Without rows.
     pub(crate) fn new(node: String) -> Self {
-        let mut calls = [0; 256];
+        let mut calls = [0; CALL_NUMBERS];
         for (at, call) in Call::ALL.iter().enumerate() {
             calls[*call as usize] = at as i32;
         }

@@ -1,6 +1,6 @@
 //! A slot's fields, and what a call makes of them.
 
-use iotrail_format::call::{Call, CallKind};
+use iotrail_format::call::{CALL_NUMBERS, Call, CallKind};
 use iotrail_format::segment::UNFINISHED;
 
 use crate::seal::view::{Unit, end_ticks};
@@ -38,9 +38,9 @@ pub(super) struct Known {
     pub(super) kind: CallKind,
 }
 
-/// By opcode; calls are numbered below 256.
-const KNOWN: [Option<Known>; 256] = {
-    let mut known = [None; 256];
+/// By opcode.
+const KNOWN: [Option<Known>; CALL_NUMBERS] = {
+    let mut known = [None; CALL_NUMBERS];
     let mut at = 0;
     while at < Call::ALL.len() {
         let call = Call::ALL[at];
