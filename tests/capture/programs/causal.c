@@ -84,6 +84,8 @@ static void blocking(void) {
             CHECK(MPI_Ssend(buffer, 100 * me + i, MPI_BYTE, 0, 20 + i, MPI_COMM_WORLD));
             row("MPI_Ssend", "world", 0, 20 + i, 100 * me + i, NONE, 0);
         }
+    CHECK(MPI_Barrier(MPI_COMM_WORLD));
+    collective("MPI_Barrier", &world, -1, NONE, 0);
     static char room[4096 + MPI_BSEND_OVERHEAD];
     void *back;
     int bytes;

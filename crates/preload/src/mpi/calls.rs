@@ -98,6 +98,16 @@ fn finish_begun(pending: Option<&Pending>, draft: &Draft, request: usize, error:
     }
 }
 
+/// Makes a call that has no row; calls inside it know that they are.
+fn run_inside(draft: &Draft, run: &mut dyn FnMut() -> c_int) -> c_int {
+    let pending = post::begin(draft);
+    let error = run();
+    if let Some(pending) = pending {
+        post::forget(&pending);
+    }
+    error
+}
+
 /// A status of ours, for where the program wants none.
 type OwnStatus = MaybeUninit<[usize; 3]>;
 
@@ -149,7 +159,10 @@ pub fn begin_send(
             draft.length = moved.bytes();
         }
     }
-    finish_begun(pending.as_ref(), &draft, begun, error);
+    let now = finish_begun(pending.as_ref(), &draft, begun, error);
+    if error == 0 {
+        requests::keep_other(begun, now);
+    }
     error
 }
 
@@ -392,10 +405,13 @@ pub fn prepare_message(
     request: usize,
     run: &mut dyn FnMut() -> c_int,
 ) -> c_int {
-    let error = run();
+    if post::is_inside(MPI) {
+        return run();
+    }
+    let group = group_of(envelope.comm);
+    let mut draft = message(mpi, call, group, envelope);
+    let error = run_inside(&draft, run);
     if error == 0 {
-        let group = group_of(envelope.comm);
-        let mut draft = message(mpi, call, group, envelope);
         if envelope.rank != mpi.proc_null {
             draft.length = moved.bytes();
         }
@@ -459,6 +475,9 @@ pub fn collective(mpi: &Implementation, on: &Collective, run: &mut dyn FnMut() -
     let request = if error == 0 { unsafe { on.complete(mpi, group, &mut draft) } } else { 0 };
     let result = if on.request == 0 { error.into() } else { request as i64 };
     finish(pending.as_ref(), &draft, result, error);
+    if request != 0 {
+        requests::keep_other(request, clock::ticks());
+    }
     error
 }
 
@@ -471,7 +490,7 @@ pub fn prepare_collective(mpi: &Implementation, on: &Collective, run: &mut dyn F
     let group = group_of(on.on);
     let mut draft = on.draft(mpi, group);
     let number = group.take_number();
-    let error = run();
+    let error = run_inside(&draft, run);
     if error == 0 {
         // SAFETY: the call has just written its request.
         let request = unsafe { on.complete(mpi, group, &mut draft) };
@@ -501,21 +520,28 @@ pub fn make(mpi: &Implementation, on: &Making, run: &mut dyn FnMut() -> c_int) -
     let group = group_of(on.of);
     // Only members call these, and so what they make counts them: see [`Lineage`].
     let by_members = matches!(on.lineage, Lineage::Group(_) | Lineage::Bridge(_));
-    let number = if by_members { NONE } else { group.take_number() };
+    let is_inside = post::is_inside(MPI);
+    let number = match (by_members, is_inside) {
+        (true, _) => NONE,
+        (false, true) => group.take_number_inside(),
+        (false, false) => group.take_number(),
+    };
     let mut draft = draft(on.call);
     if !by_members {
         draft.object = group.id();
     }
     draft.pos = number;
     draft.aux = on.root.map_or(NONE, |root| group.peer(mpi, root));
-    let pending = if post::is_inside(MPI) { None } else { post::begin(&draft) };
+    let pending = if is_inside { None } else { post::begin(&draft) };
     let error = run();
     let mut result = i64::from(error);
     if error == 0 && on.made != 0 {
         // SAFETY: the call has just written what it made, and its request.
         unsafe {
             if on.request != 0 {
-                result = mpi.handle_at(on.request, 0) as i64;
+                let request = mpi.handle_at(on.request, 0);
+                result = request as i64;
+                requests::keep_other(request, clock::ticks());
             }
             // MPI_File is a pointer everywhere.
             let made = if on.lineage == Lineage::Bare {

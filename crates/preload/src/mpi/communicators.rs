@@ -94,6 +94,11 @@ impl Group {
         number
     }
 
+    /// As [`Group::take_number`], of a call inside another one, which has no row: numbers of their own, below 0.
+    pub fn take_number_inside(&self) -> i64 {
+        if self.id() == 0 { NONE } else { -1 - self.inside.fetch_add(1, Relaxed) }
+    }
+
     /// Whether it is an intercommunicator.
     pub fn is_inter(&self) -> bool {
         self.inter.load(Relaxed) != 0
@@ -308,6 +313,7 @@ impl Group {
         self.size.store(size, Relaxed);
         self.id.store(id, Relaxed);
         self.next.store(0, Relaxed);
+        self.inside.store(0, Relaxed);
         self.first.store(first, Relaxed);
         self.stride.store(stride, Relaxed);
         self.ranks.store(null_mut(), Relaxed);

@@ -8,7 +8,7 @@
 use core::ptr::{null_mut, with_exposed_provenance};
 use core::sync::atomic::{AtomicI32, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 
-use iotrail_format::segment::{NONE, UnseenKind};
+use iotrail_format::segment::UnseenKind;
 use iotrail_sdk::{post, sys};
 
 /// Buckets of the table; with [`ENTRIES`] each, 4 MiB.
@@ -52,6 +52,8 @@ pub struct Group {
     pub(super) id: AtomicI64,
     /// Collective calls so far.
     pub(super) next: AtomicI64,
+    /// Collective calls inside others that made something of it, so far.
+    pub(super) inside: AtomicI64,
     /// Rank 0 in MPI_COMM_WORLD, and how far each next one is from the one before; unused where `ranks` lists them.
     pub(super) first: AtomicI32,
     pub(super) stride: AtomicI32,
@@ -91,7 +93,9 @@ const _: () = {
 pub enum Kept {
     /// A communicator, window or file.
     Group(&'static Group),
-    /// A receive from this rank of MPI_COMM_WORLD, or [`NONE`].
+    /// A request of which there is nothing to say when it is complete: a send, a collective call.
+    Other,
+    /// A receive from this rank of MPI_COMM_WORLD.
     From(i64),
     /// A receive from any rank of the communicator, which it holds.
     FromAny(&'static Group),
@@ -106,7 +110,8 @@ impl Kept {
     pub(super) fn encode(self) -> usize {
         match self {
             Self::Group(group) => core::ptr::from_ref(group).expose_provenance(),
-            Self::From(peer) => (if peer == NONE { i32::MIN } else { peer as i32 }) as u32 as usize * 4 + 1,
+            Self::Other => i32::MIN as u32 as usize * 4 + 1,
+            Self::From(rank) => rank as i32 as u32 as usize * 4 + 1,
             Self::FromAny(group) => core::ptr::from_ref(group).expose_provenance() + 2,
             Self::Persistent(request) => core::ptr::from_ref(request).expose_provenance() + 3,
         }
@@ -120,8 +125,8 @@ impl Kept {
             match value & Self::TAGS {
                 0 => Self::Group(&*with_exposed_provenance(address)),
                 1 => match (value / 4) as u32 as i32 {
-                    i32::MIN => Self::From(NONE),
-                    peer => Self::From(peer.into()),
+                    i32::MIN => Self::Other,
+                    rank => Self::From(rank.into()),
                 },
                 2 => Self::FromAny(&*with_exposed_provenance(address)),
                 _ => Self::Persistent(&*with_exposed_provenance(address)),
@@ -133,7 +138,7 @@ impl Kept {
     pub fn release(self) {
         match self {
             Self::Group(group) | Self::FromAny(group) => group.release(),
-            Self::From(_) => {}
+            Self::From(_) | Self::Other => {}
             Self::Persistent(request) => {
                 let receives = request.receives.load(Relaxed);
                 if receives != 0 {
@@ -153,6 +158,7 @@ impl Group {
             size: AtomicI32::new(0),
             id: AtomicI64::new(0),
             next: AtomicI64::new(0),
+            inside: AtomicI64::new(0),
             first: AtomicI32::new(0),
             stride: AtomicI32::new(0),
             ranks: AtomicPtr::new(null_mut()),
@@ -250,13 +256,20 @@ fn home(handle: usize) -> usize {
     (handle as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize >> (usize::BITS - BUCKETS.trailing_zeros())
 }
 
-/// Keeps what a handle stands for as of counter `now`. What it stood for before is not given up: another thread may be about
-/// to take it.
+/// Keeps what a handle stands for as of counter `now`. What it stood for before stays: the thread whose call completed that
+/// is yet to take it.
 pub fn keep(handle: usize, kept: Kept, now: u64) {
     let Some(tables) = tables() else { return kept.release() };
     let home = home(handle);
+    let is_other = matches!(kept, Kept::Other);
     for distance in 0..REACH {
         for entry in &tables.buckets[(home + distance) % BUCKETS].entries {
+            // Sends that are complete when they are begun share one handle.
+            if is_other && entry.handle.load(Relaxed) == handle && entry.value.load(Relaxed) == kept.encode()
+            {
+                entry.since.store(now, Relaxed);
+                return;
+            }
             if entry.handle.load(Relaxed) != 0
                 || entry.handle.compare_exchange(0, FILLING, Acquire, Relaxed).is_err()
             {
@@ -307,8 +320,8 @@ fn find(handle: usize, before: u64) -> Option<Place> {
 
 /// What a handle stands for that was kept before counter `before`.
 ///
-/// A request is gone, and its handle that of another thread's, before the call that completed it can look it up: hence `before`,
-/// the counter when that call began.
+/// A request is gone, and its handle that of another one, before the call that completed it can look it up: hence `before`, the
+/// counter when that call began, and an entry of each request, whatever there is to say of it.
 #[inline]
 pub fn look_up(handle: usize, before: u64) -> Option<Kept> {
     find(handle, before).map(|place| Kept::decode(place.entry.value.load(Relaxed)))
@@ -317,20 +330,14 @@ pub fn look_up(handle: usize, before: u64) -> Option<Kept> {
 /// As [`look_up`], and the handle stands for it no more; the caller releases it.
 #[inline]
 pub fn take(handle: usize, before: u64) -> Option<Kept> {
-    let mut newest = None;
-    // Older ones are of requests whose end no recorded call saw.
-    while let Some(place) = find(handle, before) {
+    loop {
+        let place = find(handle, before)?;
         let kept = Kept::decode(place.entry.value.load(Relaxed));
-        if place.entry.handle.compare_exchange(handle, 0, AcqRel, Relaxed).is_err() {
-            continue;
-        }
-        if place.is_elsewhere {
-            place.home.elsewhere.fetch_sub(1, Relaxed);
-        }
-        match newest {
-            None => newest = Some(kept),
-            Some(_) => kept.release(),
+        if place.entry.handle.compare_exchange(handle, 0, AcqRel, Relaxed).is_ok() {
+            if place.is_elsewhere {
+                place.home.elsewhere.fetch_sub(1, Relaxed);
+            }
+            return Some(kept);
         }
     }
-    newest
 }

@@ -1,8 +1,7 @@
 //! Requests: what one call begins and another one completes.
 //!
 //! Of a receive it is kept whom it is from until it is complete: a status names a rank, but not of which communicator.
-//! Sends and collective calls need nothing kept: what completes them names the request, which their own row has. A
-//! persistent request keeps what each of its starts begins.
+//! A persistent request keeps what each of its starts begins.
 
 use core::ffi::c_int;
 use core::mem::MaybeUninit;
@@ -32,9 +31,13 @@ fn receive_from(group: &'static Group, peer: i64) -> Kept {
 #[inline]
 pub fn keep_receive(request: usize, group: &'static Group, peer: i64, now: u64) {
     // From MPI_PROC_NULL, or of a communicator without an id, there is nothing to say.
-    if peer != NONE {
-        handles::keep(request, receive_from(group, peer), now);
-    }
+    handles::keep(request, if peer == NONE { Kept::Other } else { receive_from(group, peer) }, now);
+}
+
+/// Keeps that a request is no receive, as of counter `now`.
+#[inline]
+pub fn keep_other(request: usize, now: u64) {
+    handles::keep(request, Kept::Other, now);
 }
 
 /// Rank in MPI_COMM_WORLD of who sent what was received.
@@ -42,7 +45,7 @@ fn sender(kept: Kept, status: &Status) -> i64 {
     match kept {
         Kept::From(peer) => peer,
         Kept::FromAny(group) => group.world_rank(status.source),
-        Kept::Group(_) | Kept::Persistent(_) => NONE,
+        Kept::Group(_) | Kept::Other | Kept::Persistent(_) => NONE,
     }
 }
 
@@ -77,7 +80,6 @@ pub fn keep_persistent(request: usize, group: &'static Group, draft: &Draft) {
     kept.starts.store(draft.pos, Relaxed);
     let receives = draft.opcode == Call::MpiIrecv as u16 && draft.aux != NONE;
     kept.receives.store(if receives { receive_from(group, draft.aux).encode() } else { 0 }, Relaxed);
-    forget(request);
     handles::keep(request, Kept::Persistent(kept), clock::ticks());
 }
 
@@ -88,7 +90,7 @@ pub fn forget(request: usize) {
     }
 }
 
-/// MPI_Start and MPI_Startall: a row for each request.
+/// MPI_Start and MPI_Startall: a row for each request, in order, each with its share of the time.
 pub fn start(mpi: &Implementation, count: usize, requests: usize, run: &mut dyn FnMut() -> c_int) -> c_int {
     if post::is_inside(MPI) {
         return run();
@@ -97,7 +99,7 @@ pub fn start(mpi: &Implementation, count: usize, requests: usize, run: &mut dyn 
     let error = run();
     let Some(pending) = pending else { return error };
     post::forget(&pending);
-    let took = clock::ticks().wrapping_sub(pending.start());
+    let share = clock::ticks().wrapping_sub(pending.start()) / count.max(1) as u64;
     for index in 0..if error == 0 { count } else { 0 } {
         // SAFETY: the program passed that many requests.
         let request = unsafe { mpi.handle_at(requests, index) };
@@ -117,7 +119,7 @@ pub fn start(mpi: &Implementation, count: usize, requests: usize, run: &mut dyn 
             aux: kept.peer.load(Relaxed),
         };
         kept.active.store(1, Relaxed);
-        post::interval(&draft, pending.start(), took, request as i64, 0);
+        post::interval(&draft, pending.start() + share * index as u64, share, request as i64, 0);
     }
     error
 }
@@ -308,9 +310,12 @@ fn post_status(mpi: &Implementation, request: usize, status: &Status, began: u64
             let taken = handles::take(request, began);
             (taken, taken)
         }
+        Some(Kept::Other) => (None, handles::take(request, began)),
         Some(Kept::Group(_)) | None => (None, None),
     };
-    if !status.is_cancelled {
+    // Only of a receive: Open MPI's MPI-IO leaves the field of its requests as it was (4.1), and to cancel a send is
+    // deprecated (MPI 4.0, section 3.8.4).
+    if receive.is_none() || !status.is_cancelled {
         let mut draft = calls::draft(Call::MpiStatus);
         draft.pos = request as i64;
         if let Some(kept) = receive {
