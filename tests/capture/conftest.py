@@ -48,11 +48,15 @@ def build() -> Callable[..., Path]:
 
     def build(source: str, variant: str = "plain", *extra: str) -> Path:
         path = PROGRAMS / source
-        compiler = {".c": "cc", ".cc": "c++"}[path.suffix]
-        if extra[:1] == ("mpi",):
-            compiler, extra = "mpicc", extra[1:]
+        compiler = {".c": "cc", ".cc": "c++", ".f90": "gfortran"}[path.suffix]
+        if extra and extra[0].startswith("mpi"):
+            compiler, extra = {"mpi": "mpicc"}.get(extra[0], extra[0]), extra[1:]
         flags = [*VARIANTS[variant], "-Wall", "-pthread", *extra]
-        content = path.read_bytes() + (PROGRAMS / "witness.h").read_bytes() + repr((compiler, flags)).encode()
+        if path.suffix == ".f90":
+            # mpif.h declares no interfaces, so that a buffer is of any type.
+            flags += ["-fallow-argument-mismatch", "-Wno-all"]
+        included = [part.read_bytes() for part in (PROGRAMS / "witness.h", PROGRAMS / "causal_body.inc")]
+        content = b"".join([path.read_bytes(), *included, repr((compiler, flags)).encode()])
         name = f"{path.stem}-{variant}-{hashlib.sha256(content).hexdigest()[:12]}"
         target = cache / (name + ".so" if "-shared" in extra else name)
         if not target.exists():

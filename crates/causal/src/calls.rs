@@ -231,19 +231,19 @@ impl<'a> Reader<'a> {
         };
         let request = row.result.filter(|request| *request != 0);
         match row.call {
-            Call::MpiSend | Call::MpiIsend | Call::MpiSsend => {
+            Call::MpiSend | Call::MpiIsend | Call::MpiSsend | Call::MpiIssend => {
                 if let (Some(receiver), Some(tag)) = (row.peer, row.tag) {
                     let channel = Channel::Message { communicator, sender: rank, receiver, tag };
                     let bytes = row.length.unwrap_or(0).max(0) as u64;
                     // one that is only begun doesn't wait
                     let room = match row.call {
-                        Call::MpiIsend => Room::Unlimited,
+                        Call::MpiIsend | Call::MpiIssend => Room::Unlimited,
                         call => Room::Message { bytes, synchronous: call == Call::MpiSsend },
                     };
                     self.push(row, What::Give { channel, amount: 1, room });
                 }
             }
-            Call::MpiRecv | Call::MpiSendrecv => {
+            Call::MpiRecv | Call::MpiSendrecv | Call::MpiMprobe => {
                 if let (Some(sender), Some(tag)) = (row.peer, row.tag) {
                     let channel = Channel::Message { communicator, sender, receiver: rank, tag };
                     self.push(row, What::Take { channel, amount: 1, order: row.start });
@@ -258,6 +258,10 @@ impl<'a> Reader<'a> {
             Call::MpiStatus => self.complete(row, process, rank),
             // their waits are told by the rows of what they completed
             Call::MpiWait | Call::MpiTest => {}
+            // what MPI_Mprobe waited for is there
+            Call::MpiMrecv | Call::MpiImrecv => {}
+            // of whose neighbours is not known
+            Call::MpiNeighbor | Call::MpiIneighbor => self.push(row, What::Wait { kind: "mpi" }),
             Call::MpiProbe => self.push(row, What::Wait { kind: "poll" }),
             _ => self.add_collective(row, communicator, rank, request),
         }
@@ -428,6 +432,7 @@ fn begins_request(call: Call) -> bool {
             | MpiIallgather
             | MpiIalltoall
             | MpiIscan
-            | MpiComm
+            | MpiIcomm
+            | MpiIfile
     )
 }

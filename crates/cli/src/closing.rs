@@ -77,6 +77,7 @@ pub fn report(path: &Path, sealed: Result<Sealed, Unsealed>, took: Duration, ask
             "chroot_program" => count(*amount, "program in a root directory without the recorder"),
             "native_aio" => count(*amount, "submission of native AIO"),
             "unfollowed_mapping" => format!("munmap and msync of {}", count(*amount, "mapping")),
+            "unfollowed_mpi" => count(*amount, "MPI handle"),
             "kernel_dropped" => count(*amount, "kernel event"),
             "bad_record" => format!("{} with impossible values", count(*amount, "record")),
             "overwritten_ring" => {

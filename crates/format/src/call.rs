@@ -215,7 +215,15 @@ calls! {
     253 MpiComm "MPI_Comm_split" Wait "Make a communicator (MPI_Comm_dup, split, create and the like); object is the one it is made of (--causal).";
     254 MpiWin "MPI_Win_fence" Wait "Synchronise one-sided access (MPI_Win_create, fence and the like) (--causal).";
     255 MpiFile "MPI_File_write_all" Wait "A collective call of MPI-IO (--causal).";
-    256 MpiSsend "MPI_Ssend" Wait "Send to a rank and wait until it receives (--causal; else MPI_Send stands for it).";
+    256 MpiSsend "MPI_Ssend" Wait "Send to a rank, which has begun to receive when the call returns (--causal; else MPI_Send).";
+    257 MpiIssend "MPI_Issend" Wait "Begin to send to a rank, which has begun to receive when the request is complete (MPI_Issend; MPI_Start of such a request); result is the request (--causal).";
+    258 MpiNeighbor "MPI_Neighbor_alltoall" Wait "Exchange with the neighbours of a topology (MPI_Neighbor_allgather, alltoall and their forms) (--causal).";
+    259 MpiIneighbor "MPI_Ineighbor_alltoall" Wait "Begin to exchange with the neighbours of a topology; result is the request (--causal).";
+    260 MpiIcomm "MPI_Comm_idup" Wait "Begin to make a communicator; result is the request, object the communicator it is made of (--causal).";
+    261 MpiIfile "MPI_File_iwrite_all" Wait "Begin a collective call of MPI-IO (MPI_File_iread_all, iwrite_all and their forms); result is the request (--causal).";
+    262 MpiMprobe "MPI_Mprobe" Wait "Take a message out of those that other calls can receive (MPI_Mprobe; MPI_Improbe where there was one); result is the message (--causal).";
+    263 MpiMrecv "MPI_Mrecv" Wait "Receive a message that MPI_Mprobe took; seq is the message (--causal).";
+    264 MpiImrecv "MPI_Imrecv" Wait "Begin to receive a message that MPI_Mprobe took; seq is the message, result the request (--causal).";
 
     272 SemInit "sem_init" Wait "Make a semaphore; length is how many may pass at first (--causal).";
 }

@@ -483,6 +483,9 @@ pub enum UnseenKind {
     Go = 12,
     /// A program was started in a root directory that doesn't hold the recorder's library.
     Chroot = 13,
+    /// As many communicators, windows, files and requests of MPI were under way as can be followed: rows of further ones
+    /// lack who they wait for.
+    Mpi = 14,
 }
 
 impl UnseenKind {
@@ -503,6 +506,7 @@ impl UnseenKind {
             11 => Some(Self::OtherLibc),
             12 => Some(Self::Go),
             13 => Some(Self::Chroot),
+            14 => Some(Self::Mpi),
             _ => None,
         }
     }
@@ -524,6 +528,7 @@ impl UnseenKind {
             Self::OtherLibc => "other_libc",
             Self::Go => "go_program",
             Self::Chroot => "chroot_program",
+            Self::Mpi => "unfollowed_mpi",
         }
     }
 }

@@ -25,9 +25,8 @@ impl Real {
 
     /// Looks the function up now, if a library has it.
     pub fn resolve(&self) {
-        let name = self.name.to_bytes();
         // MPI's are looked for in libraries that may have to be opened.
-        if self.pointer.load(Relaxed).is_null() && !name.starts_with(b"MPI_") && !name.starts_with(b"mpi_") {
+        if self.pointer.load(Relaxed).is_null() && !is_of_mpi(self.name) {
             self.look_up();
         }
     }
@@ -51,7 +50,7 @@ impl Real {
                 libc::dlvsym(libc::RTLD_NEXT, self.name.as_ptr(), self.version.as_ptr())
             }
         };
-        if found.is_null() {
+        if found.is_null() && is_of_mpi(self.name) {
             found = find_in_loaded_mpi(self.name);
         }
         if found.is_null() {
@@ -64,12 +63,53 @@ impl Real {
     }
 }
 
+/// A function of MPI: as [`Real`], but without its name, so that there is nothing to relocate for each of hundreds where
+/// no program uses them.
+pub struct MpiReal(AtomicPtr<c_void>);
+
+impl MpiReal {
+    pub const fn new() -> Self {
+        Self(AtomicPtr::new(null_mut()))
+    }
+
+    /// The function of this name, always the same one, or one that fails where no library has it.
+    #[inline(always)]
+    pub fn get(&self, name: &'static CStr) -> *const c_void {
+        let pointer = self.0.load(Relaxed);
+        if pointer.is_null() { self.look_up(name) } else { pointer }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn look_up(&self, name: &'static CStr) -> *const c_void {
+        let real = Real::new(name);
+        let found = real.look_up();
+        self.0.store(real.pointer.into_inner(), Relaxed);
+        found
+    }
+}
+
+/// A variable or function that the process's MPI library has under this name; null none.
+pub fn find_of_mpi(name: &CStr) -> *mut c_void {
+    let saved = errno();
+    // SAFETY: a NUL-terminated name.
+    let mut found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    if found.is_null() {
+        found = find_in_loaded_mpi(name);
+    }
+    set_errno(saved);
+    found
+}
+
+fn is_of_mpi(name: &CStr) -> bool {
+    let name = name.to_bytes();
+    name.starts_with(b"MPI") || name.starts_with(b"PMPI_") || name.starts_with(b"mpi_")
+}
+
 /// A program that loaded MPI with `dlopen` (mpi4py) has it outside the search order.
 fn find_in_loaded_mpi(name: &CStr) -> *mut c_void {
-    if !name.to_bytes().starts_with(b"MPI_") && !name.to_bytes().starts_with(b"mpi_") {
-        return null_mut();
-    }
-    for library in [c"libmpi.so.40", c"libmpi.so.12", c"libmpi.so", c"libmpi_mpifh.so.40"] {
+    for library in [c"libmpi.so.40", c"libmpi.so.12", c"libmpich.so.12", c"libmpi.so", c"libmpi_mpifh.so.40"]
+    {
         // SAFETY: NOLOAD only looks for what is loaded already; the handle stays open on purpose.
         unsafe {
             let handle = libc::dlopen(library.as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY);

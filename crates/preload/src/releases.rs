@@ -6,7 +6,7 @@ use core::ffi::{c_int, c_uint, c_void};
 
 use iotrail_format::call::{Call, WaitKind};
 use iotrail_sdk::attach;
-use iotrail_sdk::post::Draft;
+use iotrail_sdk::post::{self, Draft};
 
 use crate::real::{Real, interpose};
 use crate::record::{call, call_errno, draft};
@@ -15,10 +15,17 @@ fn on(kind: Call, what: WaitKind, object: *const c_void) -> Draft {
     Draft { kind: what as u8, object: object as i64, ..draft(kind) }
 }
 
+/// Whether a call is to be posted. Not one of MPI's own, which locks and unlocks while it looks for messages: the row of the
+/// call of MPI says that it waited.
+#[inline(always)]
+fn is_wanted() -> bool {
+    !attach::off() && attach::is_causal() && !post::is_inside(WaitKind::Mpi as u8)
+}
+
 /// A call whose result is an error number.
 #[inline(always)]
 fn release(kind: Call, what: WaitKind, object: *const c_void, run: impl FnOnce() -> c_int) -> c_int {
-    if attach::off() || !attach::is_causal() {
+    if !is_wanted() {
         return run();
     }
     call_errno(on(kind, what, object), run)
@@ -26,21 +33,21 @@ fn release(kind: Call, what: WaitKind, object: *const c_void, run: impl FnOnce()
 
 interpose! {
     sem_init => fn(semaphore: *mut libc::sem_t, shared: c_int, value: c_uint) -> c_int, |real| {
-        if attach::off() || !attach::is_causal() {
+        if !is_wanted() {
             return real(semaphore, shared, value);
         }
         let made = Draft { length: value.into(), ..on(Call::SemInit, WaitKind::Semaphore, semaphore.cast()) };
         call(made, || real(semaphore, shared, value), |_, _| {})
     }
     sem_post => fn(semaphore: *mut libc::sem_t) -> c_int, |real| {
-        if attach::off() || !attach::is_causal() {
+        if !is_wanted() {
             return real(semaphore);
         }
         call(on(Call::SemPost, WaitKind::Semaphore, semaphore.cast()), || real(semaphore), |_, _| {})
     }
     pthread_barrier_init =>
     fn(barrier: *mut libc::pthread_barrier_t, attributes: *const c_void, count: c_uint) -> c_int, |real| {
-        if attach::off() || !attach::is_causal() {
+        if !is_wanted() {
             return real(barrier, attributes, count);
         }
         let made = Draft { length: count.into(), ..on(Call::BarrierInit, WaitKind::Barrier, barrier.cast()) };

@@ -7,7 +7,7 @@ use core::ffi::{c_int, c_long, c_uint, c_void};
 
 use iotrail_format::call::{Call, WaitKind};
 use iotrail_format::segment::NONE;
-use iotrail_sdk::attach;
+use iotrail_sdk::{attach, post};
 use libc::{pid_t, size_t, ssize_t, timespec};
 
 use crate::descriptors;
@@ -76,7 +76,7 @@ fn nanoseconds(time: *const timespec) -> i64 {
     time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec)
 }
 
-/// Tries first; waits, and posts, only if that says busy. Where causality is recorded each is posted.
+/// Tries first; waits, and posts, only if that says busy. Where causality is recorded each is posted, but for MPI's own.
 #[inline(always)]
 fn lock(
     kind: Call,
@@ -88,7 +88,7 @@ fn lock(
     if attach::off() {
         return run();
     }
-    if !attach::is_causal() {
+    if !attach::is_causal() || post::is_inside(WaitKind::Mpi as u8) {
         let tried = try_first();
         if tried != libc::EBUSY {
             return tried;

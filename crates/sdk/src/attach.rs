@@ -154,6 +154,12 @@ pub fn pid() -> u32 {
     image().pid.load(Relaxed)
 }
 
+/// Id of this image as of its attachment; 0 before.
+#[must_use]
+pub fn process() -> i64 {
+    image().process.load(Relaxed)
+}
+
 /// The header of this image's segment, if it has one.
 #[must_use]
 pub fn header() -> Option<&'static SegmentHeader> {

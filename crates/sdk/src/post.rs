@@ -44,6 +44,40 @@ pub struct Pending {
     stacked: bool,
 }
 
+impl Pending {
+    /// Counter when the call began.
+    #[inline(always)]
+    #[must_use]
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+}
+
+/// Whether the calling thread is in a recorded call that waits for this kind of thing
+/// ([`iotrail_format::call::WaitKind`] number).
+#[inline(always)]
+#[must_use]
+pub fn is_inside(kind: u8) -> bool {
+    // SAFETY: the calling thread's own state.
+    let thread = unsafe { &mut *thread::current() };
+    // SAFETY: a ready thread's ring is populated and its own.
+    ready(thread)
+        && unsafe { &*thread.ring }.depth.load(Relaxed) != 0
+        && is_any_inside(thread, kind, frame_address())
+}
+
+#[inline(never)]
+fn is_any_inside(thread: &mut Thread, kind: u8, frame: u64) -> bool {
+    thread.busy += 1;
+    // SAFETY: a ready thread's ring is populated and its own.
+    let depth = unsafe { &*thread.ring }.depth.load(Relaxed);
+    let depth = drop_left_frames(thread, depth, frame) as usize;
+    thread.busy -= 1;
+    // SAFETY: as above; posting what was left may have moved the ring.
+    let inflight = unsafe { &(*thread.ring).inflight };
+    inflight[..depth.min(INFLIGHT_DEPTH)].iter().any(|entry| (entry.head.load(Relaxed) >> 16) as u8 == kind)
+}
+
 /// Notes that a call begins. `None` when the thread can't record; the call is then counted.
 #[inline(always)]
 #[must_use]
@@ -87,9 +121,9 @@ pub fn begin(draft: &Draft) -> Option<Pending> {
 }
 
 /// Notes that a call returned: `result` and `errno` as it gave them (`errno` 0 if it succeeded).
-/// `draft` may say more than at the beginning (a position that only the call could tell).
+/// `draft` may say more than at the beginning (a position that only the call could tell). Returns the ticks it took.
 #[inline(always)]
-pub fn end(pending: &Pending, draft: &Draft, result: i64, errno: u8) {
+pub fn end(pending: &Pending, draft: &Draft, result: i64, errno: u8) -> u64 {
     let now = ticks();
     let dur = now.wrapping_sub(pending.start);
     // SAFETY: the calling thread's own state, unchanged in address since `begin`.
@@ -97,7 +131,7 @@ pub fn end(pending: &Pending, draft: &Draft, result: i64, errno: u8) {
     // A child that was forked while the call was under way has another image.
     if !ready(thread) && !attach::enter(pending.thread) {
         attach::refuse_call();
-        return;
+        return dur;
     }
     thread.busy += 1;
     // SAFETY: a ready thread's ring is populated and its own.
@@ -115,6 +149,7 @@ pub fn end(pending: &Pending, draft: &Draft, result: i64, errno: u8) {
         }
     }
     thread.busy -= 1;
+    dur
 }
 
 /// Takes a call that [`begin`] noted off again without a record: it turned out to do nothing.

@@ -139,6 +139,11 @@ fn detail(kind: &str, times: i64) -> String {
         "unfollowed_mapping" => {
             "mappings beyond those followed at once; their munmap, msync and madvise have no rows".into()
         }
+        "unfollowed_mpi" => {
+            "communicators, windows, files and requests of MPI beyond those followed at once; their rows lack who they \
+             wait for"
+                .into()
+        }
         _ => String::new(),
     }
 }
