@@ -3,13 +3,17 @@
 use std::collections::HashMap;
 
 use iotrail_format::call::{Call, CallKind, WaitKind};
+use iotrail_format::ids::hash63;
 
 use crate::matching::{Act, Channel, Meeting, Role, Room, What};
+use crate::sockets::{self, OnSocket};
 
 /// Error number of what waited no longer (errno(3)).
 const ETIMEDOUT: i64 = 110;
 /// Calls on locks that took no longer, ns, had not to wait.
 const CONTENDED: i64 = 10_000;
+/// All timerfds have this id: what /proc calls them (proc(5)).
+const TIMERFD: i64 = hash63(b"anon_inode:[timerfd]");
 /// Bytes that a pipe holds (pipe(7), "Pipe capacity").
 const PIPE: u64 = 65_536;
 
@@ -20,6 +24,8 @@ pub struct Thread {
     pub id: i64,
     /// Its process.
     pub process: i64,
+    /// Number of its machine.
+    pub machine: u32,
     /// Thread id of the system.
     pub tid: i64,
     /// When it began.
@@ -33,6 +39,8 @@ pub struct Thread {
 pub struct Process {
     /// Its id in the trail.
     pub id: i64,
+    /// Number of its machine.
+    pub machine: u32,
     /// Process id of the system.
     pub pid: i64,
     /// The image that forked or exec'd it.
@@ -94,6 +102,9 @@ pub struct Reader<'a> {
     handles: HashMap<(i64, i64), Vec<(i64, u32)>>,
     creations: Vec<Row>,
     joins: Vec<Row>,
+    /// Rows of MPI that begin or complete requests, which one thread may do for another.
+    requests: Vec<Row>,
+    sockets: Vec<OnSocket>,
     acts: Vec<Act>,
 }
 
@@ -117,6 +128,8 @@ impl<'a> Reader<'a> {
             handles: HashMap::new(),
             creations: Vec::new(),
             joins: Vec::new(),
+            requests: Vec::new(),
+            sockets: Vec::new(),
             acts: Vec::new(),
         }
     }
@@ -143,8 +156,11 @@ impl<'a> Reader<'a> {
         }
         *outer = (row.start, row.end.unwrap_or(i64::MAX));
         match row.kind {
+            WaitKind::Mpi if is_of_requests(row.call) => self.requests.push(*row),
             WaitKind::Mpi => self.add_mpi(row),
             WaitKind::Pipe => self.add_pipe(row),
+            WaitKind::Socket => self.add_socket(row),
+            WaitKind::Event => self.add_event(row),
             WaitKind::Semaphore => self.add_semaphore(row),
             WaitKind::Condition => self.add_condition(row),
             WaitKind::Barrier => self.add_barrier(row),
@@ -159,7 +175,7 @@ impl<'a> Reader<'a> {
 
     fn add_pipe(&mut self, row: &Row) {
         let Some(object) = row.object else { return };
-        let channel = Channel::Stream { object };
+        let channel = Channel::Stream { machine: self.threads[row.thread as usize].machine, object };
         let moved = row.result.unwrap_or(0);
         match row.call.kind() {
             CallKind::Write if moved > 0 => {
@@ -172,6 +188,31 @@ impl<'a> Reader<'a> {
             }
             _ => {}
         }
+    }
+
+    fn add_socket(&mut self, row: &Row) {
+        let machine = self.threads[row.thread as usize].machine;
+        let pid = self.processes.get(&self.process(row)).map_or(-1, |process| process.pid);
+        self.sockets.push(OnSocket { row: *row, machine, pid });
+    }
+
+    fn add_event(&mut self, row: &Row) {
+        let Some(object) = row.object else { return };
+        let channel = Channel::Event { object };
+        let what = match (row.call.kind(), row.seq) {
+            (CallKind::Write, Some(value)) => {
+                What::Give { channel, amount: value as u64, room: Room::Unlimited }
+            }
+            (CallKind::Read, Some(value)) if object != TIMERFD => {
+                What::Take { channel, amount: value as u64, order: row.end.unwrap_or(i64::MAX) }
+            }
+            (CallKind::Read, _) if object == TIMERFD => What::Wait { kind: "timer" },
+            _ if row.call == Call::Eventfd => {
+                What::Hold { channel, amount: row.length.unwrap_or(0).max(0) as u64 }
+            }
+            _ => What::Wait { kind: "event" },
+        };
+        self.push(row, what);
     }
 
     fn add_semaphore(&mut self, row: &Row) {
@@ -325,6 +366,12 @@ impl<'a> Reader<'a> {
     /// What all rows did, and the beginnings and ends of threads and processes.
     #[must_use]
     pub fn finish(mut self) -> Vec<Act> {
+        // a handle is another request's when the call has begun that completes the one before
+        self.requests.sort_by_key(|row| row.start);
+        for row in std::mem::take(&mut self.requests) {
+            self.add_mpi(&row);
+        }
+        self.acts.extend(sockets::acts(&self.sockets));
         self.creations.sort_by_key(|row| row.start);
         self.begin_threads();
         self.begin_processes();
@@ -395,8 +442,11 @@ impl<'a> Reader<'a> {
             let created = row.peer.and_then(|handle| self.handles.get(&(process, handle)));
             created.and_then(|list| list.iter().rev().find(|(at, _)| *at <= until)).map(|(_, thread)| *thread)
         } else if row.errno == 0 && row.result.is_some_and(|result| result >= 0) {
+            let machine = self.threads[row.thread as usize].machine;
             let of_pid = |process: &&&Process| {
-                Some(process.pid) == row.peer && process.end.is_some_and(|end| end <= until)
+                process.machine == machine
+                    && Some(process.pid) == row.peer
+                    && process.end.is_some_and(|end| end <= until)
             };
             let last = self.processes.values().filter(of_pid).max_by_key(|process| process.end);
             last.and_then(|process| self.threads_of.get(&process.id)?.first().copied())
@@ -416,6 +466,11 @@ impl<'a> Reader<'a> {
             _ => self.push(row, What::Wait { kind: row.kind.name() }),
         }
     }
+}
+
+/// Whether a call begins or completes a request.
+fn is_of_requests(call: Call) -> bool {
+    begins_request(call) || matches!(call, Call::MpiIrecv | Call::MpiStatus)
 }
 
 /// Whether a call only begins what another one waits for.

@@ -14,6 +14,7 @@ pub mod matching;
 mod order;
 pub mod reduction;
 mod script;
+mod sockets;
 
 pub use check::{Problem, check};
 pub use evaluate::{

@@ -8,7 +8,8 @@
 //! | channel | unit | which is which |
 //! |---|---|---|
 //! | message of MPI | message | the n-th that was received of a sender, tag and communicator is the n-th that was sent (MPI 4.1, section 3.5) |
-//! | pipe, stream | byte | in the order in which they were written |
+//! | pipe, connection | byte | in the order in which they were written |
+//! | event counter | what is added | as of a pipe: a read takes as much as its value says |
 //! | semaphore | post | the n-th wait takes the n-th post, after those it began with |
 //! | thread, process | once | its beginning and its end |
 //!
@@ -24,8 +25,12 @@ use crate::script::Style;
 pub enum Channel {
     /// Messages of MPI, by communicator, ranks of the sender and the receiver in MPI_COMM_WORLD, and tag.
     Message { communicator: i64, sender: i64, receiver: i64, tag: i64 },
-    /// Bytes of a pipe, or of one direction of a connection.
-    Stream { object: i64 },
+    /// Bytes of a pipe, or those written at one end of a connection; ids of different machines may be equal.
+    Stream { machine: u32, object: i64 },
+    /// The connection that this end made.
+    Connection { machine: u32, object: i64 },
+    /// What was added to an event counter.
+    Event { object: i64 },
     /// A semaphore.
     Semaphore { process: i64, address: i64 },
     /// The beginning of a thread.
@@ -41,6 +46,8 @@ impl Channel {
         match self {
             Self::Message { .. } => "message",
             Self::Stream { .. } => "stream",
+            Self::Connection { .. } => "connection",
+            Self::Event { .. } => "event",
             Self::Semaphore { .. } => "semaphore",
             Self::Begin { .. } => "begin",
             Self::End { .. } => "end",
@@ -105,6 +112,8 @@ pub enum What {
     Await { process: i64, condition: i64 },
     /// Waits for something that has no edge: what it is called in a trail.
     Wait { kind: &'static str },
+    /// Neither waits nor lets others go on.
+    Nothing,
 }
 
 /// A call, or the beginning or end of a thread. Times are ns.
@@ -254,6 +263,7 @@ pub fn edges(acts: &[Act]) -> Edges {
                 conditions.entry((process, condition)).or_default().awaits.push(act);
             }
             What::Wait { kind } => edges.unexplained(act, kind),
+            What::Nothing => {}
         }
     }
     // numbers of edges don't depend on the order of a map
@@ -294,7 +304,7 @@ struct Message<'a> {
 fn flow<'a>(channel: Channel, traffic: Traffic<'a>, messages: &mut Vec<Message<'a>>, edges: &mut Edges) {
     let Traffic { mut gives, mut takes, held } = traffic;
     // several writers of a pipe: a write is in it when it has returned
-    let by_end = matches!(channel, Channel::Stream { .. });
+    let by_end = matches!(channel, Channel::Stream { .. } | Channel::Event { .. });
     gives.sort_by_key(|(act, ..)| if by_end { act.end.unwrap_or(i64::MAX) } else { act.start });
     takes.sort_by_key(|(act, _, order)| (*order, act.start));
     let kind = channel.kind();

@@ -95,7 +95,7 @@ fn large_messages_wait_for_their_receiver() {
 
 #[test]
 fn bytes_come_in_the_order_they_were_written() {
-    let channel = Channel::Stream { object: 5 };
+    let channel = Channel::Stream { machine: 0, object: 5 };
     let write =
         |start, end, amount| act(0, start, end, What::Give { channel, amount, room: Room::Units(65_536) });
     let read = |start, end, amount| act(1, start, end, What::Take { channel, amount, order: end });

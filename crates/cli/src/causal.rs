@@ -20,9 +20,12 @@ use iotrail_trail::{Error, Ingest, Order, TrailReader, TrailWriter};
 const ROWS: usize = 1 << 16;
 
 /// Threads of a trail, in the order of their ids, and the machine of each.
+#[derive(Default)]
 struct Threads {
     threads: Vec<Thread>,
     nodes: Vec<String>,
+    /// By name.
+    machines: HashMap<String, u32>,
     number_of: HashMap<i64, u32>,
 }
 
@@ -38,7 +41,7 @@ impl Threads {
 pub fn derive(path: &Path) -> Result<(), Error> {
     let reader = TrailReader::open(path)?;
     let known = threads(&reader)?;
-    let processes = processes(&reader)?;
+    let processes = processes(&reader, &known)?;
     let mut calls = Reader::new(&known.threads, &processes);
     // of each thread, in the order of their starts: start, end, whether it sleeps meanwhile
     let mut waited: Vec<Vec<(i64, i64, bool)>> = vec![Vec::new(); known.threads.len()];
@@ -88,7 +91,7 @@ pub fn derive(path: &Path) -> Result<(), Error> {
 fn threads(reader: &TrailReader) -> Result<Threads, Error> {
     let mut rows = reader.small(&THREAD, &["thread", "process", "tid", "start_ts", "end_ts"], &["node"])?;
     rows.sort_by_key(|row| row.ints[0]);
-    let mut known = Threads { threads: Vec::new(), nodes: Vec::new(), number_of: HashMap::new() };
+    let mut known = Threads::default();
     for row in rows {
         let (Some(id), Some(process), Some(tid), Some(start)) =
             (row.ints[0], row.ints[1], row.ints[2], row.ints[3])
@@ -96,21 +99,25 @@ fn threads(reader: &TrailReader) -> Result<Threads, Error> {
             continue;
         };
         if known.number_of.insert(id, known.threads.len() as u32).is_none() {
-            known.threads.push(Thread { id, process, tid, start, end: row.ints[4] });
-            known.nodes.push(row.texts[0].clone().unwrap_or_default());
+            let node = row.texts[0].clone().unwrap_or_default();
+            let next = known.machines.len() as u32;
+            let machine = *known.machines.entry(node.clone()).or_insert(next);
+            known.threads.push(Thread { id, process, machine, tid, start, end: row.ints[4] });
+            known.nodes.push(node);
         }
     }
     Ok(known)
 }
 
-fn processes(reader: &TrailReader) -> Result<Vec<Process>, Error> {
+fn processes(reader: &TrailReader, known: &Threads) -> Result<Vec<Process>, Error> {
     let columns = ["process", "pid", "parent", "rank", "start_ts", "end_ts"];
-    let rows = reader.small(&PROCESS, &columns, &[])?;
-    let process = |ints: Vec<Option<i64>>| {
+    let rows = reader.small(&PROCESS, &columns, &["node"])?;
+    let process = |ints: Vec<Option<i64>>, node: Option<String>| {
         let (id, pid, start) = (ints[0]?, ints[1]?, ints[4]?);
-        Some(Process { id, pid, parent: ints[2], rank: ints[3], start, end: ints[5] })
+        let machine = *known.machines.get(&node?)?;
+        Some(Process { id, machine, pid, parent: ints[2], rank: ints[3], start, end: ints[5] })
     };
-    Ok(rows.into_iter().filter_map(|row| process(row.ints)).collect())
+    Ok(rows.into_iter().filter_map(|mut row| process(row.ints, row.texts.remove(0))).collect())
 }
 
 /// Writes what threads did between their calls, and says when each ended. `calls` has those of `sync_op`.

@@ -178,9 +178,9 @@ calls! {
     217 CondBroadcast "pthread_cond_broadcast" Wait "Wake all that wait for a condition (--causal).";
     218 SemPost "sem_post" Wait "Let one more pass a semaphore (--causal).";
     219 PthreadCreate "pthread_create" Wait "Start a thread; peer is its handle (--causal).";
-    220 Kill "kill" Wait "Send a signal (kill, killpg, tgkill, sigqueue, pthread_kill, raise); peer is the pid or thread handle (--causal).";
+    220 Socketpair "socketpair" Wait "Make two sockets that are connected; object and peer are the two ends (--causal).";
     221 SpinUnlock "pthread_spin_unlock" Wait "Free a spin lock (--causal).";
-    222 Fork "fork" Wait "Make a process (fork, vfork, posix_spawn); peer is its pid (--causal).";
+    222 Eventfd "eventfd" Wait "Make an event counter; length is its first value (--causal).";
     223 BarrierInit "pthread_barrier_init" Wait "Make a barrier; length is for how many threads (--causal).";
 
     224 MpiInit "MPI_Init" Wait "Start of MPI (MPI_Init, MPI_Init_thread).";

@@ -107,13 +107,13 @@ table! {
     crumb BigInt "" some "Breadcrumb; 0 none.";
     call Text "" some "Name of the call.";
     kind Text "" some "What it waited for: lock, condition, socket, pipe, poll, process, sleep, mpi …";
-    object BigInt "" null "Lock's address, or id of the pipe, socket, file, or MPI communicator, window or file; null none.";
-    peer BigInt "" null "Who it waited for: pid, thread handle or rank (of MPI_COMM_WORLD if recorded with --causal); of conditions their mutex; null unknown.";
+    object BigInt "" null "Lock's address, or id of the pipe, socket (the end of a connection that the process has), event counter, file, or MPI communicator, window or file; null none.";
+    peer BigInt "" null "Who it waited for: pid, thread handle or rank (of MPI_COMM_WORLD if recorded with --causal); of connections their other end (--causal), of conditions their mutex; null unknown.";
     fd BigInt "" null "Descriptor; null none.";
     length BigInt "bytes" null "Bytes asked for, or nanoseconds for sleep; null none.";
     result BigInt "" null "What it returned; of calls that begin an MPI request or take a message the handle of that; null unfinished.";
     errno BigInt "" some "Error number; 0 success.";
-    seq BigInt "" null "Of MPI collectives their number on the communicator, window or file, of what completes an MPI request or receives a message taken before the handle of that; null none, or not recorded with --causal.";
+    seq BigInt "" null "Of MPI collectives their number on the communicator, window or file, of what completes an MPI request or receives a message taken before the handle of that, of event counters what was added or taken, of connections in the domain of UNIX what they were made to; null none, or not recorded with --causal.";
     tag BigInt "" null "MPI tag; null none, or not recorded with --causal.";
     flags BigInt "" null "Of calls that lock files the operation, as flock(2) has it (LOCK_*); null none.";
 }
@@ -346,7 +346,7 @@ table! {
     node Text "" some "Machine (one boot of it).";
     thread BigInt "" some "Thread that let them go on.";
     edge BigInt "" some "Number of the edge.";
-    kind Text "" some "What it is: message; rendezvous: a message's receiver is ready; collective; stream: bytes of a pipe; room: space in it; semaphore, condition, barrier; begin and end of a thread or process.";
+    kind Text "" some "What it is: message; rendezvous: a message's receiver is ready; collective; stream: bytes of a pipe or connection; room: space in a pipe; connection: made and accepted; event: counted by an eventfd; semaphore, condition, barrier; begin and end of a thread or process.";
     how Text "" some "How it is known: matched: calls on one thing belong together; throttled: others waited when this thread was paused.";
 }
 

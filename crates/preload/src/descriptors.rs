@@ -15,6 +15,7 @@ use iotrail_format::ids::FileId;
 use iotrail_format::segment::NONE;
 use iotrail_sdk::{attach, sys};
 
+use crate::connections::{self, Ends};
 use crate::paths;
 
 const CHUNK: usize = 1024;
@@ -25,6 +26,7 @@ const CHUNKS: usize = 1024;
 #[repr(C)]
 pub struct Entry {
     file: AtomicI64,
+    /// Of a file its position; of a socket the id of the connection's other end, 0 unknown.
     pos: AtomicI64,
     state: AtomicU32,
     /// Calls on its stream that the buffer absorbed since the last record.
@@ -94,6 +96,20 @@ pub struct Target {
     pub object: i64,
 }
 
+impl Target {
+    /// The id of the other end of a connection, with `record --causal`; [`NONE`] of anything else, or unknown.
+    #[inline(always)]
+    pub fn other_end(&self) -> i64 {
+        if self.kind != WaitKind::Socket as u8 || !attach::is_causal() {
+            return NONE;
+        }
+        self.entry.map_or(NONE, |entry| match entry.pos.load(Relaxed) {
+            0 => NONE,
+            end => end,
+        })
+    }
+}
+
 /// Looks a descriptor up, asking the kernel the first time.
 #[inline(always)]
 pub fn target(fd: c_int) -> Target {
@@ -110,6 +126,31 @@ pub fn target(fd: c_int) -> Target {
 #[inline]
 pub fn known(fd: c_int) -> i64 {
     target(fd).object
+}
+
+/// The id of the other end of a connection; [`NONE`] unknown.
+pub fn other_end(fd: c_int) -> i64 {
+    target(fd).other_end()
+}
+
+/// Says which is the other end.
+pub fn set_other_end(fd: c_int, other: i64) {
+    if let Some(entry) = entry(fd)
+        && !attach::in_vfork_child()
+    {
+        entry.pos.store(other, Relaxed);
+    }
+}
+
+/// An eventfd was made, of this id.
+pub fn made_event(fd: c_int, id: i64) {
+    if let Some(entry) = entry(fd)
+        && !attach::in_vfork_child()
+    {
+        entry.file.store(id, Relaxed);
+        entry.state.store(EVENT | SHARED, Relaxed);
+        HIGHEST.fetch_max(fd, Relaxed);
+    }
 }
 
 /// The id of what a descriptor stands for, without asking the kernel; 0 unknown.
@@ -173,10 +214,12 @@ fn classify_as(fd: c_int, entry: &Entry, state: u32, mode: u32, rdev: u64, inode
         _ => (EVENT, 0),
     };
     flags |= state & (SHARED | APPEND);
+    let ends = if class == SOCKET && attach::is_causal() { connections::ends(fd) } else { Ends::Other };
     if !named {
-        let file = match class {
-            SOCKET => paths::inode_object(b"socket:[", inode),
-            PIPE => paths::inode_object(b"pipe:[", inode),
+        let file = match (class, &ends) {
+            (SOCKET, Ends::Internet(own, _)) => FileId(*own),
+            (SOCKET, _) => paths::inode_object(b"socket:[", inode),
+            (PIPE, _) => paths::inode_object(b"pipe:[", inode),
             _ => paths::of_descriptor(fd),
         };
         entry.file.store(file.0, Relaxed);
@@ -190,7 +233,11 @@ fn classify_as(fd: c_int, entry: &Entry, state: u32, mode: u32, rdev: u64, inode
         }
     }
     let state = class | flags;
-    if !attach::in_vfork_child() {
+    if class == SOCKET {
+        entry.pos.store(if let Ends::Internet(_, other) = ends { other } else { 0 }, Relaxed);
+    }
+    // What isn't connected yet is asked for again.
+    if !attach::in_vfork_child() && !matches!(ends, Ends::NotYet) {
         entry.state.store(state, Relaxed);
         HIGHEST.fetch_max(fd, Relaxed);
     }
@@ -292,6 +339,7 @@ pub fn duplicated(old: c_int, new: c_int) {
     let state = if state & CLASS == UNKNOWN { state } else { state | SHARED };
     from.state.store(state, Relaxed);
     into.file.store(from.file.load(Relaxed), Relaxed);
+    into.pos.store(from.pos.load(Relaxed), Relaxed);
     into.absorbed.store(0, Relaxed);
     into.state.store(state, Relaxed);
     HIGHEST.fetch_max(new, Relaxed);

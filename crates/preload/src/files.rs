@@ -9,7 +9,7 @@ use libc::{iovec, off64_t, size_t, ssize_t};
 
 use crate::real::interpose;
 use crate::record::{call, call_errno, draft, on_descriptor, transfer, wait};
-use crate::{descriptors, record};
+use crate::{descriptors, events, record};
 use iotrail_format::call::WaitKind;
 
 /// Bytes that an array of buffers asks for.
@@ -25,12 +25,18 @@ pub fn total(vectors: *const iovec, count: c_int) -> i64 {
 
 interpose! {
     read => fn(fd: c_int, buffer: *mut c_void, length: size_t) -> ssize_t, |real| {
+        if events::is_value(fd, length) {
+            return events::transfer(Call::Read, fd, buffer, || real(fd, buffer, length));
+        }
         transfer(Call::Read, fd, NONE, length as i64, NONE, false, || real(fd, buffer, length))
     }
     __read_chk => fn(fd: c_int, buffer: *mut c_void, length: size_t, size: size_t) -> ssize_t, |real| {
         transfer(Call::Read, fd, NONE, length as i64, NONE, false, || real(fd, buffer, length, size))
     }
     write => fn(fd: c_int, buffer: *const c_void, length: size_t) -> ssize_t, |real| {
+        if events::is_value(fd, length) {
+            return events::transfer(Call::Write, fd, buffer, || real(fd, buffer, length));
+        }
         transfer(Call::Write, fd, NONE, length as i64, NONE, true, || real(fd, buffer, length))
     }
     pread, pread64 => fn(fd: c_int, buffer: *mut c_void, length: size_t, pos: off64_t) -> ssize_t, |real| {

@@ -13,7 +13,9 @@
 mod aio;
 mod api;
 mod confinement;
+mod connections;
 mod descriptors;
+mod events;
 mod files;
 mod lifecycle;
 mod maps;

@@ -107,8 +107,10 @@ pub fn transfer(
     if attach::off() {
         return run();
     }
-    let Target { entry, kind: wait, object } = descriptors::target(fd);
-    let mut draft = Draft { opcode: kind as u16, kind: wait, fd, object, pos, length, aux: flags };
+    let target = descriptors::target(fd);
+    let (at, aux) = if target.kind == 0 { (pos, flags) } else { (NONE, target.other_end()) };
+    let Target { entry, kind: wait, object } = target;
+    let mut draft = Draft { opcode: kind as u16, kind: wait, fd, object, pos: at, length, aux };
     let sequential = pos == NONE && wait == 0;
     if sequential && let Some(entry) = entry {
         draft.pos = entry.position(fd);

@@ -20,7 +20,7 @@ use crate::descriptors::{self, tell};
 use crate::real::{Real, c_length, errno, interpose};
 use crate::record::{Outcome, call, draft, on_descriptor, wait};
 use crate::variadic::variadic;
-use crate::{names, paths};
+use crate::{connections, events, names, paths};
 
 /// glibc's `struct _IO_FILE` as far as it is used here.
 #[repr(C)]
@@ -581,11 +581,18 @@ interpose! {
         forget_pair(result, fds)
     }
     socketpair => fn(domain: c_int, kind: c_int, protocol: c_int, fds: *mut c_int) -> c_int, |real| {
-        let result = real(domain, kind, protocol, fds);
-        forget_pair(result, fds)
+        let result = forget_pair(real(domain, kind, protocol, fds), fds);
+        if result == 0 && !attach::off() && attach::is_causal() && !fds.is_null() {
+            connections::paired(*fds, *fds.add(1));
+        }
+        result
     }
     eventfd => fn(value: u32, flags: c_int) -> c_int, |real| {
-        names::made(|| real(value, flags))
+        let fd = names::made(|| real(value, flags));
+        if fd >= 0 && !attach::off() && attach::is_causal() {
+            events::made(fd, value);
+        }
+        fd
     }
     epoll_create, epoll_create1, inotify_init1 => fn(argument: c_int) -> c_int, |real| {
         names::made(|| real(argument))

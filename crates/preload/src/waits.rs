@@ -7,32 +7,77 @@ use core::ffi::{c_int, c_long, c_uint, c_void};
 
 use iotrail_format::call::{Call, WaitKind};
 use iotrail_format::segment::NONE;
-use iotrail_sdk::{attach, post};
+use iotrail_sdk::attach;
+use iotrail_sdk::post::{self, Draft};
 use libc::{pid_t, size_t, ssize_t, timespec};
 
-use crate::descriptors;
 use crate::real::interpose;
 use crate::record::{self, Outcome, call, call_errno, draft, wait_errno};
+use crate::{connections, descriptors};
 
 /// A call on a socket; `length` bytes asked for.
 #[inline(always)]
 fn on_socket<R: Outcome>(kind: Call, fd: c_int, length: i64, run: impl FnOnce() -> R) -> R {
+    on_socket_then(kind, fd, length, run, |_, _| {})
+}
+
+/// As [`on_socket`]; `after` completes the draft where causality is recorded.
+#[inline(always)]
+fn on_socket_then<R: Outcome>(
+    kind: Call,
+    fd: c_int,
+    length: i64,
+    run: impl FnOnce() -> R,
+    after: impl FnOnce(&mut Draft, R),
+) -> R {
     if attach::off() {
         return run();
     }
+    let target = descriptors::target(fd);
     let mut on = draft(kind);
     on.kind = WaitKind::Socket as u8;
     on.fd = fd;
-    on.object = descriptors::known(fd);
+    on.object = target.object;
+    on.aux = target.other_end();
     on.length = length;
-    call(on, run, |_, _| {})
+    call(on, run, |draft, result| {
+        if attach::is_causal() {
+            after(draft, result);
+        }
+    })
 }
 
-fn accepted(fd: c_int) -> c_int {
-    if !attach::off() {
-        descriptors::forget(fd);
-    }
-    fd
+/// Receives; what is only looked at (MSG_PEEK) is there for the next call, too, and so counts for none.
+#[inline(always)]
+fn receive(fd: c_int, length: i64, flags: c_int, run: impl FnOnce() -> ssize_t) -> ssize_t {
+    on_socket_then(Call::Recv, fd, length, run, |draft, _| {
+        if flags & libc::MSG_PEEK != 0 {
+            (draft.object, draft.aux) = (0, NONE);
+        }
+    })
+}
+
+/// Sends or receives several messages, whose bytes are not known.
+#[inline(always)]
+fn several(kind: Call, fd: c_int, run: impl FnOnce() -> c_int) -> c_int {
+    on_socket_then(kind, fd, NONE, run, |draft, _| (draft.object, draft.aux) = (0, NONE))
+}
+
+/// Waits for a connection.
+#[inline(always)]
+fn accept_on(fd: c_int, run: impl FnOnce() -> c_int) -> c_int {
+    let run = || {
+        let made = run();
+        if !attach::off() {
+            descriptors::forget(made);
+        }
+        made
+    };
+    on_socket_then(Call::Accept, fd, NONE, run, |draft, made| {
+        if made >= 0 {
+            connections::accepted(draft, made);
+        }
+    })
 }
 
 /// Descriptors that came with a message stand for something unknown.
@@ -99,13 +144,13 @@ fn lock(
 
 interpose! {
     accept => fn(fd: c_int, address: *mut c_void, size: *mut c_uint) -> c_int, |real| {
-        accepted(on_socket(Call::Accept, fd, NONE, || real(fd, address, size)))
+        accept_on(fd, || real(fd, address, size))
     }
     accept4 => fn(fd: c_int, address: *mut c_void, size: *mut c_uint, flags: c_int) -> c_int, |real| {
-        accepted(on_socket(Call::Accept, fd, NONE, || real(fd, address, size, flags)))
+        accept_on(fd, || real(fd, address, size, flags))
     }
     connect => fn(fd: c_int, address: *const c_void, size: c_uint) -> c_int, |real| {
-        on_socket(Call::Connect, fd, NONE, || real(fd, address, size))
+        on_socket_then(Call::Connect, fd, NONE, || real(fd, address, size), |draft, _| connections::connected(draft, fd))
     }
     send => fn(fd: c_int, data: *const c_void, length: size_t, flags: c_int) -> ssize_t, |real| {
         on_socket(Call::Send, fd, length as i64, || real(fd, data, length, flags))
@@ -118,30 +163,30 @@ interpose! {
         on_socket(Call::Send, fd, vectors_length(message), || real(fd, message, flags))
     }
     sendmmsg => fn(fd: c_int, messages: *mut c_void, count: c_uint, flags: c_int) -> c_int, |real| {
-        on_socket(Call::Send, fd, NONE, || real(fd, messages, count, flags))
+        several(Call::Send, fd, || real(fd, messages, count, flags))
     }
     recv => fn(fd: c_int, data: *mut c_void, length: size_t, flags: c_int) -> ssize_t, |real| {
-        on_socket(Call::Recv, fd, length as i64, || real(fd, data, length, flags))
+        receive(fd, length as i64, flags, || real(fd, data, length, flags))
     }
     __recv_chk => fn(fd: c_int, data: *mut c_void, length: size_t, room: size_t, flags: c_int) -> ssize_t, |real| {
-        on_socket(Call::Recv, fd, length as i64, || real(fd, data, length, room, flags))
+        receive(fd, length as i64, flags, || real(fd, data, length, room, flags))
     }
     recvfrom =>
     fn(fd: c_int, data: *mut c_void, length: size_t, flags: c_int, address: *mut c_void, size: *mut c_uint) -> ssize_t, |real| {
-        on_socket(Call::Recv, fd, length as i64, || real(fd, data, length, flags, address, size))
+        receive(fd, length as i64, flags, || real(fd, data, length, flags, address, size))
     }
     // Seven arguments: the last stands on the stack.
     __recvfrom_chk =>
     fn(fd: c_int, data: *mut c_void, length: size_t, room: size_t, flags: c_int, address: *mut c_void, size: *mut c_uint) -> ssize_t, |real| {
-        on_socket(Call::Recv, fd, length as i64, || real(fd, data, length, room, flags, address, size))
+        receive(fd, length as i64, flags, || real(fd, data, length, room, flags, address, size))
     }
     recvmsg => fn(fd: c_int, message: *mut libc::msghdr, flags: c_int) -> ssize_t, |real| {
-        let result = on_socket(Call::Recv, fd, vectors_length(message), || real(fd, message, flags));
+        let result = receive(fd, vectors_length(message), flags, || real(fd, message, flags));
         forget_received(message, result);
         result
     }
     recvmmsg => fn(fd: c_int, messages: *mut c_void, count: c_uint, flags: c_int, timeout: *mut timespec) -> c_int, |real| {
-        on_socket(Call::Recv, fd, NONE, || real(fd, messages, count, flags, timeout))
+        several(Call::Recv, fd, || real(fd, messages, count, flags, timeout))
     }
 
     poll => fn(fds: *mut c_void, count: libc::nfds_t, timeout: c_int) -> c_int, |real| {

@@ -2,18 +2,26 @@
  * Hands things over between threads or processes, and logs each hand-over itself: `handover HOW COUNT LOG`.
  *
  * HOW: ahead, behind (semaphores; the giver, or the taker, is slower), condition (the taker waits each time), barrier (three threads),
- * pipe (two processes), join (each thread is waited for and starts the next).
+ * pipe, poll, pair, unix, tcp, event, counter (two processes; a pipe, one that is polled first, sockets, event counters), join (each thread is waited for and starts the next).
  * Lines of LOG, times of CLOCK_MONOTONIC in ns:
  *   G number tid before after    gave: just before, and when the call had returned
  *   T number tid before after    took: just before the call that waited, and when it had returned
  */
 #define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,7 +29,7 @@
 static int count, fd;
 static sem_t full;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t filled = PTHREAD_COND_INITIALIZER, taken = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t filled = PTHREAD_COND_INITIALIZER;
 static int held, waits;
 static pthread_barrier_t barrier;
 static int giver_us, taker_us;
@@ -119,29 +127,114 @@ static void pass_barriers(void) {
     for (int at = 0; at < 2; at++) pthread_join(threads[at], NULL);
 }
 
-static void write_pipes(void) {
-    int ends[2], number;
-    if (pipe(ends)) abort();
-    pid_t child = fork();
-    if (child == 0) {
-        close(ends[1]);
-        for (;;) {
-            long before = now();
-            ssize_t got = read(ends[0], &number, sizeof number);
-            if (got != sizeof number) break;
-            note('T', number, before, now());
-            rest(number % 3 * 100);
+/* The ends of a channel, and whether who takes looks first whether something is there. */
+static int give_end, take_end, polls, is_event;
+
+static void wait_for_something(void) {
+    if (polls == 1) {
+        struct pollfd one = {.fd = take_end, .events = POLLIN};
+        while (poll(&one, 1, -1) != 1) {}
+    } else if (polls == 2) {
+        static int set;
+        struct epoll_event event = {.events = EPOLLIN};
+        if (!set) {
+            set = epoll_create1(0);
+            epoll_ctl(set, EPOLL_CTL_ADD, take_end, &event);
         }
-        _exit(0);
+        while (epoll_wait(set, &event, 1, -1) != 1) {}
     }
-    close(ends[0]);
-    for (number = 0; number < count; number++) {
-        rest(number % 5 * 60);
+}
+
+static void take(void) {
+    int next = 0;
+    for (;;) {
+        unsigned long value;
+        int number;
         long before = now();
-        if (write(ends[1], &number, sizeof number) != sizeof number) abort();
+        wait_for_something();
+        ssize_t got = is_event ? read(take_end, &value, sizeof value) : read(take_end, &number, sizeof number);
+        if (got <= 0) break;
+        long after = now();
+        if (!is_event) note('T', number, before, after);
+        /* an event counter says how many */
+        for (unsigned long at = 0; is_event && at < value; at++) note('T', next++, before, after);
+        if (is_event && next == count) break;
+        rest(next % 3 * 100);
+    }
+}
+
+static void give(void) {
+    for (int number = 0; number < count; number++) {
+        rest(number % 5 * 60);
+        unsigned long one = 1;
+        long before = now();
+        if (is_event) {
+            if (write(give_end, &one, sizeof one) != sizeof one) abort();
+        } else if (write(give_end, &number, sizeof number) != sizeof number) abort();
         note('G', number, before, now());
     }
-    close(ends[1]);
+    close(give_end);
+}
+
+/* From a process to its child. */
+static void pass(void) {
+    pid_t child = fork();
+    if (child == 0) {
+        if (give_end != take_end) close(give_end);
+        take();
+        _exit(0);
+    }
+    if (give_end != take_end) close(take_end);
+    give();
+    waitpid(child, NULL, 0);
+}
+
+static void pass_pipe(void) {
+    int ends[2];
+    if (pipe(ends)) abort();
+    take_end = ends[0], give_end = ends[1];
+    pass();
+}
+
+static void pass_pair(void) {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends)) abort();
+    take_end = ends[0], give_end = ends[1];
+    pass();
+}
+
+static void pass_event(int flags) {
+    is_event = 1;
+    give_end = take_end = eventfd(0, flags);
+    pass();
+}
+
+/* A process takes what another one, which connects, gives. */
+static void pass_connection(int domain) {
+    struct sockaddr_un local = {.sun_family = AF_UNIX};
+    struct sockaddr_in internet = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr *address = domain == AF_UNIX ? (struct sockaddr *)&local : (struct sockaddr *)&internet;
+    socklen_t length = domain == AF_UNIX ? sizeof local : sizeof internet;
+    snprintf(local.sun_path + 1, sizeof local.sun_path - 1, "handover.%d", getpid());
+    int listener = socket(domain, SOCK_STREAM, 0);
+    if (bind(listener, address, length) || listen(listener, 5) || getsockname(listener, address, &length)) abort();
+    pid_t child = fork();
+    if (child == 0) {
+        close(listener);
+        rest(2000);
+        give_end = socket(domain, SOCK_STREAM | (domain == AF_UNIX ? 0 : SOCK_NONBLOCK), 0);
+        long before = now();
+        if (connect(give_end, address, length) && errno != EINPROGRESS) abort();
+        note('G', -1, before, now());
+        struct pollfd one = {.fd = give_end, .events = POLLOUT};
+        while (poll(&one, 1, -1) != 1) {}
+        give();
+        _exit(0);
+    }
+    long before = now();
+    take_end = accept(listener, NULL, NULL);
+    note('T', -1, before, now());
+    take();
     waitpid(child, NULL, 0);
 }
 
@@ -175,7 +268,13 @@ int main(int argc, char **argv) {
     else if (!strcmp(argv[1], "behind")) giver_us = 200, give_semaphores();
     else if (!strcmp(argv[1], "condition")) give_conditions();
     else if (!strcmp(argv[1], "barrier")) pass_barriers();
-    else if (!strcmp(argv[1], "pipe")) write_pipes();
+    else if (!strcmp(argv[1], "pipe")) pass_pipe();
+    else if (!strcmp(argv[1], "poll")) polls = 1, pass_pipe();
+    else if (!strcmp(argv[1], "pair")) pass_pair();
+    else if (!strcmp(argv[1], "unix")) pass_connection(AF_UNIX);
+    else if (!strcmp(argv[1], "tcp")) polls = 2, pass_connection(AF_INET);
+    else if (!strcmp(argv[1], "event")) pass_event(EFD_SEMAPHORE);
+    else if (!strcmp(argv[1], "counter")) polls = 1, pass_event(0);
     else if (!strcmp(argv[1], "join")) join_threads();
     else return 2;
     return 0;

@@ -15,7 +15,8 @@ use iotrail_agent::sources::ceph::requests::{Requests, Teller};
 use crate::rows::{Cell, Row, take};
 
 pub fn fixture(name: &str) -> Vec<u8> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/ceph").join(name);
+    let path =
+        Path::new(&std::env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("tests/fixtures/ceph").join(name);
     std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
@@ -237,7 +238,7 @@ fn compact(pretty: &[u8]) -> Vec<u8> {
 }
 
 fn sample(name: &str) -> Option<Vec<u8>> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = Path::new(&std::env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("../..");
     let places = [std::env::var_os("IOTRAIL_SHARED").map(PathBuf::from), Some(root.join("../shared"))];
     let path =
         places.into_iter().flatten().map(|p| p.join("ceph/samples").join(name)).find(|p| p.exists())?;

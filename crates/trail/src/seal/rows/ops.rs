@@ -223,7 +223,8 @@ impl Rows {
                 // What MPI calls have in place of a descriptor is a tag.
                 rows.fd.push(i64::from(fd), fd >= 0 && !is(WaitKind::Mpi));
                 rows.tag.push(i64::from(fd), fd >= 0 && is(WaitKind::Mpi));
-                rows.seq.push(slot.pos(), slot.pos() != NONE && is(WaitKind::Mpi));
+                let is_numbered = is(WaitKind::Mpi) || is(WaitKind::Socket) || is(WaitKind::Event);
+                rows.seq.push(slot.pos(), slot.pos() != NONE && is_numbered);
                 rows.length.push(slot.length(), slot.length() != NONE);
             }
             self.totals.rows += rows.ts.len() as u64;
