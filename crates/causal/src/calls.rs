@@ -98,6 +98,10 @@ pub struct Reader<'a> {
     outer: Vec<(i64, i64)>,
     /// Threads by process, in the order of their starts.
     threads_of: HashMap<i64, Vec<u32>>,
+    /// Processes that were forked: when and by which thread.
+    forks: HashMap<i64, (i64, u32)>,
+    /// Threads by their ids.
+    numbers: HashMap<i64, u32>,
     /// Threads that were created, by process and handle: when and which.
     handles: HashMap<(i64, i64), Vec<(i64, u32)>>,
     creations: Vec<Row>,
@@ -125,6 +129,8 @@ impl<'a> Reader<'a> {
             pending: HashMap::new(),
             outer: vec![(i64::MIN, i64::MIN); threads.len()],
             threads_of,
+            forks: HashMap::new(),
+            numbers: threads.iter().map(|thread| thread.id).zip(0..).collect(),
             handles: HashMap::new(),
             creations: Vec::new(),
             joins: Vec::new(),
@@ -165,6 +171,7 @@ impl<'a> Reader<'a> {
             WaitKind::Condition => self.add_condition(row),
             WaitKind::Barrier => self.add_barrier(row),
             WaitKind::Thread => self.add_thread(row),
+            _ if row.call == Call::Fork => self.add_fork(row),
             WaitKind::Process => self.joins.push(*row),
             // Which of them have to wait for a lock is another matter on other storage.
             WaitKind::Lock if row.end.is_some_and(|end| end - row.start < CONTENDED) => {}
@@ -250,6 +257,12 @@ impl<'a> Reader<'a> {
             return self.push(row, What::Expect { meeting, count });
         }
         self.push(row, What::Meet { meeting, role: Role::All });
+    }
+
+    fn add_fork(&mut self, row: &Row) {
+        if let Some(maker) = row.peer.and_then(|id| self.numbers.get(&id)) {
+            self.forks.insert(self.process(row), (row.start, *maker));
+        }
     }
 
     fn add_thread(&mut self, row: &Row) {
@@ -423,9 +436,10 @@ impl<'a> Reader<'a> {
             let parent = process.parent.and_then(|parent| self.threads_of.get(&parent));
             let first = self.threads_of.get(&process.id).and_then(|threads| threads.first());
             let (Some(parents), Some(first)) = (parent, first.copied()) else { continue };
-            // by the thread that was alone then, or began with the process
-            let Some(maker) = parents.first().copied() else { continue };
-            self.give(maker, process.start, Channel::Begin { thread: first });
+            // Where nobody says which thread made it (vfork and posix_spawn, which wait for it; exec) the first one did.
+            let spawned = parents.first().map(|maker| (process.start, *maker));
+            let Some((at, maker)) = self.forks.get(&process.id).copied().or(spawned) else { continue };
+            self.give(maker, at, Channel::Begin { thread: first });
             self.take(
                 first,
                 self.threads[first as usize].start.max(process.start),

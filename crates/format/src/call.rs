@@ -225,6 +225,8 @@ calls! {
     263 MpiMrecv "MPI_Mrecv" Wait "Receive a message that MPI_Mprobe took; seq is the message (--causal).";
     264 MpiImrecv "MPI_Imrecv" Wait "Begin to receive a message that MPI_Mprobe took; seq is the message, result the request (--causal).";
 
+    265 Fork "fork" Wait "Begin as a copy of a process, from the call of fork there; peer is the thread that made it (--causal).";
+
     272 SemInit "sem_init" Wait "Make a semaphore; length is how many may pass at first (--causal).";
 }
 

@@ -40,7 +40,7 @@ extern "C" fn begin(_count: c_int, _arguments: *const *const c_char, environment
     }
     // SAFETY: registers functions that stay; this library is never unloaded.
     unsafe {
-        libc::pthread_atfork(None, Some(forked_parent), Some(forked_child));
+        libc::pthread_atfork(Some(before_fork), Some(forked_parent), Some(forked_child));
         on_exit(exited, core::ptr::null_mut());
         let mut key = 0;
         if libc::pthread_key_create(&raw mut key, Some(thread_ended)) == 0 {
@@ -154,6 +154,13 @@ pub fn exiting(status: c_int) {
     STATUS.store(status & 0xff, Relaxed);
 }
 
+extern "C" fn before_fork() {
+    // A thread under a filter of SECCOMP_MODE_STRICT can't fork.
+    if !attach::off() && attach::is_causal() {
+        attach::before_fork();
+    }
+}
+
 extern "C" fn forked_parent() {
     if !attach::off() {
         if thread::is_confined() {
@@ -166,9 +173,15 @@ extern "C" fn forked_parent() {
 extern "C" fn forked_child() {
     STATUS.store(-1, Relaxed);
     descriptors::share_all();
+    let (at, maker) = attach::forked();
     // The segment begins now, so that the process has its true start; exe and directory are its parent's.
     if !attach::off() {
         describe();
+    }
+    if maker != 0 && !attach::off() && attach::is_causal() {
+        let kind = WaitKind::Process as u8;
+        let fork = Draft { opcode: Call::Fork as u16, kind, aux: maker, ..CREATION };
+        post::interval(&fork, at, clock::ticks().wrapping_sub(at), 0, 0);
     }
 }
 

@@ -277,6 +277,21 @@ pub fn before_vfork() {
     }
 }
 
+/// The calling thread is about to fork.
+pub fn before_fork() {
+    // SAFETY: the calling thread's own state.
+    unsafe { (*crate::thread::current()).forked = clock::ticks() };
+}
+
+/// Of the copy of a thread that called fork, before it enters the recorder: counter when it did, and id of that thread in the
+/// trail, 0 if it has none.
+#[must_use]
+pub fn forked() -> (u64, i64) {
+    // SAFETY: the calling thread's own state.
+    let thread = unsafe { &*crate::thread::current() };
+    (thread.forked, thread.id)
+}
+
 /// Whether the caller is a vfork child: it shares its parent's memory but not its descriptors. Under a seccomp
 /// filter it can't be asked after a vfork: then yes, since that changes nothing.
 #[inline]

@@ -44,6 +44,8 @@ pub struct Thread {
     pub(crate) due: u64,
     /// Counter when the thread began, if its creator said so; 0 unknown.
     pub(crate) start_ticks: u64,
+    /// Counter when it last called fork, if that was said; 0 never.
+    pub(crate) forked: u64,
     /// Reserved count at which growing is tried again after it was refused.
     pub(crate) grow_at: u64,
     /// The breadcrumb this thread works for; 0 none.
@@ -76,6 +78,7 @@ impl Thread {
             id: 0,
             due: 0,
             start_ticks: 0,
+            forked: 0,
             grow_at: 0,
             crumb: 0,
             leased: 0,
