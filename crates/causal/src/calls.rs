@@ -1,12 +1,12 @@
 //! What recorded calls do to each other: from rows of `sync_op`, `thread` and `process` to [`Act`]s.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use iotrail_format::call::{Call, CallKind, WaitKind};
 use iotrail_format::ids::hash63;
 
 use crate::matching::{Act, Channel, Meeting, Role, Room, What};
-use crate::sockets::{self, OnSocket};
+use crate::sockets::{Connections, OnSocket};
 
 /// Error number of what waited no longer (errno(3)).
 const ETIMEDOUT: i64 = 110;
@@ -104,12 +104,32 @@ pub struct Reader<'a> {
     numbers: HashMap<i64, u32>,
     /// Threads that were created, by process and handle: when and which.
     handles: HashMap<(i64, i64), Vec<(i64, u32)>>,
-    creations: Vec<Row>,
+    /// With when whoever creates lets the thread go on.
+    creations: Vec<(Row, i64)>,
     joins: Vec<Row>,
     /// Rows of MPI that begin or complete requests, which one thread may do for another.
     requests: Vec<Row>,
     sockets: Vec<OnSocket>,
+    /// Those that found something ready, and when the call began that they are inside of.
+    polls: Vec<(Row, Option<i64>)>,
     acts: Vec<Act>,
+    /// When the call began that the row is inside of.
+    inside: Option<i64>,
+}
+
+/// What a row does; inside a call that began at `inside` it doesn't wait, and lets others go on as that call begins.
+pub(crate) fn act(row: &Row, what: What, inside: Option<i64>) -> Option<Act> {
+    let (what, start) = match (what, inside) {
+        (what, None) => (what, row.start),
+        (What::Take { channel, amount, order }, Some(_)) => {
+            (What::Drain { channel, amount, order }, row.start)
+        }
+        (What::Give { .. } | What::Wake { .. } | What::Hold { .. } | What::Expect { .. }, Some(outer)) => {
+            (what, outer)
+        }
+        _ => return None,
+    };
+    Some(Act { thread: row.thread, start, end: row.end, what })
 }
 
 impl<'a> Reader<'a> {
@@ -136,7 +156,9 @@ impl<'a> Reader<'a> {
             joins: Vec::new(),
             requests: Vec::new(),
             sockets: Vec::new(),
+            polls: Vec::new(),
             acts: Vec::new(),
+            inside: None,
         }
     }
 
@@ -149,18 +171,17 @@ impl<'a> Reader<'a> {
     }
 
     fn push(&mut self, row: &Row, what: What) {
-        self.acts.push(Act { thread: row.thread, start: row.start, end: row.end, what });
+        self.acts.extend(act(row, what, self.inside));
     }
 
     /// Takes a row. Those of one thread come in the order of their starts, the longer one first.
     pub fn add(&mut self, row: &Row) {
         let outer = &mut self.outer[row.thread as usize];
         let is_inside = row.start < outer.1 && row.end.is_some_and(|end| end <= outer.1);
-        if is_inside && row.call != Call::MpiStatus {
-            // How the call around it waits.
-            return;
+        self.inside = (is_inside && row.call != Call::MpiStatus).then_some(outer.0);
+        if !is_inside {
+            *outer = (row.start, row.end.unwrap_or(i64::MAX));
         }
-        *outer = (row.start, row.end.unwrap_or(i64::MAX));
         match row.kind {
             WaitKind::Mpi if is_of_requests(row.call) => self.requests.push(*row),
             WaitKind::Mpi => self.add_mpi(row),
@@ -172,10 +193,13 @@ impl<'a> Reader<'a> {
             WaitKind::Barrier => self.add_barrier(row),
             WaitKind::Thread => self.add_thread(row),
             _ if row.call == Call::Fork => self.add_fork(row),
-            WaitKind::Process => self.joins.push(*row),
+            // What is inside says whom it let go on; the call around it how it waits.
+            WaitKind::Process if self.inside.is_none() => self.joins.push(*row),
+            WaitKind::Process => {}
             // Which of them have to wait for a lock is another matter on other storage.
             WaitKind::Lock if row.end.is_some_and(|end| end - row.start < CONTENDED) => {}
             WaitKind::Poll if row.result == Some(0) => self.push(row, What::Wait { kind: "timer" }),
+            WaitKind::Poll => self.polls.push((*row, self.inside)),
             kind => self.push(row, What::Wait { kind: kind.name() }),
         }
     }
@@ -200,7 +224,7 @@ impl<'a> Reader<'a> {
     fn add_socket(&mut self, row: &Row) {
         let machine = self.threads[row.thread as usize].machine;
         let pid = self.processes.get(&self.process(row)).map_or(-1, |process| process.pid);
-        self.sockets.push(OnSocket { row: *row, machine, pid });
+        self.sockets.push(OnSocket { row: *row, machine, pid, inside: self.inside });
     }
 
     fn add_event(&mut self, row: &Row) {
@@ -270,8 +294,9 @@ impl<'a> Reader<'a> {
             return;
         }
         match row.call {
-            Call::PthreadCreate => self.creations.push(*row),
-            _ => self.joins.push(*row),
+            Call::PthreadCreate => self.creations.push((*row, self.inside.unwrap_or(row.start))),
+            _ if self.inside.is_none() => self.joins.push(*row),
+            _ => {}
         }
     }
 
@@ -380,18 +405,46 @@ impl<'a> Reader<'a> {
     #[must_use]
     pub fn finish(mut self) -> Vec<Act> {
         // a handle is another request's when the call has begun that completes the one before
+        self.inside = None;
         self.requests.sort_by_key(|row| row.start);
         for row in std::mem::take(&mut self.requests) {
             self.add_mpi(&row);
         }
-        self.acts.extend(sockets::acts(&self.sockets));
-        self.creations.sort_by_key(|row| row.start);
+        let connections = Connections::of(&self.sockets);
+        self.acts.extend(connections.acts(&self.sockets));
+        self.wait_for_something(&connections);
+        self.creations.sort_by_key(|(row, _)| row.start);
         self.begin_threads();
         self.begin_processes();
         for row in std::mem::take(&mut self.joins) {
             self.join(&row);
         }
         self.acts
+    }
+
+    /// Who polls waits for what it found ready, if that is known.
+    fn wait_for_something(&mut self, connections: &Connections) {
+        let given = |act: &Act| if let What::Give { channel, .. } = act.what { Some(channel) } else { None };
+        let given: HashSet<Channel> = self.acts.iter().filter_map(given).collect();
+        for (row, inside) in std::mem::take(&mut self.polls) {
+            // the object of epoll_wait is what it waits on
+            let ready = row.object.filter(|_| row.call != Call::EpollWait);
+            let machine = self.threads[row.thread as usize].machine;
+            let channels = ready.into_iter().flat_map(|object| {
+                [
+                    connections.stream_to(machine, object),
+                    Some(Channel::Stream { machine, object }),
+                    Some(Channel::Event { object }),
+                ]
+            });
+            let channel = channels.flatten().find(|channel| given.contains(channel));
+            let what = match channel {
+                Some(channel) => What::Peek { channel },
+                None if ready == Some(TIMERFD) => What::Wait { kind: "timer" },
+                None => What::Wait { kind: "poll" },
+            };
+            self.acts.extend(act(&row, what, inside));
+        }
     }
 
     fn give(&mut self, thread: u32, at: i64, channel: Channel) {
@@ -407,7 +460,7 @@ impl<'a> Reader<'a> {
     /// The n-th thread that began in a process is the n-th that was created there.
     fn begin_threads(&mut self) {
         let mut next: HashMap<i64, usize> = HashMap::new();
-        for row in std::mem::take(&mut self.creations) {
+        for (row, from) in std::mem::take(&mut self.creations) {
             let process = self.process(&row);
             let Some(threads) = self.threads_of.get(&process) else { continue };
             let at = next.entry(process).or_insert(0);
@@ -423,7 +476,7 @@ impl<'a> Reader<'a> {
                 self.handles.entry((process, handle)).or_default().push((row.start, thread));
             }
             let start = self.threads[thread as usize].start;
-            self.give(row.thread, row.start, Channel::Begin { thread });
+            self.give(row.thread, from, Channel::Begin { thread });
             self.take(thread, start, Channel::Begin { thread });
         }
     }

@@ -100,6 +100,10 @@ pub enum What {
     /// Takes so many units; 0: it learns that nothing more comes. Of calls on one channel the one with the smaller `order` comes
     /// first: of messages the one that was ready for its message earlier, at that time.
     Take { channel: Channel, amount: u64, order: i64 },
+    /// Takes so many units inside another call, which waits for something itself.
+    Drain { channel: Channel, amount: u64, order: i64 },
+    /// Waits until there is a unit that nobody has taken yet, and takes none.
+    Peek { channel: Channel },
     /// Units that a channel held at first.
     Hold { channel: Channel, amount: u64 },
     /// Meets others.
@@ -219,7 +223,9 @@ impl Edges {
 #[derive(Default)]
 struct Traffic<'a> {
     gives: Vec<(&'a Act, u64, Room)>,
-    takes: Vec<(&'a Act, u64, i64)>,
+    /// With whether it waits.
+    takes: Vec<(&'a Act, u64, i64, bool)>,
+    peeks: Vec<&'a Act>,
     held: u64,
 }
 
@@ -246,8 +252,12 @@ pub fn edges(acts: &[Act]) -> Edges {
                 channels.entry(channel).or_default().gives.push((act, amount, room));
             }
             What::Take { channel, amount, order } => {
-                channels.entry(channel).or_default().takes.push((act, amount, order));
+                channels.entry(channel).or_default().takes.push((act, amount, order, true));
             }
+            What::Drain { channel, amount, order } => {
+                channels.entry(channel).or_default().takes.push((act, amount, order, false));
+            }
+            What::Peek { channel } => channels.entry(channel).or_default().peeks.push(act),
             What::Hold { channel, amount } => channels.entry(channel).or_default().held += amount,
             What::Meet { meeting: meeting @ Meeting::Barrier { .. }, .. } => {
                 barriers.entry(meeting).or_default().push(act);
@@ -302,11 +312,11 @@ struct Message<'a> {
 
 /// What is taken was given before; what finds no room waits until enough was taken.
 fn flow<'a>(channel: Channel, traffic: Traffic<'a>, messages: &mut Vec<Message<'a>>, edges: &mut Edges) {
-    let Traffic { mut gives, mut takes, held } = traffic;
+    let Traffic { mut gives, mut takes, peeks, held } = traffic;
     // several writers of a pipe: a write is in it when it has returned
     let by_end = matches!(channel, Channel::Stream { .. } | Channel::Event { .. });
     gives.sort_by_key(|(act, ..)| if by_end { act.end.unwrap_or(i64::MAX) } else { act.start });
-    takes.sort_by_key(|(act, _, order)| (*order, act.start));
+    takes.sort_by_key(|(act, _, order, _)| (*order, act.start));
     let kind = channel.kind();
     // the units before each giving call, and all
     let mut before = Vec::with_capacity(gives.len());
@@ -318,9 +328,12 @@ fn flow<'a>(channel: Channel, traffic: Traffic<'a>, messages: &mut Vec<Message<'
     let mut after_take = Vec::with_capacity(takes.len());
     let mut taken = 0u64;
     let mut is_known = true;
-    for (taker, amount, order) in &takes {
+    for (taker, amount, order, waits) in &takes {
         taken = taken.saturating_add(*amount);
         after_take.push(taken);
+        if !waits {
+            continue;
+        }
         if *amount == 0 {
             learns_the_end(taker, &gives, kind, edges);
             continue;
@@ -349,6 +362,17 @@ fn flow<'a>(channel: Channel, traffic: Traffic<'a>, messages: &mut Vec<Message<'
                 is_known = false;
                 edges.unexplained(taker, kind);
             }
+        }
+    }
+    for peek in peeks {
+        let end = peek.end.unwrap_or(i64::MAX);
+        let taken = takes.partition_point(|(.., order, _)| *order <= end).checked_sub(1);
+        let taken = taken.map_or(0, |last| after_take[last]);
+        // the first unit that is left
+        let giver = before.partition_point(|before| *before <= taken).checked_sub(1).map(|at| gives[at].0);
+        match giver.filter(|giver| is_known && (held..given).contains(&taken) && giver.start <= end) {
+            Some(giver) => edges.add(kind, &[giver], &[peek]),
+            None => edges.unexplained(peek, "poll"),
         }
     }
     if !is_known {

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use iotrail_format::call::{Call, CallKind};
 
-use crate::calls::Row;
+use crate::calls::{Row, act};
 use crate::matching::{Act, Channel, Room, What};
 
 /// Error number of a connection that is made meanwhile (errno(3)).
@@ -23,6 +23,8 @@ pub(crate) struct OnSocket {
     pub machine: u32,
     /// Of its process.
     pub pid: i64,
+    /// When the call began that it is inside of.
+    pub inside: Option<i64>,
 }
 
 impl OnSocket {
@@ -37,14 +39,9 @@ impl OnSocket {
     }
 }
 
-/// What the rows do.
-pub(crate) fn acts(rows: &[OnSocket]) -> Vec<Act> {
-    let connections = Connections::of(rows);
-    rows.iter().map(|on| connections.act(on)).collect()
-}
-
+/// Which ends belong together.
 #[derive(Default)]
-struct Connections {
+pub(crate) struct Connections {
     /// The other end.
     other: HashMap<End, End>,
     /// Ends at which somebody wrote.
@@ -52,7 +49,8 @@ struct Connections {
 }
 
 impl Connections {
-    fn of(rows: &[OnSocket]) -> Self {
+    /// As these rows say.
+    pub(crate) fn of(rows: &[OnSocket]) -> Self {
         let mut found = Self::default();
         let mut objects: HashMap<i64, Vec<u32>> = HashMap::new();
         for on in rows {
@@ -78,6 +76,18 @@ impl Connections {
         let writes = rows.iter().filter(|on| moved(&on.row, CallKind::Write).is_some_and(|bytes| bytes > 0));
         found.written = writes.filter_map(OnSocket::end).collect();
         found
+    }
+
+    /// What the rows do.
+    pub(crate) fn acts(&self, rows: &[OnSocket]) -> Vec<Act> {
+        let what = |on: &OnSocket| self.what(on).unwrap_or(What::Wait { kind: "socket" });
+        rows.iter().filter_map(|on| act(&on.row, what(on), on.inside)).collect()
+    }
+
+    /// The bytes that come to an end of a connection; `None` if it is none.
+    pub(crate) fn stream_to(&self, machine: u32, object: i64) -> Option<Channel> {
+        let (machine, object) = *self.other.get(&(machine, object))?;
+        Some(Channel::Stream { machine, object })
     }
 
     fn pair(&mut self, one: End, other: End) {
@@ -109,12 +119,6 @@ impl Connections {
                 }
             }
         }
-    }
-
-    fn act(&self, on: &OnSocket) -> Act {
-        let row = &on.row;
-        let what = self.what(on).unwrap_or(What::Wait { kind: "socket" });
-        Act { thread: row.thread, start: row.start, end: row.end, what }
     }
 
     fn what(&self, on: &OnSocket) -> Option<What> {

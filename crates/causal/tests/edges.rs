@@ -200,6 +200,38 @@ fn a_poll_waits_for_what_is_taken_then() {
     assert_eq!(unexplained(&found), ["poll"]);
 }
 
+#[test]
+fn who_looks_waits_for_what_nobody_has_taken() {
+    let channel = Channel::Stream { machine: 0, object: 5 };
+    let write =
+        |start, amount| act(0, start, start + 1, What::Give { channel, amount, room: Room::Unlimited });
+    let look = |start, end| act(1, start, end, What::Peek { channel });
+    let read = |end, amount| act(1, end - 1, end, What::Take { channel, amount, order: end });
+    let found = edges(&[
+        write(10, 4),
+        look(0, 12),
+        read(14, 3),
+        look(15, 16),
+        read(18, 1),
+        write(30, 4),
+        look(19, 31),
+    ]);
+    assert_eq!(
+        arrows(&found),
+        [
+            (1, 12, vec![(0, 10)]),
+            (1, 14, vec![(0, 10)]),
+            (1, 16, vec![(0, 10)]),
+            (1, 18, vec![(0, 10)]),
+            (1, 31, vec![(0, 30)])
+        ]
+        .into()
+    );
+    let found = edges(&[write(10, 4), look(0, 9)]);
+    assert_eq!(unexplained(&found), ["poll"], "nothing had been written");
+    assert!(arrows(&found).is_empty());
+}
+
 /// A program that was run: threads that send, receive and meet, by a simulation that knows no matching.
 fn run_program(threads: u32, plan: &[(u32, u32, u8, i64)]) -> Vec<Act> {
     let mut clock = vec![0i64; threads as usize];

@@ -154,8 +154,8 @@ calls! {
     193 Connect "connect" Wait "Connect a socket.";
     194 Send "send" Wait "Send on a socket (send, sendto, sendmsg, sendmmsg).";
     195 Recv "recv" Wait "Receive from a socket (recv, recvfrom, recvmsg, recvmmsg).";
-    196 Poll "poll" Wait "Wait until one of several descriptors is ready (poll, ppoll).";
-    197 Select "select" Wait "Wait until one of several descriptors is ready (select, pselect).";
+    196 Poll "poll" Wait "Wait until one of several descriptors is ready (poll, ppoll); object and fd are the first that can be read (--causal).";
+    197 Select "select" Wait "Wait until one of several descriptors is ready (select, pselect); object and fd are the first that can be read (--causal).";
     198 EpollWait "epoll_wait" Wait "Wait for events (epoll_wait, epoll_pwait, epoll_pwait2).";
     199 MutexLock "pthread_mutex_lock" Wait "Wait for a mutex; only locks that had to wait have a row.";
     200 RwlockRdlock "pthread_rwlock_rdlock" Wait "Wait for a shared lock; only those that had to wait.";

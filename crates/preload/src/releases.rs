@@ -15,20 +15,25 @@ fn on(kind: Call, what: WaitKind, object: *const c_void) -> Draft {
     Draft { kind: what as u8, object: object as i64, ..draft(kind) }
 }
 
-/// Whether a call is to be posted. Not one of MPI's own, which locks and unlocks while it looks for messages: the row of the
-/// call of MPI says that it waited.
 #[inline(always)]
 fn is_wanted() -> bool {
-    !attach::off() && attach::is_causal() && !post::is_inside(WaitKind::Mpi as u8)
+    !attach::off() && attach::is_causal()
 }
 
 /// A call whose result is an error number.
 #[inline(always)]
 fn release(kind: Call, what: WaitKind, object: *const c_void, run: impl FnOnce() -> c_int) -> c_int {
-    if !is_wanted() {
-        return run();
+    if is_wanted() { call_errno(on(kind, what, object), run) } else { run() }
+}
+
+/// Frees a lock. MPI's own are not posted, which it takes and frees while it looks for messages.
+#[inline(always)]
+fn unlock(kind: Call, object: *const c_void, run: impl FnOnce() -> c_int) -> c_int {
+    if is_wanted() && !post::is_inside(WaitKind::Mpi as u8) {
+        call_errno(on(kind, WaitKind::Lock, object), run)
+    } else {
+        run()
     }
-    call_errno(on(kind, what, object), run)
 }
 
 interpose! {
@@ -54,13 +59,13 @@ interpose! {
         call_errno(made, || real(barrier, attributes, count))
     }
     pthread_mutex_unlock => fn(mutex: *mut libc::pthread_mutex_t) -> c_int, |real| {
-        release(Call::MutexUnlock, WaitKind::Lock, mutex.cast(), || real(mutex))
+        unlock(Call::MutexUnlock, mutex.cast(), || real(mutex))
     }
     pthread_rwlock_unlock => fn(rwlock: *mut libc::pthread_rwlock_t) -> c_int, |real| {
-        release(Call::RwlockUnlock, WaitKind::Lock, rwlock.cast(), || real(rwlock))
+        unlock(Call::RwlockUnlock, rwlock.cast(), || real(rwlock))
     }
     pthread_spin_unlock => fn(spin: *mut libc::pthread_spinlock_t) -> c_int, |real| {
-        release(Call::SpinUnlock, WaitKind::Lock, spin.cast_const().cast(), || real(spin))
+        unlock(Call::SpinUnlock, spin.cast_const().cast(), || real(spin))
     }
 }
 

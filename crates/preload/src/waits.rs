@@ -142,6 +142,46 @@ fn lock(
     wait_errno(kind, what, object as i64, NONE, run)
 }
 
+/// Waits until one of several descriptors is ready; `ready` says which, where causality is recorded.
+#[inline(always)]
+fn poll_for(kind: Call, run: impl FnOnce() -> c_int, ready: impl FnOnce() -> Option<c_int>) -> c_int {
+    if attach::off() {
+        return run();
+    }
+    let on = Draft { kind: WaitKind::Poll as u8, ..draft(kind) };
+    call(on, run, |draft, count| {
+        if count > 0
+            && attach::is_causal()
+            && let Some(fd) = ready()
+        {
+            draft.fd = fd;
+            draft.object = descriptors::known(fd);
+        }
+    })
+}
+
+/// The first from which something can be read, or which has come to its end.
+unsafe fn ready_of_poll(fds: *const c_void, count: libc::nfds_t) -> Option<c_int> {
+    if fds.is_null() {
+        return None;
+    }
+    // SAFETY: the program passed that many, which the call has filled.
+    let fds = unsafe { core::slice::from_raw_parts(fds.cast::<libc::pollfd>(), count as usize) };
+    let wanted = libc::POLLIN | libc::POLLRDNORM | libc::POLLHUP | libc::POLLERR;
+    fds.iter().find(|one| one.revents & wanted != 0).map(|one| one.fd)
+}
+
+/// The first from which something can be read.
+unsafe fn ready_of_select(count: c_int, read: *const c_void) -> Option<c_int> {
+    if read.is_null() {
+        return None;
+    }
+    (0..count).find(|fd| {
+        // SAFETY: the program passed a set for so many descriptors: a bit each, in words of this machine.
+        unsafe { *read.cast::<u64>().add(*fd as usize / 64) >> (fd % 64) & 1 != 0 }
+    })
+}
+
 interpose! {
     accept => fn(fd: c_int, address: *mut c_void, size: *mut c_uint) -> c_int, |real| {
         accept_on(fd, || real(fd, address, size))
@@ -190,20 +230,20 @@ interpose! {
     }
 
     poll => fn(fds: *mut c_void, count: libc::nfds_t, timeout: c_int) -> c_int, |real| {
-        record::wait(Call::Poll, WaitKind::Poll, 0, NONE, NONE, || real(fds, count, timeout))
+        poll_for(Call::Poll, || real(fds, count, timeout), || ready_of_poll(fds, count))
     }
     __poll_chk => fn(fds: *mut c_void, count: libc::nfds_t, timeout: c_int, room: size_t) -> c_int, |real| {
-        record::wait(Call::Poll, WaitKind::Poll, 0, NONE, NONE, || real(fds, count, timeout, room))
+        poll_for(Call::Poll, || real(fds, count, timeout, room), || ready_of_poll(fds, count))
     }
     ppoll => fn(fds: *mut c_void, count: libc::nfds_t, timeout: *const timespec, mask: *const c_void) -> c_int, |real| {
-        record::wait(Call::Poll, WaitKind::Poll, 0, NONE, NONE, || real(fds, count, timeout, mask))
+        poll_for(Call::Poll, || real(fds, count, timeout, mask), || ready_of_poll(fds, count))
     }
     select => fn(count: c_int, read: *mut c_void, write: *mut c_void, except: *mut c_void, timeout: *mut c_void) -> c_int, |real| {
-        record::wait(Call::Select, WaitKind::Poll, 0, NONE, NONE, || real(count, read, write, except, timeout))
+        poll_for(Call::Select, || real(count, read, write, except, timeout), || ready_of_select(count, read))
     }
     pselect =>
     fn(count: c_int, read: *mut c_void, write: *mut c_void, except: *mut c_void, timeout: *const timespec, mask: *const c_void) -> c_int, |real| {
-        record::wait(Call::Select, WaitKind::Poll, 0, NONE, NONE, || real(count, read, write, except, timeout, mask))
+        poll_for(Call::Select, || real(count, read, write, except, timeout, mask), || ready_of_select(count, read))
     }
     epoll_wait => fn(fd: c_int, events: *mut c_void, count: c_int, timeout: c_int) -> c_int, |real| {
         record::wait(Call::EpollWait, WaitKind::Poll, descriptor(fd), NONE, NONE, || real(fd, events, count, timeout))
