@@ -11,8 +11,8 @@
 -- @column thread BIGINT: thread that waited
 -- @column edge BIGINT: number of the edge; null unexplained
 -- @column kind VARCHAR: kind of the edge, or of the call
--- @column state VARCHAR: late sender, late receiver, collective, barrier, empty pipe, full pipe, semaphore, condition, begin, end, lock,
---     timer, or unexplained
+-- @column state VARCHAR: late sender, late receiver, late writer and late reader (of a pipe, connection), collective, barrier,
+--     semaphore, condition, connection, event, begin, end, lock, timer, or unexplained
 -- @column blocked_ns BIGINT ns: time until the last signal; without an edge all
 -- @column after_ns BIGINT ns: time from then on; null without an edge
 -- @column cause_node VARCHAR: machine of the thread that gave the last signal; null unknown
@@ -38,8 +38,8 @@ SELECT
     CASE
         WHEN w.kind = 'message' THEN 'late sender'
         WHEN w.kind = 'rendezvous' THEN 'late receiver'
-        WHEN w.kind = 'stream' THEN 'empty pipe'
-        WHEN w.kind = 'room' THEN 'full pipe'
+        WHEN w.kind = 'stream' THEN 'late writer'
+        WHEN w.kind = 'room' THEN 'late reader'
         WHEN w.kind IN ('sleep', 'timer') THEN 'timer'
         WHEN w.kind = 'lock' OR w.edge IS NOT NULL THEN w.kind
         ELSE 'unexplained'

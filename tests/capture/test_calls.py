@@ -151,3 +151,12 @@ for depth in range(30):
     assert all(len(path) <= 4096 for path, _, _ in sums)
     short = [path for path, _, _ in sums if len(path) < 4000]
     assert {path[-2:] for path in short} == {"/a", "/b"} and len(short) >= 30
+
+
+def test_paths_below_a_descriptor_of_the_root_directory(record, work):
+    """They begin with one slash, each time the descriptor is used."""
+    ask = "import os; root = os.open('/', os.O_PATH | os.O_DIRECTORY); [os.close(os.open('etc', 0, dir_fd=root)) for _ in range(3)]"
+    run = record([sys.executable, "-c", ask])
+    assert run.status == 0, run.stderr
+    rows = run.trail.query("SELECT path, count(*) FROM op WHERE call = 'open' AND path LIKE '%/etc' GROUP BY path")
+    assert rows == [("/etc", 3)]

@@ -195,18 +195,20 @@ fn name(directory: c_int, path: *const c_char, keep: bool) -> FileId {
 fn push_directory(builder: &mut Builder, directory: c_int) {
     let file = crate::descriptors::known(directory);
     let text = text_of(FileId(file));
-    if !text.is_empty() {
+    if text.is_empty() {
+        read_link(builder, directory);
+        if builder.length == 0 {
+            builder.push(NOWHERE);
+        }
+        if file != 0 && builder.bytes().first() == Some(&b'/') {
+            keep_text(FileId(file), builder.bytes());
+        }
+    } else {
         builder.push(text);
-        return;
     }
-    read_link(builder, directory);
-    match builder.bytes() {
-        b"" => builder.push(NOWHERE),
-        b"/" => builder.length = 0,
-        _ => {}
-    }
-    if file != 0 && builder.bytes().first() == Some(&b'/') {
-        keep_text(FileId(file), builder.bytes());
+    // What lies in the root directory is joined to nothing.
+    if builder.bytes() == b"/" {
+        builder.length = 0;
     }
 }
 
