@@ -41,7 +41,7 @@ TEST_PACKAGES := chromium=chromium dot=graphviz fio=fio mpicc.openmpi=libopenmpi
 BENCH_PACKAGES := strace=strace bpftrace=bpftrace fio=fio mpicc=libopenmpi-dev mpirun=openmpi-bin sqlite3=sqlite3 gcc=gcc make=make tar=tar perf=linux-perf redis-server=redis-server nginx=nginx rsync=rsync git=git java=default-jdk-headless fusermount3=fuse3 /usr/include/fuse3/fuse.h=libfuse3-dev $(POSTGRES) \
     lttng=lttng-tools /usr/include/*/lttng/tracepoint.h=liblttng-ust-dev chromium=chromium $(CEPH_PACKAGES)
 
-.PHONY: all build native web help demo demo-store demo-whatif demo-device demo-model demo-caching demo-figures demo-ceph test test-rust test-python test-web bench lint format sanitize fuzz pins notices clean
+.PHONY: all build native web help demo demo-store demo-whatif demo-device demo-model demo-caching demo-causal demo-figures demo-ceph test test-rust test-python test-web bench lint format sanitize fuzz pins notices clean
 
 ## all: build everything; then .venv/bin/iotrail runs (the default)
 all: build
@@ -95,6 +95,11 @@ demo-model: build
 ## demo-caching: what SSD caches bring to a disk, asked of applications, of models fitted to them, and of their mix anywhere (5 minutes)
 demo-caching: build
 	@$(BIN)/python examples/models/caching.py
+
+## demo-causal: an MPI program recorded in memory, explained, and replayed on an emulated disk, beside the program there (1 minute)
+demo-causal: build
+	@scripts/packages mpicc=libopenmpi-dev mpirun=openmpi-bin fusermount3=fuse3 losetup=mount mkfs.ext4=e2fsprogs
+	@$(BIN)/python examples/causal/demo.py
 
 ## demo-figures: what SSD caches and defragmentation bring to traces, in virtual time and on emulated devices (20 minutes)
 demo-figures: build

@@ -91,7 +91,7 @@ def emulated(folder: Path, device: str) -> Iterator[Path]:
 def record(ranks: Path, program: str, folder: Path, output: Path) -> Path:
     """Records a program whose data lie in a folder."""
     kind, blocks, length = PROGRAMS[program]
-    data = folder / "data"
+    data = folder / "checkpoints"
     shutil.rmtree(data, ignore_errors=True)
     data.mkdir()
     mpi = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(RANKS)]
@@ -120,7 +120,7 @@ def seconds(trail: Path) -> float:
     """From the first operation on the program's data to the last."""
     query = (
         "SELECT MAX(o.ts + o.dur) - MIN(o.ts) FROM file_op AS o INNER JOIN file AS f ON f.file = o.file "
-        "WHERE f.path LIKE '%/data/%'"
+        "WHERE f.path LIKE '%/checkpoints/%'"
     )
     [[took]] = Trail(trail).query(query).fetchall()
     return float(took) / 1e9

@@ -56,7 +56,20 @@ def logged(log: Path, offset: int) -> tuple[list[Arrow], list[Arrow]]:
 
 @pytest.mark.parametrize(
     "how",
-    ["ahead", "behind", "condition", "barrier", "pipe", "poll", "pair", "unix", "tcp", "event", "counter", "join"],
+    [
+        "ahead",
+        "behind",
+        "condition",
+        "barrier",
+        "pipe",
+        "poll",
+        "pair",
+        "unix",
+        "tcp",
+        "event",
+        "counter",
+        "join",
+    ],
 )
 def test_hand_overs_are_found_and_nothing_else(
     how: str, build: Callable[[str], Path], record: Callable[..., Trail], tmp_path: Path

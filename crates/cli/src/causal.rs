@@ -1,6 +1,6 @@
 //! After a recording with `--causal`: what its threads computed, and who waited for whom, as tables of the trail.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -45,6 +45,8 @@ pub fn derive(path: &Path) -> Result<(), Error> {
     let mut calls = Reader::new(&known.threads, &processes);
     // of each thread, in the order of their starts: start, end, whether it sleeps meanwhile
     let mut waited: Vec<Vec<(i64, i64, bool)>> = vec![Vec::new(); known.threads.len()];
+    // calls that look for others as they wait, and then work
+    let mut works: HashSet<(u32, i64)> = HashSet::new();
     let names: HashMap<&str, Call> = Call::ALL.iter().map(|call| (call.name(), *call)).collect();
     let kinds: HashMap<&str, WaitKind> =
         (0..u8::MAX).filter_map(WaitKind::from_number).map(|kind| (kind.name(), kind)).collect();
@@ -55,7 +57,11 @@ pub fn derive(path: &Path) -> Result<(), Error> {
         };
         let Some(kind) = kinds.get(row.kind) else { continue };
         let end = row.dur.map(|dur| row.ts + dur);
-        let sleeps = *kind != WaitKind::Mpi && *call != Call::SpinLock;
+        let starts = matches!(call, Call::MpiInit | Call::MpiFinalize);
+        if starts {
+            works.insert((*thread, row.ts));
+        }
+        let sleeps = starts || *kind != WaitKind::Mpi && *call != Call::SpinLock;
         waited[*thread as usize].push((row.ts, end.unwrap_or(i64::MAX), sleeps));
         calls.add(&Row {
             thread: *thread,
@@ -81,7 +87,14 @@ pub fn derive(path: &Path) -> Result<(), Error> {
             writer.remove(&entry.path);
         }
     }
-    let ends = write_gaps(&reader, &known, waited, &mut writer)?;
+    let mut works: HashMap<(u32, i64), i64> = works.into_iter().map(|call| (call, call.1)).collect();
+    for wait in &found.waits {
+        if let (Some(last), Some(from)) = (wait.last, works.get_mut(&(wait.thread, wait.start))) {
+            *from = (*from).max(last);
+        }
+    }
+    let (ends, rests) = write_gaps(&reader, &known, waited, &works, &mut writer)?;
+    found.waits.extend(rests);
     write_edges(&known, &found, &mut writer)?;
     write_critical(&known, &found, &ends, &mut writer)?;
     writer.publish()?;
@@ -120,17 +133,22 @@ fn processes(reader: &TrailReader, known: &Threads) -> Result<Vec<Process>, Erro
     Ok(rows.into_iter().filter_map(|mut row| process(row.ints, row.texts.remove(0))).collect())
 }
 
-/// Writes what threads did between their calls, and says when each ended. `calls` has those of `sync_op`.
+/// Writes what threads did between their calls, and says when each ended. `calls` has those of `sync_op`, `works` by thread and start
+/// since when a call that starts or ends MPI waited for nobody any more. What of that was neither a CPU's nor a file's is
+/// said, too: time that passes, as it did.
 fn write_gaps(
     reader: &TrailReader,
     known: &Threads,
     mut calls: Vec<Vec<(i64, i64, bool)>>,
+    works: &HashMap<(u32, i64), i64>,
     writer: &mut TrailWriter,
-) -> Result<Vec<i64>, Error> {
+) -> Result<(Vec<i64>, Vec<Wait>), Error> {
+    let mut on_files: Vec<Vec<(i64, i64)>> = vec![Vec::new(); known.threads.len()];
     let mut rows = reader.file_ops(Order::Thread)?;
     while let Some(row) = rows.next()? {
         if let Some(thread) = known.number_of.get(&row.thread.0) {
             let end = row.dur.map_or(i64::MAX, |dur| row.ts + dur);
+            on_files[*thread as usize].push((row.ts, end));
             calls[*thread as usize].push((row.ts, end, false));
         }
     }
@@ -161,6 +179,7 @@ fn write_gaps(
         thread.end.or_else(|| ends.max()).unwrap_or(thread.start)
     };
     let ends = known.threads.iter().zip(&calls).map(last).collect();
+    let mut rests = Vec::new();
     let mut table = Ingest::new(writer, &COMPUTE);
     for (number, thread) in known.threads.iter().enumerate() {
         let (mut gaps, mut sleeping) = gaps(thread, std::mem::take(&mut calls[number]));
@@ -171,6 +190,22 @@ fn write_gaps(
         by_readings(&mut gaps, outside);
         by_slices(&mut gaps, &slices[number]);
         by_readings(&mut sleeping, waiting);
+        for call in &mut sleeping {
+            let Some(from) = works.get(&(number as u32, call.start)) else { continue };
+            let inside = on_files[number].iter().filter(|(start, end)| *start >= *from && *end <= call.end);
+            let on_files: i64 = inside.map(|(start, end)| end - start).sum();
+            let most = (call.end - from - on_files).max(0);
+            call.cpu = call.cpu.map(|cpu| cpu.min(most));
+            let rest = most - call.cpu.unwrap_or(0);
+            rests.push(Wait {
+                thread: number as u32,
+                start: call.end - rest,
+                end: Some(call.end),
+                edge: None,
+                kind: "start",
+                last: None,
+            });
+        }
         let mut in_calls = before(&gaps, &sleeping);
         for gaps in gaps.chunks(ROWS) {
             let in_calls: Int64Array = in_calls.by_ref().take(gaps.len()).collect();
@@ -191,7 +226,7 @@ fn write_gaps(
         }
     }
     table.finish()?;
-    Ok(ends)
+    Ok((ends, rests))
 }
 
 /// The stretches of a thread's life in which it was in no call, and its outermost calls that sleep while they wait.

@@ -334,7 +334,7 @@ table! {
     node Text "" some "Machine (one boot of it).";
     thread BigInt "" some "Thread.";
     cpu_ns BigInt "ns" null "Of it on a CPU; null unknown.";
-    call_cpu_ns BigInt "ns" null "Time on a CPU in the call before it, if that is one of sync_op that sleeps while it waits; else null.";
+    call_cpu_ns BigInt "ns" null "Time on a CPU in the call before it, if that is one of sync_op that sleeps while it waits, or starts or ends MPI (then at most as long as it took after all others had come); else null.";
     ready_ns BigInt "ns" null "Of it waiting for a CPU; null unknown.";
     unexplained_ns BigInt "ns" null "The rest; null unknown.";
 }

@@ -12,7 +12,7 @@ use crate::Error;
 use crate::plan::{Plan, Thread};
 
 /// Kinds of waits for a time.
-const TIMERS: [&str; 2] = ["sleep", "timer"];
+const TIMERS: [&str; 3] = ["sleep", "timer", "start"];
 
 /// What each thread of a plan did, by its number.
 #[derive(Debug, Default)]
@@ -133,6 +133,7 @@ fn read_locks(
     }
     let mut locks = 0;
     for uses in uses.into_values() {
+        let uses = held(uses);
         if uses.iter().all(|one| one.thread == uses[0].thread) {
             continue;
         }
@@ -142,6 +143,29 @@ fn read_locks(
         locks += 1;
     }
     Ok(locks)
+}
+
+/// The uses of a mutex without those that have no counterpart, whose call was not recorded (pthread_mutex_trylock, calls inside MPI):
+/// nobody would ever get what nobody gives back. A thread that takes it several times has it from the first to the last.
+fn held(mut uses: Vec<Use>) -> Vec<Use> {
+    uses.sort_by_key(|one| one.at);
+    // of each thread how often it has it, and where it took it first
+    let mut having: HashMap<usize, (usize, usize)> = HashMap::new();
+    let mut keeps = vec![false; uses.len()];
+    for (at, one) in uses.iter().enumerate() {
+        let (times, first) = having.entry(one.thread).or_insert((0, at));
+        match (one.takes, *times) {
+            (true, 0) => (*times, *first) = (1, at),
+            (true, _) => *times += 1,
+            (false, 0) => {}
+            (false, 1) => {
+                *times = 0;
+                (keeps[*first], keeps[at]) = (true, true);
+            }
+            (false, _) => *times -= 1,
+        }
+    }
+    uses.into_iter().zip(keeps).filter(|(_, keep)| *keep).map(|(one, _)| one).collect()
 }
 
 impl Causality {
@@ -166,5 +190,26 @@ impl Causality {
             signals[*edge as usize] += 1;
         }
         Scripts { threads, signals, locks: self.locks }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_nobody_gives_back_was_not_taken() {
+        let take = |thread, at| Use { thread, at, takes: true };
+        let give = |thread, at| Use { thread, at, takes: false };
+        let kept = |uses: Vec<Use>| -> Vec<(usize, i64)> {
+            held(uses).into_iter().map(|one| (one.thread, one.at)).collect()
+        };
+        assert_eq!(
+            kept(vec![take(0, 1), give(0, 2), take(1, 3), give(1, 4)]),
+            [(0, 1), (0, 2), (1, 3), (1, 4)]
+        );
+        assert_eq!(kept(vec![give(0, 1), take(0, 2)]), []);
+        assert_eq!(kept(vec![take(0, 5), give(1, 6), take(1, 7), give(1, 9)]), [(1, 7), (1, 9)]);
+        assert_eq!(kept(vec![take(0, 1), take(0, 2), give(0, 3), give(0, 4)]), [(0, 1), (0, 4)]);
     }
 }

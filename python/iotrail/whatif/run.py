@@ -56,7 +56,7 @@ def run(
     words += ["--cores", str(known), "--samples", str(samples), "--seed", str(seed)]
     found = simulate(trail, _calls(where), words)
     [[blocked]] = trail.query(
-        "SELECT CAST(COALESCE(SUM(blocked_ns), 0) AS BIGINT) FROM wait_state WHERE state <> 'timer'"
+        "SELECT CAST(COALESCE(SUM(blocked_ns), 0) AS BIGINT) FROM wait_state WHERE state NOT IN ('timer', 'start of MPI')"
     ).fetchall()
     share = found["unexplained_ns"] / blocked if blocked else 0.0
     if share > _GUESS and not force:
