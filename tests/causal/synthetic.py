@@ -109,3 +109,42 @@ def tables(
         "file": [{"node": "n", "file": file, "path": path} for path, file in files.items()],
     }
     return {name: pa.Table.from_pylist(found) for name, found in everything.items() if found}
+
+
+def lock_tables(
+    hold: Callable[[int, Random], int], *, seed: int = 0, threads: int = 4, turns: int = 100
+) -> dict[str, pa.Table]:
+    """Threads of one process that compute 1 ms each and then `hold` ns under one mutex, first come first served."""
+    rng = Random(seed)
+    rows: dict[str, list[Row]] = {name: [] for name in ("sync_op", "compute", "wait")}
+    clock = [START + rng.randrange(1000 * US) for _ in range(threads)]
+    free = START
+    for _ in range(turns * threads):
+        thread = min(range(threads), key=lambda one: (clock[one], one))
+        at = {"node": "n", "thread": 11 + thread}
+        sync = at | {"kind": "lock", "object": 7, "result": 0, "errno": 0, "crumb": 0}
+        blocked = max(free - clock[thread], 0)
+        rows["sync_op"].append(
+            sync | {"call": "pthread_mutex_lock", "ts": clock[thread], "dur": blocked + 20}
+        )
+        if blocked:
+            rows["wait"].append(
+                at
+                | {"ts": clock[thread], "dur": blocked + 20, "kind": "lock", "how": "lock", "style": "sleep"}
+            )
+        got = clock[thread] + blocked + 20
+        held = hold(thread, rng)
+        free = got + held
+        rows["compute"].append(at | {"ts": got, "dur": held, "cpu_ns": held})
+        rows["sync_op"].append(sync | {"call": "pthread_mutex_unlock", "ts": free, "dur": 20})
+        outside = rng.randrange(800 * US, 1200 * US)
+        rows["compute"].append(at | {"ts": free + 20, "dur": outside, "cpu_ns": outside})
+        clock[thread] = free + 20 + outside
+    life = {"node": "n", "start_ts": START, "end_ts": max(clock)}
+    people = {
+        "process": [life | {"process": 1, "pid": 1001, "name": "server", "ended": "exit"}],
+        "thread": [
+            life | {"thread": 11 + t, "pid": 1001, "tid": 1001 + t, "process": 1} for t in range(threads)
+        ],
+    }
+    return {name: pa.Table.from_pylist(found) for name, found in {**rows, **people}.items() if found}

@@ -1,0 +1,206 @@
+-- What others did while a thread waited for them, of recordings with --causal: one row a wait, thread waited for and kind of work. Of a
+-- wait with an edge that is who gave the last signal, of a wait for a lock who held it; what the cause itself waited for is nobody's work here.
+--
+-- excess_ns is what the cause did more than the one who waits had done since its own wait before, or of a lock than it does while it holds
+-- the lock itself then; computing and I/O each compared. Peers that do the same wait for each other too, because they share cores, disks and
+-- locks, and nobody holds the others up. Cf. Böhme et al., "Identifying
+-- the root causes of wait states in large-scale parallel applications" (ICPP 2010), who compare the times between meetings.
+--
+-- @materialize
+-- @requires wait_state, sync_op, compute, file_op, thread_life, trail_span, number
+-- @dimension node, thread, state, cause_thread, work, call, file
+-- @measure waits = COUNT(DISTINCT CONCAT(thread, ' ', ts)); ns = CAST(SUM(ns) AS BIGINT); excess_ns = CAST(SUM(excess_ns) AS BIGINT)
+-- @order excess_ns DESC
+-- @column ts BIGINT ns: start of the wait
+-- @column dur BIGINT ns: how long it was blocked by the cause
+-- @column node VARCHAR: machine
+-- @column thread BIGINT: thread that waited
+-- @column state VARCHAR: as in wait_state; not begin or end
+-- @column cause_thread BIGINT: thread that it waited for
+-- @column work VARCHAR: io: calls on files; compute: on a CPU between calls
+-- @column call VARCHAR: name of the call; null but for io
+-- @column file BIGINT: file; null but for io, or unknown
+-- @column ns BIGINT ns: of dur, in which the cause did that
+-- @column excess_ns BIGINT ns: of it more than the one who waits does itself
+WITH slice AS (
+    -- a few dozen calls each, so that intervals are compared with few others; at most as many as module number has, and of less than 2^59 ns, so
+    -- that 64 bits hold the end of the last
+    SELECT
+        s.start_ts AS origin,
+        1 + GREATEST(
+            CAST((s.end_ts - s.start_ts - (s.end_ts - s.start_ts) % 1000000) / 1000000 AS BIGINT),
+            LEAST(CAST((s.end_ts - s.start_ts - (s.end_ts - s.start_ts) % n.n) / n.n AS BIGINT), 9007199254740991) * 64
+        ) AS width
+    FROM trail_span AS s
+    CROSS JOIN (SELECT (SELECT COUNT(*) FROM file_op) + (SELECT COUNT(*) FROM compute) + 1 AS n) AS n
+),
+
+lock_op AS (
+    SELECT
+        t.node,
+        t.process,
+        s.thread,
+        s.object,
+        s.call,
+        s.ts,
+        s.ts + s.dur AS end_ts,
+        LEAD(s.ts) OVER one AS next_ts,
+        LEAD(s.call) OVER one AS next_call
+    FROM sync_op AS s
+    INNER JOIN thread_life AS t ON t.thread = s.thread
+    WHERE s.kind = 'lock' AND s.object IS NOT NULL
+    WINDOW one AS (PARTITION BY s.thread, s.object ORDER BY s.ts NULLS LAST)
+),
+
+hold AS (
+    SELECT node, process, object, thread, end_ts AS ts, next_ts AS end_ts
+    FROM lock_op
+    WHERE call NOT LIKE '%unlock' AND next_call LIKE '%unlock' AND next_ts > end_ts
+),
+
+-- waits with an edge; those for locks, once for each who held it meanwhile
+blocked AS (
+    SELECT node, thread, ts, state, cause_thread, ts AS from_ts, ts + blocked_ns AS until_ts
+    FROM wait_state
+    WHERE edge IS NOT NULL AND cause_thread <> thread AND blocked_ns > 0 AND state NOT IN ('begin', 'end')
+    UNION ALL
+    SELECT l.node, l.thread, l.ts, 'lock', h.thread, GREATEST(l.ts, h.ts), LEAST(l.end_ts, h.end_ts)
+    FROM lock_op AS l
+    SEMI JOIN (SELECT thread, ts FROM wait_state WHERE state = 'lock') AS w ON w.thread = l.thread AND w.ts = l.ts
+    INNER JOIN hold AS h
+        ON h.node = l.node AND h.process = l.process AND h.object = l.object AND h.thread <> l.thread AND h.ts < l.end_ts AND h.end_ts > l.ts
+    WHERE l.call NOT LIKE '%unlock'
+),
+
+waited AS (
+    SELECT thread, ts, state, MAX(until_ts) AS until_ts
+    FROM blocked
+    GROUP BY thread, ts, state
+),
+
+-- what causes did meanwhile, and without a cause what the one who waits is compared by
+span AS (
+    SELECT thread, ts, cause_thread, cause_thread AS on_thread, from_ts, until_ts
+    FROM blocked
+    UNION ALL
+    SELECT
+        w.thread,
+        w.ts,
+        CAST(NULL AS BIGINT),
+        w.thread,
+        COALESCE(LAG(w.until_ts) OVER (PARTITION BY w.thread ORDER BY w.ts NULLS LAST), t.start_ts),
+        w.ts
+    FROM waited AS w
+    INNER JOIN thread_life AS t ON t.thread = w.thread
+    WHERE w.state <> 'lock'
+    UNION ALL
+    SELECT l.thread, l.ts, CAST(NULL AS BIGINT), l.thread, l.end_ts, l.next_ts
+    FROM lock_op AS l
+    SEMI JOIN (SELECT thread, ts FROM waited WHERE state = 'lock') AS w ON w.thread = l.thread AND w.ts = l.ts
+    WHERE l.next_call LIKE '%unlock' AND l.next_ts > l.end_ts
+),
+
+part AS (
+    SELECT o.thread, 'io' AS work, o.call, o.file, o.ts AS from_ts, o.ts + o.dur AS until_ts, 1e0 AS share
+    FROM file_op AS o
+    SEMI JOIN span AS s ON s.on_thread = o.thread
+    WHERE o.dur > 0
+    UNION ALL
+    SELECT thread, 'compute', CAST(NULL AS VARCHAR), CAST(NULL AS BIGINT), ts, ts + dur, CAST(cpu_ns AS DOUBLE) / dur
+    FROM compute
+    WHERE cpu_ns > 0
+),
+
+slices AS (
+    SELECT n.i, w.origin + LEAST(n.i, w.last) * w.width AS ts
+    FROM (
+        SELECT
+            w.origin,
+            w.width,
+            CAST((s.end_ts - s.start_ts - (s.end_ts - s.start_ts) % w.width) / w.width AS BIGINT) AS last
+        FROM slice AS w
+        CROSS JOIN trail_span AS s
+    ) AS w
+    INNER JOIN number AS n ON n.i <= w.last
+),
+
+span_slice AS (
+    SELECT s.*, CAST((s.from_ts - w.origin - (s.from_ts - w.origin) % w.width) / w.width AS BIGINT) AS slice
+    FROM span AS s
+    CROSS JOIN slice AS w
+    UNION ALL
+    SELECT s.*, n.i
+    FROM span AS s
+    CROSS JOIN slice AS w
+    INNER JOIN slices AS n ON n.ts > s.from_ts AND n.ts < s.until_ts
+    WHERE s.until_ts > s.from_ts - (s.from_ts - w.origin) % w.width + w.width
+),
+
+part_slice AS (
+    SELECT p.*, CAST((p.from_ts - w.origin - (p.from_ts - w.origin) % w.width) / w.width AS BIGINT) AS slice
+    FROM part AS p
+    CROSS JOIN slice AS w
+    UNION ALL
+    SELECT p.*, n.i
+    FROM part AS p
+    CROSS JOIN slice AS w
+    INNER JOIN slices AS n ON n.ts > p.from_ts AND n.ts < p.until_ts
+    WHERE p.until_ts > p.from_ts - (p.from_ts - w.origin) % w.width + w.width
+),
+
+done AS (
+    SELECT
+        s.thread,
+        s.ts,
+        s.cause_thread,
+        p.work,
+        p.call,
+        p.file,
+        SUM(
+            p.share * (
+                LEAST(s.until_ts, p.until_ts, w.origin + (s.slice + 1) * w.width)
+                - GREATEST(s.from_ts, p.from_ts, w.origin + s.slice * w.width)
+            )
+        ) AS ns
+    FROM span_slice AS s
+    CROSS JOIN slice AS w
+    INNER JOIN part_slice AS p
+        ON p.thread = s.on_thread AND p.slice = s.slice AND p.from_ts < s.until_ts AND p.until_ts > s.from_ts
+    GROUP BY s.thread, s.ts, s.cause_thread, p.work, p.call, p.file
+),
+
+own AS (
+    SELECT thread, ts, work, SUM(ns) AS ns
+    FROM done
+    WHERE cause_thread IS NULL
+    GROUP BY thread, ts, work
+),
+
+held AS (
+    SELECT d.*, SUM(d.ns) OVER (PARTITION BY d.thread, d.ts, d.cause_thread, d.work) AS work_ns
+    FROM done AS d
+    WHERE d.cause_thread IS NOT NULL
+),
+
+cause AS (
+    SELECT node, thread, ts, state, cause_thread, CAST(SUM(until_ts - from_ts) AS BIGINT) AS dur
+    FROM blocked
+    GROUP BY node, thread, ts, state, cause_thread
+)
+
+SELECT
+    c.ts,
+    c.dur,
+    c.node,
+    c.thread,
+    c.state,
+    c.cause_thread,
+    h.work,
+    h.call,
+    h.file,
+    CAST(ROUND(h.ns) AS BIGINT) AS ns,
+    CAST(ROUND(h.ns * GREATEST(h.work_ns - COALESCE(o.ns, 0), 0) / NULLIF(h.work_ns, 0)) AS BIGINT) AS excess_ns
+FROM held AS h
+INNER JOIN cause AS c ON c.thread = h.thread AND c.ts = h.ts AND c.cause_thread = h.cause_thread
+LEFT JOIN own AS o ON o.thread = h.thread AND o.ts = h.ts AND o.work = h.work
+WHERE h.ns > 0
