@@ -111,41 +111,51 @@ part AS (
     WHERE cpu_ns > 0
 ),
 
-slices AS (
-    SELECT n.i, w.origin + LEAST(n.i, w.last) * w.width AS ts
-    FROM (
-        SELECT
-            w.origin,
-            w.width,
-            CAST((s.end_ts - s.start_ts - (s.end_ts - s.start_ts) % w.width) / w.width AS BIGINT) AS last
-        FROM slice AS w
-        CROSS JOIN trail_span AS s
-    ) AS w
-    INNER JOIN number AS n ON n.i <= w.last
+span_sliced AS (
+    SELECT
+        x.*,
+        CAST((x.from_ts - w.origin - (x.from_ts - w.origin) % w.width) / w.width AS BIGINT) AS first,
+        CAST((x.until_ts - 1 - w.origin - (x.until_ts - 1 - w.origin) % w.width) / w.width AS BIGINT) AS last
+    FROM span AS x
+    CROSS JOIN slice AS w
+    WHERE x.until_ts > x.from_ts
 ),
 
+part_sliced AS (
+    SELECT
+        x.*,
+        CAST((x.from_ts - w.origin - (x.from_ts - w.origin) % w.width) / w.width AS BIGINT) AS first,
+        CAST((x.until_ts - 1 - w.origin - (x.until_ts - 1 - w.origin) % w.width) / w.width AS BIGINT) AS last
+    FROM part AS x
+    CROSS JOIN slice AS w
+    WHERE x.until_ts > x.from_ts
+),
+
+-- most reach over few slices, for which few numbers are compared
 span_slice AS (
-    SELECT s.*, CAST((s.from_ts - w.origin - (s.from_ts - w.origin) % w.width) / w.width AS BIGINT) AS slice
-    FROM span AS s
-    CROSS JOIN slice AS w
+    SELECT *, first AS slice
+    FROM span_sliced
     UNION ALL
-    SELECT s.*, n.i
-    FROM span AS s
-    CROSS JOIN slice AS w
-    INNER JOIN slices AS n ON n.ts > s.from_ts AND n.ts < s.until_ts
-    WHERE s.until_ts > s.from_ts - (s.from_ts - w.origin) % w.width + w.width
+    SELECT s.*, s.first + 1 + n.i
+    FROM (SELECT * FROM span_sliced WHERE last > first) AS s
+    INNER JOIN (SELECT i FROM number WHERE i < 16) AS n ON n.i < s.last - s.first
+    UNION ALL
+    SELECT s.*, s.first + 1 + n.i
+    FROM (SELECT * FROM span_sliced WHERE last > first + 16) AS s
+    INNER JOIN (SELECT i FROM number WHERE i >= 16) AS n ON n.i < s.last - s.first
 ),
 
 part_slice AS (
-    SELECT p.*, CAST((p.from_ts - w.origin - (p.from_ts - w.origin) % w.width) / w.width AS BIGINT) AS slice
-    FROM part AS p
-    CROSS JOIN slice AS w
+    SELECT *, first AS slice
+    FROM part_sliced
     UNION ALL
-    SELECT p.*, n.i
-    FROM part AS p
-    CROSS JOIN slice AS w
-    INNER JOIN slices AS n ON n.ts > p.from_ts AND n.ts < p.until_ts
-    WHERE p.until_ts > p.from_ts - (p.from_ts - w.origin) % w.width + w.width
+    SELECT p.*, p.first + 1 + n.i
+    FROM (SELECT * FROM part_sliced WHERE last > first) AS p
+    INNER JOIN (SELECT i FROM number WHERE i < 16) AS n ON n.i < p.last - p.first
+    UNION ALL
+    SELECT p.*, p.first + 1 + n.i
+    FROM (SELECT * FROM part_sliced WHERE last > first + 16) AS p
+    INNER JOIN (SELECT i FROM number WHERE i >= 16) AS n ON n.i < p.last - p.first
 ),
 
 done AS (
