@@ -1,8 +1,8 @@
 -- What others did while a thread waited for them, of recordings with --causal: one row a wait, thread waited for and kind of work. Of a
 -- wait with an edge that is who gave the last signal, of a wait for a lock who held it; what the cause itself waited for is nobody's work here.
 --
--- excess_ns is what the cause did more than the one who waits had done since its own wait before, or of a lock than it does while it holds
--- the lock itself then; computing and I/O each compared. Peers that do the same wait for each other too, because they share cores, disks and
+-- excess_ns is what of it the cause did more than the one who waits, from that one's wait before on, or of a lock while each of them holds it;
+-- computing and I/O each compared. Peers that do the same wait for each other too, because they share cores, disks and
 -- locks, and nobody holds the others up. Cf. Böhme et al., "Identifying
 -- the root causes of wait states in large-scale parallel applications" (ICPP 2010), who compare the times between meetings.
 --
@@ -21,7 +21,7 @@
 -- @column call VARCHAR: name of the call; null but for io
 -- @column file BIGINT: file; null but for io, or unknown
 -- @column ns BIGINT ns: of dur, in which the cause did that
--- @column excess_ns BIGINT ns: of it more than the one who waits does itself
+-- @column excess_ns BIGINT ns: of it, more than the one who waits did itself
 WITH slice AS (
     -- a few dozen calls each, so that intervals are compared with few others; at most as many as module number has, and of less than 2^59 ns, so
     -- that 64 bits hold the end of the last
@@ -60,11 +60,11 @@ hold AS (
 
 -- waits with an edge; those for locks, once for each who held it meanwhile
 blocked AS (
-    SELECT node, thread, ts, state, cause_thread, ts AS from_ts, ts + blocked_ns AS until_ts
+    SELECT node, thread, ts, state, cause_thread, ts AS from_ts, ts + blocked_ns AS until_ts, CAST(NULL AS BIGINT) AS since_ts
     FROM wait_state
     WHERE edge IS NOT NULL AND cause_thread <> thread AND blocked_ns > 0 AND state NOT IN ('begin', 'end')
     UNION ALL
-    SELECT l.node, l.thread, l.ts, 'lock', h.thread, GREATEST(l.ts, h.ts), LEAST(l.end_ts, h.end_ts)
+    SELECT l.node, l.thread, l.ts, 'lock', h.thread, GREATEST(l.ts, h.ts), LEAST(l.end_ts, h.end_ts), h.ts
     FROM lock_op AS l
     SEMI JOIN (SELECT thread, ts FROM wait_state WHERE state = 'lock') AS w ON w.thread = l.thread AND w.ts = l.ts
     INNER JOIN hold AS h
@@ -72,29 +72,32 @@ blocked AS (
     WHERE l.call NOT LIKE '%unlock'
 ),
 
+-- since_ts: when the one who waits went on the last time
 waited AS (
-    SELECT thread, ts, state, MAX(until_ts) AS until_ts
-    FROM blocked
-    GROUP BY thread, ts, state
+    SELECT
+        b.thread,
+        b.ts,
+        b.state,
+        COALESCE(LAG(MAX(b.until_ts)) OVER (PARTITION BY b.thread ORDER BY b.ts NULLS LAST), MIN(t.start_ts)) AS since_ts
+    FROM blocked AS b
+    INNER JOIN thread_life AS t ON t.thread = b.thread
+    GROUP BY b.thread, b.ts, b.state
 ),
 
--- what causes did meanwhile, and without a cause what the one who waits is compared by
+-- what is compared: what the cause did meanwhile and before, and the one who waits itself
 span AS (
-    SELECT thread, ts, cause_thread, cause_thread AS on_thread, from_ts, until_ts
+    SELECT thread, ts, cause_thread, 'held' AS role, cause_thread AS on_thread, from_ts, until_ts
     FROM blocked
     UNION ALL
-    SELECT
-        w.thread,
-        w.ts,
-        CAST(NULL AS BIGINT),
-        w.thread,
-        COALESCE(LAG(w.until_ts) OVER (PARTITION BY w.thread ORDER BY w.ts NULLS LAST), t.start_ts),
-        w.ts
-    FROM waited AS w
-    INNER JOIN thread_life AS t ON t.thread = w.thread
-    WHERE w.state <> 'lock'
+    SELECT b.thread, b.ts, b.cause_thread, 'before', b.cause_thread, COALESCE(b.since_ts, w.since_ts), b.from_ts
+    FROM blocked AS b
+    INNER JOIN waited AS w ON w.thread = b.thread AND w.ts = b.ts AND w.state = b.state
     UNION ALL
-    SELECT l.thread, l.ts, CAST(NULL AS BIGINT), l.thread, l.end_ts, l.next_ts
+    SELECT thread, ts, CAST(NULL AS BIGINT), 'own', thread, since_ts, ts
+    FROM waited
+    WHERE state <> 'lock'
+    UNION ALL
+    SELECT l.thread, l.ts, CAST(NULL AS BIGINT), 'own', l.thread, l.end_ts, l.next_ts
     FROM lock_op AS l
     SEMI JOIN (SELECT thread, ts FROM waited WHERE state = 'lock') AS w ON w.thread = l.thread AND w.ts = l.ts
     WHERE l.next_call LIKE '%unlock' AND l.next_ts > l.end_ts
@@ -163,6 +166,7 @@ done AS (
         s.thread,
         s.ts,
         s.cause_thread,
+        s.role,
         p.work,
         p.call,
         p.file,
@@ -176,20 +180,27 @@ done AS (
     CROSS JOIN slice AS w
     INNER JOIN part_slice AS p
         ON p.thread = s.on_thread AND p.slice = s.slice AND p.from_ts < s.until_ts AND p.until_ts > s.from_ts
-    GROUP BY s.thread, s.ts, s.cause_thread, p.work, p.call, p.file
+    GROUP BY s.thread, s.ts, s.cause_thread, s.role, p.work, p.call, p.file
 ),
 
 own AS (
     SELECT thread, ts, work, SUM(ns) AS ns
     FROM done
-    WHERE cause_thread IS NULL
+    WHERE role = 'own'
     GROUP BY thread, ts, work
 ),
 
+before AS (
+    SELECT thread, ts, cause_thread, work, SUM(ns) AS ns
+    FROM done
+    WHERE role = 'before'
+    GROUP BY thread, ts, cause_thread, work
+),
+
 held AS (
-    SELECT d.*, SUM(d.ns) OVER (PARTITION BY d.thread, d.ts, d.cause_thread, d.work) AS work_ns
-    FROM done AS d
-    WHERE d.cause_thread IS NOT NULL
+    SELECT *, SUM(ns) OVER (PARTITION BY thread, ts, cause_thread, work) AS work_ns
+    FROM done
+    WHERE role = 'held'
 ),
 
 cause AS (
@@ -209,8 +220,11 @@ SELECT
     h.call,
     h.file,
     CAST(ROUND(h.ns) AS BIGINT) AS ns,
-    CAST(ROUND(h.ns * GREATEST(h.work_ns - COALESCE(o.ns, 0), 0) / NULLIF(h.work_ns, 0)) AS BIGINT) AS excess_ns
+    CAST(ROUND(
+        h.ns * LEAST(h.work_ns, GREATEST(h.work_ns + COALESCE(b.ns, 0) - COALESCE(o.ns, 0), 0)) / NULLIF(h.work_ns, 0)
+    ) AS BIGINT) AS excess_ns
 FROM held AS h
 INNER JOIN cause AS c ON c.thread = h.thread AND c.ts = h.ts AND c.cause_thread = h.cause_thread
+LEFT JOIN before AS b ON b.thread = h.thread AND b.ts = h.ts AND b.cause_thread = h.cause_thread AND b.work = h.work
 LEFT JOIN own AS o ON o.thread = h.thread AND o.ts = h.ts AND o.work = h.work
 WHERE h.ns > 0

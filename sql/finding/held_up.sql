@@ -1,8 +1,8 @@
 -- Who holds everybody up: of the threads or ranks of a program that wait for each other, one, or a file that they take turns with, does what the
 -- others wait for most of the time. Only of recordings with --causal, which say who waited for whom.
 --
--- Counted is the excess (module `wait_cause`): what the cause computed, or did on files, while others waited for it and more than they had done
--- themselves, so that a balanced program has none whatever its ranks wait for each other. Threads take part that others wait for, or that wait
+-- Counted is the excess (module `wait_cause`): what the cause computed, or did on files, while others waited for it and more than they did
+-- themselves; of a thread less what it waits for others in the same way. So a balanced program has none, whatever its ranks wait for each other. Threads take part that others wait for, or that wait
 -- for others, at least 1 % of the run. The cost is the excess over the others that take part: time of the run, if all waited. A file is named
 -- where no thread holds up the others, and calls on it take longer than on the program's other files. Nothing is said where less than half of
 -- the waiting is explained, nor of what costs less than medium_share of the run.
@@ -92,13 +92,19 @@ by_thread AS (
     GROUP BY c.program, c.process, c.cause_thread
 ),
 
+suffered AS (
+    SELECT thread, sum(excess_ns) AS excess_ns FROM caused GROUP BY thread
+),
+
+-- who is late now and then is waited for and waits in turn
 holder AS (
     SELECT b.*, m.work, m.call, m.file, m.most_ns
     FROM by_thread AS b
     INNER JOIN mostly AS m ON m.cause_thread = b.thread
+    LEFT JOIN suffered AS s ON s.thread = b.thread
     INNER JOIN waiting AS w ON w.program = b.program
     CROSS JOIN params AS p
-    WHERE b.excess_ns >= p.held_share * w.waited_ns
+    WHERE b.excess_ns - coalesce(s.excess_ns, 0) >= p.held_share * w.waited_ns
 ),
 
 called AS (
