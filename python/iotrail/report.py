@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from iotrail.block import BlockView
+from iotrail.causal.lanes import CausalView
 from iotrail.diagnosis import collect_cards
 from iotrail.errors import IotrailError, UsageError
 from iotrail.trail import Trail
@@ -209,6 +210,7 @@ class _Collector:
             "depth": self.depth(),
             "heat": self.heat(),
             "block": BlockView(trail, self.origin, self.width).collect(),
+            "causality": CausalView(trail, self.start, self.origin, self.width, self.buckets).collect(),
             "folded": {"files": self.folded},
         }
 

@@ -21,7 +21,7 @@ WITH waited AS (
         min(s.ts) AS start_ts,
         max(s.ts + coalesce(s.dur, 0)) AS end_ts
     FROM sync_op AS s
-    WHERE s.kind = 'lock'
+    WHERE s.kind = 'lock' AND s.call NOT LIKE '%unlock'
     GROUP BY s.node, s.thread, s.call, s.object
 ),
 

@@ -2,7 +2,7 @@
 --
 -- @materialize
 -- @requires finding_backward_reads, finding_descriptor_leak, finding_eof_polling, finding_failed_opens,
---     finding_failing_calls, finding_file_lock, finding_fsync_bound, finding_fsync_per_write, finding_io_errors,
+--     finding_failing_calls, finding_file_lock, finding_fsync_bound, finding_fsync_per_write, finding_held_up, finding_io_errors,
 --     finding_latency_outliers, finding_lock_waits, finding_mapped_files, finding_metadata_bound,
 --     finding_missing_files, finding_mixed_access, finding_one_process, finding_overwritten_data, finding_polling,
 --     finding_random_reads, finding_random_stdio, finding_random_writes, finding_read_modify_write,
@@ -61,6 +61,10 @@ UNION ALL
 SELECT
     finding, severity, title, program, process, thread, file, ops, bytes, cost_ns, start_ts, end_ts, evidence, advice
 FROM finding_fsync_per_write
+UNION ALL
+SELECT
+    finding, severity, title, program, process, thread, file, ops, bytes, cost_ns, start_ts, end_ts, evidence, advice
+FROM finding_held_up
 UNION ALL
 SELECT
     finding, severity, title, program, process, thread, file, ops, bytes, cost_ns, start_ts, end_ts, evidence, advice

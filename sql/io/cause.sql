@@ -65,6 +65,7 @@ SELECT * FROM (VALUES
     ('slow_peer', 'peer', ' peer ', 1e0, 0.9, 'all'),
     ('polling', 'sleep', ' sleep ', 1e0, 0.5, 'all'),
     ('mapped_files', 'fault', ' fault ', 1e0, 0.8, 'all'),
+    ('held_up', 'balance', ' peer ', 1e0, 1e0, 'all'),
     ('slow_thread', 'balance', ' read write flush open attribute name ', 0.9, 1e0, 'all'),
     ('slow_process', 'balance', ' read write flush open attribute name ', 0.8, 1e0, 'all'),
     ('one_process', 'balance', ' read write ', 0.4, 0.5, 'all'),

@@ -4,7 +4,7 @@
 --
 -- CPU time is from table thread_time: what a thread read from its own clock at calls, spread over the time between
 -- its calls; where it read nothing (killed, no recorder in it) what the scheduler said, or cpu_slice where the kernel
--- was recorded. Off the CPU and in no call a thread waited for a CPU (all of the time if it never gave its CPU away by
+-- was recorded: what lies in no call of its slices, and as waiting for a CPU the time after those that ended runnable. Off the CPU and in no call a thread waited for a CPU (all of the time if it never gave its CPU away by
 -- itself, else at most what the scheduler says), or for storage in page faults (the share of major faults in how often
 -- it gave its CPU away; the kernel doesn't measure their time), and the rest is not known. Where nothing is known of a
 -- thread's CPU time compute_ns, queued_ns and fault_ns are null and all its time between calls is unknown_ns. fault_ns
@@ -15,7 +15,7 @@
 -- while no thread works).
 --
 -- @materialize
--- @requires busy_bucket, thread_life, thread_time, cpu_slice, time_bucket
+-- @requires busy, busy_bucket, thread_life, thread_time, cpu_slice, time_bucket
 -- @order thread, ts
 -- @dimension node, process, process_name, thread
 -- @measure life_ns = sum(life_ns); compute_ns = sum(compute_ns); queued_ns = sum(queued_ns); fault_ns = sum(fault_ns);
@@ -123,15 +123,52 @@ gap AS (
     FROM called
 ),
 
+-- threads of which the kernel was asked have no slice where they don't run
+sliced AS (SELECT DISTINCT thread FROM cpu_slice WHERE kind = 'kernel' AND dur > 0),
+
+scheduled AS (
+    SELECT thread, ts, ts + dur AS end_ts, state, LEAD(ts) OVER (PARTITION BY thread ORDER BY ts NULLS LAST) AS next_ts
+    FROM cpu_slice
+    WHERE kind = 'kernel' AND dur > 0
+),
+
+edge AS (
+    SELECT thread, ts, 1 AS runs, 0 AS is_ready, 0 AS calls FROM scheduled
+    UNION ALL
+    SELECT thread, end_ts, -1, 0, 0 FROM scheduled
+    UNION ALL
+    SELECT thread, end_ts, 0, 1, 0 FROM scheduled WHERE state = 'runnable' AND next_ts > end_ts
+    UNION ALL
+    SELECT thread, next_ts, 0, -1, 0 FROM scheduled WHERE state = 'runnable' AND next_ts > end_ts
+    UNION ALL
+    SELECT b.thread, b.since_ts, 0, 0, 1 FROM busy AS b SEMI JOIN sliced AS s ON s.thread = b.thread
+    UNION ALL
+    SELECT b.thread, b.until_ts, 0, 0, -1 FROM busy AS b SEMI JOIN sliced AS s ON s.thread = b.thread
+),
+
+-- between two edges a thread runs or is ready to, in a call or not
+between_edges AS (
+    SELECT
+        thread,
+        ts,
+        LEAD(ts) OVER (PARTITION BY thread ORDER BY ts NULLS LAST) AS end_ts,
+        SUM(SUM(runs)) OVER so_far AS runs,
+        SUM(SUM(is_ready)) OVER so_far AS is_ready,
+        SUM(SUM(calls)) OVER so_far AS calls
+    FROM edge
+    GROUP BY thread, ts
+    WINDOW so_far AS (PARTITION BY thread ORDER BY ts NULLS LAST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+),
+
 stretch AS (
     SELECT thread, source, ts, ts + dur AS end_ts, cpu_ns, outside_ns, away_ns, io_cpu_ns, wait_cpu_ns, queued_ns,
         major_faults, voluntary_switches
     FROM thread_time
     WHERE dur > 0
     UNION ALL
-    SELECT thread, 'slice', ts, ts + dur, dur, NULL, NULL, NULL, NULL, NULL, NULL, NULL
-    FROM cpu_slice
-    WHERE kind = 'kernel' AND dur > 0
+    SELECT thread, CASE WHEN runs > 0 THEN 'slice' ELSE 'ready' END, ts, end_ts, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+    FROM between_edges
+    WHERE calls = 0 AND (runs > 0 OR is_ready > 0) AND end_ts > ts
 ),
 
 -- each stretch cut at the buckets' edges; those that lie in one bucket, which are most of a long run's, join none
@@ -196,14 +233,12 @@ beside AS (
         bucket_ts,
         SUM(CAST(cpu_ns AS DOUBLE) * part_ns / (end_ts - ts)) FILTER (WHERE source = 'scheduler') AS cpu_ns,
         SUM(CAST(queued_ns AS DOUBLE) * part_ns / (end_ts - ts)) FILTER (WHERE source = 'scheduler') AS queued_ns,
-        SUM(part_ns) FILTER (WHERE source = 'slice') AS slice_ns
+        SUM(part_ns) FILTER (WHERE source = 'slice') AS slice_ns,
+        SUM(part_ns) FILTER (WHERE source = 'ready') AS ready_ns
     FROM cut
     WHERE source <> 'thread'
     GROUP BY thread, bucket_ts
 ),
-
--- threads of which the kernel was asked have no slice where they don't run
-sliced AS (SELECT DISTINCT thread FROM stretch WHERE source = 'slice'),
 
 -- a bucket has no more than its gap; what it has not goes to where the thread's other buckets have room, so that sums over
 -- its life are what its clock said, whatever the width of buckets
@@ -249,7 +284,7 @@ known AS (
         g.*,
         o.covered_ns IS NOT NULL AS has_own,
         b.cpu_ns IS NOT NULL OR s.thread IS NOT NULL AS has_beside,
-        COALESCE(b.queued_ns, 0) AS said_queued_ns,
+        COALESCE(CASE WHEN s.thread IS NULL THEN b.queued_ns ELSE b.ready_ns END, 0) AS said_queued_ns,
         COALESCE(o.io_cpu_ns, 0) AS in_io_ns,
         COALESCE(o.wait_cpu_ns, 0) AS in_wait_ns,
         -- in the part of the bucket that the thread's own clock doesn't cover

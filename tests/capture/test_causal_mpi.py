@@ -147,7 +147,9 @@ def _assert_sends_have_receives(rows: list[Row]) -> int:
 
 @pytest.fixture(params=WRAPPERS)
 def implementation(request) -> str:
-    missing = [name for name in (*WRAPPERS[request.param], STARTS[request.param][0]) if not shutil.which(name)]
+    missing = [
+        name for name in (*WRAPPERS[request.param], STARTS[request.param][0]) if not shutil.which(name)
+    ]
     if missing:
         pytest.skip(f"{', '.join(missing)} not installed")
     return request.param
@@ -170,7 +172,10 @@ def test_every_call_in_c(build, record, work, implementation):
     ):
         assert len(calls) == 1 and 2 <= ranks <= RANKS, (object, seq, calls, ranks)
     # What a file's collective calls move is recorded as ever, inside them.
-    assert run.trail.value("SELECT sum(length) FROM op WHERE path LIKE '%/shared' AND call LIKE '%pwrite%'") >= 4000
+    assert (
+        run.trail.value("SELECT sum(length) FROM op WHERE path LIKE '%/shared' AND call LIKE '%pwrite%'")
+        >= 4000
+    )
     inside = run.trail.value(
         """SELECT count(*) FROM op AS o JOIN op AS f ON f.thread = o.thread AND f.ts <= o.ts AND f.ts + f.dur >= o.ts + o.dur
         WHERE o.path LIKE '%/shared' AND o.call LIKE '%write%' AND f.call LIKE 'MPI_File%'"""
@@ -213,7 +218,16 @@ def test_without_causal_rows_are_as_they_were(build, record, work, implementatio
         for line in (work / f"rank-{rank}").read_text().splitlines():
             told[line.split()[0]] += 1
     plain = [
-        *("MPI_Init", "MPI_Finalize", "MPI_Barrier", "MPI_Recv", "MPI_Sendrecv", "MPI_Wait", "MPI_Bcast", "MPI_Reduce"),
+        *(
+            "MPI_Init",
+            "MPI_Finalize",
+            "MPI_Barrier",
+            "MPI_Recv",
+            "MPI_Sendrecv",
+            "MPI_Wait",
+            "MPI_Bcast",
+            "MPI_Reduce",
+        ),
         *("MPI_Allreduce", "MPI_Gather", "MPI_Scatter", "MPI_Allgather", "MPI_Scan"),
     ]
     counts = run.trail.counts()
@@ -225,7 +239,12 @@ def test_without_causal_rows_are_as_they_were(build, record, work, implementatio
         assert mpi["MPI_Alltoall"] == told["MPI_Alltoall"] - RANKS
         assert mpi["MPI_Probe"] == told["MPI_Probe"] - RANKS
     assert set(mpi) == {*plain, "MPI_Send", "MPI_Alltoall", "MPI_Probe"}
-    assert run.trail.value("SELECT count(*) FROM sync_op WHERE kind = 'mpi' AND coalesce(object, seq, tag, length) IS NOT NULL") == 0
+    assert (
+        run.trail.value(
+            "SELECT count(*) FROM sync_op WHERE kind = 'mpi' AND coalesce(object, seq, tag, length) IS NOT NULL"
+        )
+        == 0
+    )
 
 
 def test_two_jobs_of_one_recording(build, record, work, implementation):

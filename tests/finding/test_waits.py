@@ -133,3 +133,11 @@ def test_slow_peer_spares_many_quick_answers(scene, find):
     app = scene.process("app").main
     app.wait("connect", "socket", ns=US, object=1).wait("recv", "socket", ns=900 * US, times=500, object=1)
     assert find("slow_peer") == []
+
+
+def test_lock_waits_spares_freeing(scene, find):
+    """With --causal it has rows too, and may be long where who waits gets the CPU at once."""
+    app = scene.process("app").main.compute(MS)
+    for _ in range(100):
+        app.wait("pthread_mutex_unlock", "lock", ns=MS, object=5)
+    assert find("lock_waits") == []

@@ -87,6 +87,7 @@ function data(): IoData {
     depth: { mean: null, most: null, overlaps: false },
     heat: { files: [], omitted: 0 },
     block: null,
+    causality: null,
     folded: { files: 0 },
   };
 }

@@ -45,6 +45,8 @@ export interface IoData {
   heat: { files: HeatFile[]; omitted: number };
   /** Requests to devices; null where the trail holds no block trace. */
   block: Block | null;
+  /** Who waited for whom; null where the trail doesn't say (it was recorded without `--causal`). */
+  causality: Causality | null;
   /** What was folded to keep the page small: the last row of `files` then stands for `files` others. */
   folded: { files: number };
 }
@@ -262,6 +264,43 @@ export interface BlockCurve {
   rate: number;
   /** How far off a miss ratio is at most: four standard errors, of the size where they are largest. */
   error: number;
+}
+
+/** What a thread does, as in module `causal_cell`; calls on files by their kind. */
+export type Work = CallKind | "compute" | "queued" | "unexplained" | "resume" | "other";
+
+/** Who waited for whom, and what decided how long the run took. Lanes are threads; `lane` and `cause` are places in `lanes`. */
+export interface Causality {
+  /** Ranks first, by number. `folded` lanes are idle, or launch the others. */
+  lanes: { thread: number[]; rank: (number | null)[]; folded: boolean[] };
+  /** Threads that share the lane after the last; there is none if 0. */
+  others: number;
+  calls: string[];
+  /** Kinds of work. `call` is a place in `calls`, `state` that of module `wait_state`; null none or unknown. */
+  what: {
+    work: Work[];
+    state: (string | null)[];
+    call: (number | null)[];
+    file: (number | null)[];
+    cause: (number | null)[];
+    /** Several that have no place of their own on the page: their calls, files and causes are left out. */
+    merged: boolean[];
+  };
+  /** By time bucket, lane and kind of work: calls or waits that begin, their time, and that on the critical path. */
+  cells: { first: number[]; lane: number[]; what: number[]; n: number[]; ns: number[]; path: number[] };
+  /** Waits in the order of their signals: the longest of each bucket. Of bucket b there are first[b + 1] - first[b] in the trail. */
+  waits: {
+    first: number[];
+    lane: number[];
+    cause: number[];
+    call: (number | null)[];
+    state: string[];
+    start: number[];
+    signal: number[];
+    stop: number[];
+  };
+  /** The critical path: the longest stretches of each bucket. `kind` is that of the edge by which it came to this thread. */
+  path: { lane: number[]; start: number[]; dur: number[]; kind: (string | null)[] };
 }
 
 /** Data inlined in the page by `iotrail report`: base64 of gzipped JSON. */

@@ -6,6 +6,7 @@ import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks"
 import type { TimeAxis } from "../chart/time-chart";
 import type { Theme } from "../theme/theme";
 import { BlockView } from "./block";
+import { CausalityView } from "./causality";
 import { Cube } from "./cube";
 import type { IoData } from "./data";
 import { Diagnosis } from "./diagnosis";
@@ -107,6 +108,7 @@ export function IoPage({ data, theme, words, onWords, children }: Props) {
       <main>
         <Diagnosis {...view} onSelect={showWhere} />
         {data.timed && <TimeSplit {...view} sums={sums} span={span} theme={theme} />}
+        {data.causality && <CausalityView {...view} causality={data.causality} span={span} theme={theme} />}
         <Throughput {...view} sums={sums} span={span} theme={theme} />
         {data.timed && <Latency {...view} sums={sums} theme={theme} />}
         {data.block && <BlockView {...view} block={data.block} span={span} theme={theme} />}
