@@ -36,7 +36,7 @@ waiting AS (
     SEMI JOIN taking_part AS k ON k.thread = w.thread
     INNER JOIN thread_life AS t ON t.thread = w.thread
     LEFT JOIN (SELECT thread, ts FROM sync_op WHERE call LIKE '%unlock' GROUP BY thread, ts) AS u ON u.thread = w.thread AND u.ts = w.ts
-    WHERE w.state NOT IN ('begin', 'end', 'timer') AND u.thread IS NULL
+    WHERE w.state NOT IN ('begin', 'end', 'timer', 'start of MPI') AND u.thread IS NULL
     GROUP BY coalesce(t.process_name, 'unknown process')
 ),
 
