@@ -564,7 +564,7 @@ function PathTable({ data, causality, names, sums }: PathProps) {
                   <td class="causal-what">{describe(causality, names, row.what)}</td>
                   <td class="whole">
                     {file !== null && (
-                      <code title={data.files.path[file]}>{shortPath(data.files.path[file], 40)}</code>
+                      <code title={data.files.path[file]}>{shortPath(data.files.path[file], 28)}</code>
                     )}
                   </td>
                   <td class="numeric" data-value={row.ns} title={`${exact(row.ns)} ns`}>
