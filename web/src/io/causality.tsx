@@ -561,10 +561,10 @@ function PathTable({ data, causality, names, sums }: PathProps) {
               return (
                 <tr key={`${row.lane} ${row.what}`}>
                   <td class="whole">{names[row.lane]}</td>
-                  <td>{describe(causality, names, row.what)}</td>
+                  <td class="causal-what">{describe(causality, names, row.what)}</td>
                   <td class="whole">
                     {file !== null && (
-                      <code title={data.files.path[file]}>{shortPath(data.files.path[file], 40)}</code>
+                      <code title={data.files.path[file]}>{shortPath(data.files.path[file], 28)}</code>
                     )}
                   </td>
                   <td class="numeric" data-value={row.ns} title={`${exact(row.ns)} ns`}>
@@ -622,7 +622,11 @@ function WaitedTable({ names, sums }: { names: string[]; sums: CausalSums }) {
             {table.rows.map((row) => (
               <tr key={`${row.cause} ${row.state}`}>
                 <td class="whole">
-                  {row.cause === null ? <span class="muted">not known</span> : names[row.cause]}
+                  {row.cause === null ? (
+                    <span class="muted">{row.state === "timer" ? "–" : "not known"}</span>
+                  ) : (
+                    names[row.cause]
+                  )}
                 </td>
                 <td>{row.state}</td>
                 <td>{row.by.length === 1 ? names[row.by[0]] : plural(row.by.length, "thread")}</td>
