@@ -158,5 +158,7 @@ def test_paths_below_a_descriptor_of_the_root_directory(record, work):
     ask = "import os; root = os.open('/', os.O_PATH | os.O_DIRECTORY); [os.close(os.open('etc', 0, dir_fd=root)) for _ in range(3)]"
     run = record([sys.executable, "-c", ask])
     assert run.status == 0, run.stderr
-    rows = run.trail.query("SELECT path, count(*) FROM op WHERE call = 'open' AND path LIKE '%/etc' GROUP BY path")
+    rows = run.trail.query(
+        "SELECT path, count(*) FROM op WHERE call = 'open' AND path LIKE '%/etc' GROUP BY path"
+    )
     assert rows == [("/etc", 3)]
