@@ -192,8 +192,9 @@ def test_a_recording_ends_whole_or_says_so(storage: Storage, tmp_path: Path) -> 
             return
         assert ran.returncode in (0, 125), where
         assert out.stat().st_size == 64 * calls, where
+        # A recording that read less often than the first one leaves the fault for what is read here.
+        storage.ask("clear")
         if ran.returncode == 125:
-            storage.ask("clear")
             check(trail)
         newest = max((trail / "snapshots").glob("*.json"), key=lambda path: int(path.stem))
         files = [
