@@ -8,7 +8,7 @@
 //! > A request waited for the journal write of its MDS's rank that was served within its `journal` row, and of several for
 //! > the last one that ended: an event is durable once the write that holds it, and all before, are (`Journaler::safe_pos`).
 //! > Its end may be noted [`NOTED`] later; if there is none, it is the first that had begun and whose end was noted within
-//! > [`SLACK`].
+//! > [`HELD_UP`].
 //!
 //! A write holds the events of several requests, which share its cost alike (`coalesce`). `stitch.how` is `time`. Between
 //! machines, whose clocks differ, a write may begin and end [`SLACK`] outside the row. Of several file systems the ranks are
@@ -26,9 +26,10 @@ use iotrail_trail::arrays::batch;
 use super::{PATIENCE, Text, column};
 use crate::LONGEST_NAME;
 
-/// What clocks of two machines may differ by, and an OSD's thread be held up before it notes that it replied, ns: 0.4 ms were
-/// seen beside busy programs.
+/// What clocks of two machines may differ by, ns.
 const SLACK: i64 = 1_000_000;
+/// How long an OSD's thread may wait for a processor before it notes that it replied, ns: 1.6 ms were seen beside busy programs.
+const HELD_UP: i64 = 5_000_000;
 /// Until an OSD notes that it replied, ns: 11 us were seen.
 const NOTED: i64 = 100_000;
 /// First inode of journals, and one past the last.
@@ -179,7 +180,8 @@ impl Journals {
     fn write_of(&self, wait: &Row) -> Option<&Row> {
         let rank = *self.ranks.get(&wait.thread)?;
         let (mut within, mut after) = (None, None);
-        for (_, write) in self.writes.range((rank, wait.ts, i64::MIN)..=(rank, wait.end + SLACK, i64::MAX)) {
+        for (_, write) in self.writes.range((rank, wait.ts, i64::MIN)..=(rank, wait.end + HELD_UP, i64::MAX))
+        {
             let (apart, late) = if write.node == wait.node { (0, NOTED) } else { (SLACK, SLACK) };
             let began_within = wait.ts - apart <= write.ts && write.ts < wait.end + apart;
             if !began_within || !self.objects.contains(&write.file) {
@@ -333,6 +335,15 @@ mod tests {
         write(&mut journals, "m", 4, "mds.0", 1, 3_500 * US, 6_900 * US);
         wait(&mut journals, 101, 10, 1_000 * US, 6_000 * US);
         assert_eq!(pairs(journals.joined(8 * S, true)), [(4, 101, "time".to_owned())]);
+        // As seen: it began while the request waited, and its end was noted 1.6 ms later; so late that the next one has begun is
+        // too late.
+        let mut journals = two_ranks();
+        wait(&mut journals, 100, 10, 36_589 * US, 41_734 * US);
+        wait(&mut journals, 101, 10, 61_000 * US, 66_000 * US);
+        write(&mut journals, "m", 3, "mds.0", 1, 36_420 * US, 38_612 * US);
+        write(&mut journals, "m", 4, "mds.0", 1, 38_497 * US, 43_364 * US);
+        write(&mut journals, "m", 5, "mds.0", 1, 63_000 * US, 66_001 * US + HELD_UP);
+        assert_eq!(pairs(journals.joined(8 * S, true)), [(4, 100, "time".to_owned())]);
     }
 
     #[test]
