@@ -92,20 +92,19 @@ fn end(from: &[u8; INTERNET], to: &[u8; INTERNET]) -> i64 {
     hash63(&both)
 }
 
-/// An integer option of a socket's own level; `None` if there is none.
-fn option(fd: c_int, name: c_int) -> Option<c_int> {
-    let (mut value, mut length): (c_int, u32) = (0, 4);
-    let (value_at, length_at) = (&raw mut value as usize, &raw mut length as usize);
+/// An option of a socket's own level, of as many integers; `None` if there is none.
+fn option<const N: usize>(fd: c_int, name: c_int) -> Option<[c_int; N]> {
     const GETSOCKOPT: usize = 55;
+    let (mut values, mut length) = ([0; N], (N * size_of::<c_int>()) as u32);
+    let (at, length_at) = (&raw mut values as usize, &raw mut length as usize);
     let level = libc::SOL_SOCKET as usize;
-    // SAFETY: room for an integer and its length.
-    let asked =
-        unsafe { sys::syscall(GETSOCKOPT, fd as usize, level, name as usize, value_at, length_at, 0) };
-    (!sys::failed(asked)).then_some(value)
+    // SAFETY: room for the integers and their length.
+    let asked = unsafe { sys::syscall(GETSOCKOPT, fd as usize, level, name as usize, at, length_at, 0) };
+    (!sys::failed(asked)).then_some(values)
 }
 
 fn is_stream(fd: c_int) -> bool {
-    option(fd, libc::SO_TYPE) == Some(libc::SOCK_STREAM)
+    option(fd, libc::SO_TYPE) == Some([libc::SOCK_STREAM])
 }
 
 /// Which end a socket is. Asks the kernel.
@@ -138,20 +137,9 @@ pub fn accepted(draft: &mut Draft, fd: c_int) {
         && let Some(bound) = Address::own(fd).and_then(|address| address.bound())
     {
         draft.pos = bound;
-        // The first field of struct ucred is the pid (unix(7), SO_PEERCRED).
-        draft.aux = peer_pid(fd);
+        // The fields of struct ucred: pid, uid, gid (unix(7), SO_PEERCRED).
+        draft.aux = option(fd, libc::SO_PEERCRED).map_or(NONE, |[pid, _uid, _gid]: [c_int; 3]| pid.into());
     }
-}
-
-fn peer_pid(fd: c_int) -> i64 {
-    let mut credentials = [0i32; 3];
-    let mut length = 12u32;
-    let (at, length_at) = (&raw mut credentials as usize, &raw mut length as usize);
-    const GETSOCKOPT: usize = 55;
-    let (level, name) = (libc::SOL_SOCKET as usize, libc::SO_PEERCRED as usize);
-    // SAFETY: room for a struct ucred and its length.
-    let asked = unsafe { sys::syscall(GETSOCKOPT, fd as usize, level, name, at, length_at, 0) };
-    if sys::failed(asked) { NONE } else { credentials[0].into() }
 }
 
 /// socketpair made two ends: each is the other's other one, which a row says for processes that get them by other names.
