@@ -1,3 +1,5 @@
+//! Runs of scripts in virtual time: known ones by hand, random ones beside a naive simulation, and properties that all have.
+
 use std::collections::HashMap;
 
 use iotrail_sim::file::DeviceFile;
