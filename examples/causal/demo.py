@@ -1,11 +1,12 @@
 """`make demo-causal`: an MPI program recorded in memory, whose ranks meet after each write; who waited for whom, and how long it runs on a
 disk that this machine doesn't have.
 
-The recording is replayed on the emulated disk in four ways, beside the program really run there. A picture has the
+The recording is simulated on that disk, and replayed on the emulated disk in four ways, beside the program really run there. A picture has the
 bandwidth over time of the program and of its replays (as Mesnier et al., "//TRACE", FAST 2007, figure 1). As root: the emulated disk is
 a FUSE file behind a loop device. Trails, picture and report stay in demo/.
 """
 
+import json
 import os
 import shutil
 import subprocess
@@ -29,6 +30,7 @@ from iotrail.trail import Trail
 ROOT = Path(__file__).resolve().parent.parent.parent
 OUTPUT = Path("demo")
 DEVICE = "hdd-7200"
+SIZE = "900M"
 RANKS, BLOCKS, BYTES = 4, 60, 16_384
 # Each replay and its curve.
 MODES = {
@@ -48,7 +50,7 @@ def disk(folder: Path) -> Iterator[tuple[Path, Served]]:
     """A file system on the emulated disk."""
     mounted = folder / "mounted"
     mounted.mkdir()
-    with served(DEVICE, folder / "emulated", "--size", "900M", "--loop") as emulated:
+    with served(DEVICE, folder / "emulated", "--size", SIZE, "--loop") as emulated:
         subprocess.run(["mkfs.ext4", "-q", "-O", "^has_journal", emulated.target], check=True)
         subprocess.run(["mount", emulated.target, mounted], check=True)
         try:
@@ -91,6 +93,14 @@ def seconds(trail: Path) -> float:
     query = f"SELECT MAX(ts + dur) - MIN(ts) FROM op WHERE {DATA}"
     [[took]] = Trail(trail).query(query).fetchall()
     return took / 1e9
+
+
+def predicted(trail: Path) -> dict[str, float]:
+    """The same as simulated on the disk, and the ends of its range."""
+    words = ["--io", DEVICE, "--no-journal", "--volume", SIZE, "--where", DATA, "--json"]
+    cases = json.loads(iotrail("whatif", "run", trail, *words))["cases"]
+    [there] = [case for case in cases if case["device"] == DEVICE]
+    return {name: there[name] / 1e9 for name in ("chosen_ns", "chosen_low_ns", "chosen_high_ns")}
 
 
 def curve(trail: Path, step: float) -> tuple[list[float], list[float]]:
@@ -150,6 +160,7 @@ def main() -> int:
         )
         recorded = record(ranks, Path(memory), "memory")
         print(iotrail("waits", recorded))
+        simulated = predicted(recorded)
         print(f"The same on an emulated {DEVICE}, and replays of the recording there …", flush=True)
         with disk(folder) as (mounted, emulated):
             trails = {"program": record(ranks, mounted, "program")}
@@ -161,6 +172,9 @@ def main() -> int:
         table.add_column(title, justify="right" if title else "left")
     table.add_row("the program in memory", f"{seconds(recorded):.2f} s", "")
     table.add_row(f"the program on {DEVICE}", f"{took['program']:.2f} s", "")
+    error = (took["program"] - simulated["chosen_ns"]) / took["program"]
+    ends = f"{simulated['chosen_low_ns']:.2f} – {simulated['chosen_high_ns']:.2f} s"
+    table.add_row(f"simulated there ({ends})", f"{simulated['chosen_ns']:.2f} s", f"{100 * error:+.1f} %")
     for mode, said in MODES.items():
         error = (took["program"] - took[mode]) / took["program"]
         table.add_row(f"replay there, {said}", f"{took[mode]:.2f} s", f"{100 * error:+.1f} %")

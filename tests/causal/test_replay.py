@@ -1,4 +1,4 @@
-"""A recording made in memory, replayed on an emulated disk: as long as the program really takes there."""
+"""A recording made in memory, replayed on an emulated disk, and simulated on it: as long as the program really takes there."""
 
 import json
 import statistics
@@ -19,9 +19,14 @@ ROUNDS = 3
 
 
 @pytest.fixture
-def slow(emulate: Emulate, tmp_path: Path) -> Iterator[Path]:
-    """A file system on a disk on which a durable write takes some milliseconds, several at a time."""
-    device = device_file(tmp_path, servers="8 count", read="1 ms", write="2 ms", flush="2 ms", rate="1 GB/s")
+def device(tmp_path: Path) -> Path:
+    """A disk on which a durable write takes some milliseconds, several at a time."""
+    return device_file(tmp_path, servers="8 count", read="1 ms", write="2 ms", flush="2 ms", rate="1 GB/s")
+
+
+@pytest.fixture
+def slow(device: Path, emulate: Emulate, tmp_path: Path) -> Iterator[Path]:
+    """A file system on it."""
     disk = emulate(device, tmp_path / "d", "--size", "256M", "--loop")
     mounted = tmp_path / "slow"
     mounted.mkdir()
@@ -49,6 +54,7 @@ def test_a_program_takes_as_long_as_predicted(
     count: int,
     build: Callable[[str], Path],
     record: Callable[..., Trail],
+    device: Path,
     slow: Path,
     tmp_path: Path,
 ) -> None:
@@ -73,5 +79,21 @@ def test_a_program_takes_as_long_as_predicted(
     medians = {name: statistics.median(times) for name, times in took.items()}
     off = {mode: medians[mode] / medians["program"] - 1 for mode in ("think", "causal")}
     assert abs(off["causal"]) < 0.1, (off, took)
+    words = [
+        "whatif",
+        "run",
+        recorded,
+        "--io",
+        device,
+        "--no-journal",
+        "--where",
+        "path LIKE '%/data/%'",
+        "--json",
+    ]
+    done = subprocess.run([*IOTRAIL, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    [there] = [case for case in json.loads(done.stdout)["cases"] if case["device"]]
+    assert abs(there["chosen_ns"] / medians["program"] - 1) < 0.1, (there, took)
+    assert there["chosen_low_ns"] <= there["chosen_ns"] <= there["chosen_high_ns"]
     # the case would prove nothing if waiting as long as recorded were right, too
     assert abs(off["think"]) > 0.15, (off, took)

@@ -6,11 +6,9 @@
 //! behind it as the pieces before leave room, so that nothing moves farther than it must and no two things share a place.
 //! The idea is that of Delimitrou et al., "Accurate Modeling and Generation of Storage I/O for Datacenter Workloads", §5.2.
 
-mod ranges;
-
 use std::collections::HashMap;
 
-use ranges::{Linear, Ranges};
+use crate::ranges::{Linear, Ranges};
 
 /// A part of a file on a device. Offsets and lengths are bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 //!
 //! No clock, no threads, no I/O; equal input gives equal output. [`device`] is the interface of all devices, [`disk`] a hard
 //! disk, [`ssd`] a flash drive, [`fixed`] a device whose requests take a fixed time; [`file`] reads what describes them.
-//! [`cached`] is a device with a cache before it, [`array`] several devices as one. [`requests`] runs recorded requests
+//! [`filesystem`] is calls on files on a device, [`cached`] is a device with a cache before it, [`array`] several devices as one. [`requests`] runs recorded requests
 //! through devices, [`steps`] those that wait for each other, [`cache`] has the replacement policies, [`layout`] puts the blocks
 //! of files one after the other.
 
@@ -13,8 +13,10 @@ pub mod cached;
 pub mod device;
 pub mod disk;
 pub mod file;
+pub mod filesystem;
 pub mod fixed;
 pub mod layout;
+mod ranges;
 pub mod requests;
 pub mod ssd;
 pub mod steps;

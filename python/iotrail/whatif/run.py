@@ -1,4 +1,5 @@
-"""`iotrail whatif run`: how long a recorded program would take if its calls on files, its computing or its machine were others.
+"""`iotrail whatif run`: how long a recorded program would take if its calls on files, their device, its computing or its machine were
+others.
 
 `iotrail-native simulate run` runs the threads' scripts (docs/causal.md) in virtual time. What the model is off by is said beside the
 answer: the run as it was, simulated, next to the recorded one.
@@ -30,6 +31,9 @@ def run(
     trail: Trail,
     *,
     io: Sequence[float],
+    devices: Sequence[str],
+    journal: bool,
+    volume: str | None,
     where: str | None,
     compute: float,
     cores: int | None,
@@ -39,6 +43,12 @@ def run(
     as_json: bool,
 ) -> None:
     """Print how long the run would take.
+
+    Args:
+        io: factors on the time of calls on files.
+        devices: device files, or names of devices that come with iotrail, whose times calls on files take.
+        journal: whether the file system there has one.
+        volume: its size; none: the device's.
 
     Raises:
         TrailError: the trail doesn't say who waited for whom, or half of what threads waited for is unexplained.
@@ -54,6 +64,9 @@ def run(
     factors = sorted({1.0, *io})
     words = ["run", str(trail.path), "--io", ",".join(map(repr, factors)), "--compute", repr(compute)]
     words += ["--cores", str(known), "--samples", str(samples), "--seed", str(seed)]
+    words += [word for device in devices for word in ("--on", device)]
+    words += [] if journal else ["--no-journal"]
+    words += [] if volume is None else ["--volume", volume]
     found = simulate(trail, _calls(where), words)
     [[blocked]] = trail.query(
         "SELECT CAST(COALESCE(SUM(blocked_ns), 0) AS BIGINT) FROM wait_state WHERE state NOT IN ('timer', 'start of MPI')"
@@ -66,6 +79,8 @@ def run(
             "docs/causal.md says what is matched; --force answers all the same",
         )
     answer = _answer(found, classes, share, known) | {"compute": compute, "seed": seed, "where": where}
+    if devices:
+        answer |= {"journal": journal, "volume": volume}
     print(json.dumps(answer)) if as_json else _show(answer)
 
 
@@ -108,15 +123,15 @@ def _calls(where: str | None) -> str:
 def _answer(found: dict[str, Any], classes: list[dict[str, Any]], share: float, cores: int) -> dict[str, Any]:
     """The native answer with names, ranges and speed-ups."""
     of_class = {row["class"]: row for row in classes}
-    cases = {case["io"]: case for case in found["cases"]}
-    base = cases[1.0]["elapsed_ns"]
+    base = _unchanged(found)["took"]["elapsed_ns"]
     # what the model is off by is no better known of the changed run
     off = abs(base / found["recorded_ns"] - 1) if found["recorded_ns"] else 0.0
     for case in found["cases"]:
-        ends = [case["elapsed_ns"], case["fixed_ns"]]
-        if case["samples_ns"]:
-            ends += [float(np.quantile(case["samples_ns"], quantile)) for quantile in (_LOW, _HIGH)]
-        case["low_ns"], case["high_ns"] = round(min(ends) * (1 - off)), round(max(ends) * (1 + off))
+        took = [case.pop("took"), case.pop("fixed"), *case.pop("samples")]
+        for name in ("elapsed_ns", "chosen_ns"):
+            case[name] = took[0][name]
+            low, high = _range([each[name] for each in took], off)
+            case |= {name.replace("_", "_low_"): low, name.replace("_", "_high_"): high}
         case["speed_up"] = base / case["elapsed_ns"] if case["elapsed_ns"] else None
         by_file: dict[tuple[str, str | None], int] = {}
         for number, ns in case["path"].pop("io_by_class"):
@@ -135,6 +150,34 @@ def _answer(found: dict[str, Any], classes: list[dict[str, Any]], share: float, 
     }
 
 
+def _range(times: list[int | None], off: float) -> tuple[int | None, int | None]:
+    """From the shortest to the longest: of the first two, and of all but the outermost of the samples behind them."""
+    known = [time for time in times if time is not None]
+    if not known:
+        return None, None
+    ends: list[float] = [*known[:2]]
+    if known[2:]:
+        ends += [float(np.quantile(known[2:], quantile)) for quantile in (_LOW, _HIGH)]
+    return round(min(ends) * (1 - off)), round(max(ends) * (1 + off))
+
+
+def _unchanged(found: dict[str, Any]) -> dict[str, Any]:
+    """The case in which calls take their times."""
+    case: dict[str, Any] = next(case for case in found["cases"] if case["io"] == 1)
+    return case
+
+
+def _name(case: dict[str, Any]) -> str:
+    if case["device"] is not None:
+        return f"on {case['device']}"
+    return "simulated" if case["io"] == 1 else f"I/O × {case['io']:g}"
+
+
+def _ends(case: dict[str, Any], of: str) -> str:
+    """The range of a time."""
+    return " – ".join(units.duration(case[f"{of}_{end}_ns"]) for end in ("low", "high"))
+
+
 def _show(answer: dict[str, Any]) -> None:
     console = Console(piped=120)
     console.print(
@@ -142,31 +185,50 @@ def _show(answer: dict[str, Any]) -> None:
         f"{units.counted(answer['cores'], 'core')}"
     )
     table = Table(box=rich.box.SIMPLE_HEAD)
-    for name in ("", "run", "speed-up", "range", "computing", "no core", "storage", "resting"):
+    for name in ("", "run", "range", "speed-up", "computing", "no core", "storage", "resting"):
         table.add_column(name, justify="right" if name else "left")
     table.add_row("recorded", units.duration(answer["recorded_ns"]))
     for case in answer["cases"]:
         path = case["path"]
-        name = "simulated" if case["io"] == 1 else f"I/O × {case['io']:g}"
+        name = _name(case)
         table.add_row(
             name if answer["compute"] == 1 else f"{name}, computing × {answer['compute']:g}",
             units.duration(case["elapsed_ns"]),
+            _ends(case, "elapsed"),
             "" if case["speed_up"] is None else f"{case['speed_up']:.2f}",
-            f"{units.duration(case['low_ns'])} – {units.duration(case['high_ns'])}",
             *(units.duration(path[part]) for part in ("compute_ns", "ready_ns", "io_ns", "rest_ns")),
         )
     console.print(table)
-    longest = next(case for case in answer["cases"] if case["io"] == 1)["path"]["io"][:_SHOWN]
-    if longest:
-        console.print("Longest on the critical path, of calls on files:")
-    for row in longest:
-        console.print(Text(f"  {units.duration(row['ns'])}  {row['call']}  {row['path'] or ''}"))
+    for case in answer["cases"]:
+        longest = case["path"]["io"][:_SHOWN] if case["io"] == 1 or case["device"] is not None else []
+        if longest:
+            console.print(f"Longest on the critical path, of calls on files ({_name(case)}):")
+        for row in longest:
+            console.print(Text(f"  {units.duration(row['ns'])}  {row['call']}  {row['path'] or ''}"))
+    if answer["where"] is not None:
+        console.print("From the first of the chosen calls to the end of the last:")
+        for case in answer["cases"]:
+            if case["chosen_ns"] is not None:
+                console.print(
+                    f"  {_name(case)}: {units.duration(case['chosen_ns'])} ({_ends(case, 'chosen')})"
+                )
     console.print(
         "Simulated: the same model with nothing changed; how far it is from the record is how far the model is off "
         f"({100 * answer['model_error']:+.1f} %)."
     )
     console.print(
-        "Range: times of calls drawn anew, what nothing explains "
-        f"({units.human(answer['unexplained_share'], 'share')} of the waiting) once as no time and once as long as recorded, "
-        "and what the model is off by."
+        "Range: times of calls drawn anew, "
+        + ("other places on the device, " if answer["kept"] is not None else "")
+        + f"what nothing explains ({units.human(answer['unexplained_share'], 'share')} of the waiting) once as no time and once as "
+        "long as recorded, and what the model is off by."
     )
+    if answer["kept"] is not None:
+        console.print(
+            "On a device: its requests are those that an empty page cache and ext4 make of the calls (docs/causal.md). Names, attributes and "
+            "mappings cost what they did."
+        )
+        if answer["kept"]["calls"]:
+            console.print(
+                f"{units.counted(answer['kept']['calls'], 'call')} that no model has (sync, sendfile, splice …) took "
+                f"{units.duration(answer['kept']['ns'])} as recorded."
+            )

@@ -43,14 +43,17 @@ def _main() -> None:
     pass
 
 
-def _factors(option: str, text: str) -> list[float]:
-    try:
-        found = [float(word) for word in text.split(",")]
-    except ValueError:
-        found = []
-    if not found or not all(0 <= factor <= 1e6 for factor in found):
-        raise UsageError(f"{option}: expected factors of at least 0, as 0.1,2, found {text!r}")
-    return found
+def _factors_or_devices(text: str) -> tuple[list[float], list[str]]:
+    """What --io says: no device that comes with iotrail has a number as its name."""
+    factors, devices = [], []
+    for word in text.split(","):
+        try:
+            factors.append(float(word))
+        except ValueError:
+            devices.append(word.strip())
+    if not all(0 <= factor <= 1e6 for factor in factors) or not all(devices):
+        raise UsageError(f"--io: expected factors of at least 0 or devices, as 0.1,hdd-7200, found {text!r}")
+    return factors, devices
 
 
 @app.command()
@@ -59,9 +62,22 @@ def run(
     io: Annotated[
         str,
         typer.Option(
-            "--io", metavar="F,…", help="Factors on the time of calls on files: 0.1 is ten times as fast."
+            "--io",
+            metavar="F|DEVICE,…",
+            help="Factors on the time of calls on files (0.1 is ten times as fast), or devices that do them: files, or names of "
+            "iotrail device list.",
         ),
     ] = "1",
+    journal: Annotated[
+        bool,
+        typer.Option("--journal/--no-journal", help="Whether the file system on a device has a journal."),
+    ] = True,
+    volume: Annotated[
+        str | None,
+        typer.Option(
+            "--volume", metavar="SIZE", help="Its size (default: the device's).", show_default=False
+        ),
+    ] = None,
     where: Annotated[
         str | None,
         typer.Option(
@@ -93,13 +109,17 @@ def run(
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the same as JSON.")] = False,
 ) -> None:
-    """How long a run recorded with --causal would take with faster or slower I/O, computing, or other cores."""
+    """How long a run recorded with --causal would take with other storage, faster or slower computing, or other cores."""
     from iotrail.trail import Trail
     from iotrail.whatif.run import run as ask
 
+    io_factors, devices = _factors_or_devices(io)
     ask(
         Trail(trail),
-        io=_factors("--io", io),
+        io=io_factors,
+        devices=devices,
+        journal=journal,
+        volume=volume,
         where=where,
         compute=compute,
         cores=cores,

@@ -1,4 +1,4 @@
-//! `iotrail-native simulate run X.trail`: how long a recorded program would take if its calls on files, its computing or its
+//! `iotrail-native simulate run X.trail`: how long a recorded program would take if its calls on files, their device, its computing or its
 //! machine were others, by its threads' scripts in virtual time (crates/causal). `iotrail whatif run` asks it.
 //!
 //! Standard input has a row for each call on a file that returned: `thread` (id in the trail), `ts`, `dur` (ns), `class` (calls whose
@@ -9,16 +9,29 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use iotrail_causal::{
-    Activity, Durations, Evaluated, Machines, OpRef, Order, Reason, Scripts, Step, Waited, check, evaluate,
+    Activity, Durations, Evaluated, Machines, OpRef, Order, Reason, Scripts, Step, Storage, Waited, check,
+    evaluate,
 };
 use iotrail_replay::{Causality, Plan, plan_with_causality};
+use iotrail_sim::file::DeviceFile;
+use iotrail_sim::filesystem::{FileSystem, Parameters};
 use rand::{Rng as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
 
 use super::cache::numbers_of;
+use super::on_device::{FileCalls, Kept, OnDevice};
 use super::{batches, print};
+use crate::arguments::size;
+use crate::emudisk::read_device;
 use crate::failure::Failure;
+
+/// Where the first file begins on a device, bytes.
+const START: u64 = 64 << 20;
+/// Another sample's files begin up to so many bytes further, and its device has run up to so many ns before: more than a
+/// revolution of a disk.
+const FURTHER: u64 = 64 << 20;
+const EARLIER: u64 = 100_000_000;
 
 /// Arguments of `simulate run`.
 #[derive(clap::Args)]
@@ -28,6 +41,15 @@ pub struct Args {
     /// Factors on the times of chosen calls
     #[arg(long, value_delimiter = ',', default_value = "1")]
     io: Vec<f64>,
+    /// Devices that do the chosen calls, each another case
+    #[arg(long, value_name = "DEVICE")]
+    on: Vec<PathBuf>,
+    /// The file system there has no journal
+    #[arg(long)]
+    no_journal: bool,
+    /// Its size (default: the device's)
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    volume: Option<u64>,
     /// Factor on CPU time between calls
     #[arg(long, default_value_t = 1.0)]
     compute: f64,
@@ -51,19 +73,30 @@ struct Answer {
     recorded_ns: i64,
     /// What nothing explains, of all threads, ns.
     unexplained_ns: i64,
+    /// What devices don't do; none without devices.
+    kept: Option<Kept>,
     cases: Vec<Case>,
 }
 
-/// One factor.
+/// A factor or a device.
 #[derive(Serialize)]
 struct Case {
-    io: f64,
-    elapsed_ns: i64,
+    io: Option<f64>,
+    /// Its name, as given.
+    device: Option<PathBuf>,
+    took: Took,
     /// As long as recorded where nothing explains a wait.
-    fixed_ns: i64,
-    /// Of each sample.
-    samples_ns: Vec<i64>,
+    fixed: Took,
+    samples: Vec<Took>,
     path: Path,
+}
+
+/// Times of a run, ns.
+#[derive(Serialize)]
+struct Took {
+    elapsed_ns: i64,
+    /// From the start of the first chosen call to the end of the last; none without one.
+    chosen_ns: Option<i64>,
 }
 
 /// The critical path, ns.
@@ -93,14 +126,34 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         let known = case.evaluate(&waiting, &calls.scaled(&calls.durs, io))?;
         let longer = case.evaluate(&fixed, &calls.scaled(&calls.durs, io))?;
         let mut random = Pcg64Mcg::seed_from_u64(args.seed);
-        let mut samples_ns = Vec::new();
+        let mut samples = Vec::new();
         for number in 0..args.samples {
             let durs = calls.scaled(&calls.resampled(&mut random), io);
             let scripts = if number % 2 == 0 { &waiting } else { &fixed };
-            samples_ns.push(case.evaluate(scripts, &durs)?.elapsed);
+            samples.push(case.took(scripts, &case.evaluate(scripts, &durs)?));
         }
         let path = calls.path(&waiting, &known);
-        cases.push(Case { io, elapsed_ns: known.elapsed, fixed_ns: longer.elapsed, samples_ns, path });
+        let (took, fixed) = (case.took(&waiting, &known), case.took(&fixed, &longer));
+        cases.push(Case { io: Some(io), device: None, took, fixed, samples, path });
+    }
+    let on_files = (!args.on.is_empty()).then(|| FileCalls::of(&plan, &calls.chosen));
+    for (name, on_files) in args.on.iter().zip(on_files.iter().cycle()) {
+        let (journal, volume) = (!args.no_journal, args.volume);
+        let there = There { file: read_device(name)?, calls: on_files, journal, volume };
+        let mut random = Pcg64Mcg::seed_from_u64(args.seed);
+        let mut run = |scripts: &Scripts, further: u64, earlier: u64| -> Result<_, Failure> {
+            let scripts = on_files.at_chance(scripts, &mut random);
+            let found = case.evaluate_on(&scripts, &mut there.at(further, earlier)?)?;
+            Ok((case.took(&scripts, &found), calls.path(&scripts, &found)))
+        };
+        let ((took, path), (longer, _)) = (run(&waiting, 0, 0)?, run(&fixed, 0, 0)?);
+        let mut places = Pcg64Mcg::seed_from_u64(args.seed);
+        let mut samples = Vec::new();
+        for number in 0..args.samples {
+            let (further, earlier) = (places.random_range(0..=FURTHER), places.random_range(0..EARLIER));
+            samples.push(run(if number % 2 == 0 { &waiting } else { &fixed }, further, earlier)?.0);
+        }
+        cases.push(Case { io: None, device: Some(name.clone()), took, fixed: longer, samples, path });
     }
     let unknown = |wait: &&Waited| wait.reason == Reason::Unknown;
     print(&Answer {
@@ -114,6 +167,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
             .filter(unknown)
             .map(|wait| wait.dur)
             .sum(),
+        kept: on_files.map(|calls| calls.kept),
         cases,
     })
 }
@@ -147,8 +201,52 @@ struct Situation<'a> {
 impl Situation<'_> {
     fn evaluate(&self, scripts: &Scripts, durs: &[Vec<i64>]) -> Result<Evaluated, Failure> {
         debug_assert_eq!(durs.len(), self.calls.durs.len());
-        evaluate(scripts, self.order, &mut Durations::new(durs.to_vec()), &self.machines)
+        self.evaluate_on(scripts, &mut Durations::new(durs.to_vec()))
+    }
+
+    fn evaluate_on(&self, scripts: &Scripts, storage: &mut impl Storage) -> Result<Evaluated, Failure> {
+        evaluate(scripts, self.order, storage, &self.machines)
             .map_err(|standstill| Failure::new(standstill.to_string()))
+    }
+
+    fn took(&self, scripts: &Scripts, found: &Evaluated) -> Took {
+        let (mut first, mut last) = (None, None);
+        for ((script, run), chosen) in scripts.threads.iter().zip(&found.threads).zip(&self.calls.chosen) {
+            let begins = std::iter::once(&0).chain(&run.ends);
+            for ((step, begin), end) in script.steps.iter().zip(begins).zip(&run.ends) {
+                if matches!(step, Step::Io(op) if chosen[*op as usize]) {
+                    first = Some(first.map_or(*begin, |known: i64| known.min(*begin)));
+                    last = last.max(Some(*end));
+                }
+            }
+        }
+        Took {
+            elapsed_ns: found.elapsed,
+            chosen_ns: first.zip(last).map(|(first, last): (i64, i64)| last - first),
+        }
+    }
+}
+
+/// A device with a file system for the chosen calls.
+struct There<'a> {
+    file: DeviceFile,
+    calls: &'a FileCalls,
+    journal: bool,
+    volume: Option<u64>,
+}
+
+impl There<'_> {
+    /// With its files so many bytes further than they need be (where there is room), and after so many ns.
+    fn at(&self, further: u64, earlier: u64) -> Result<OnDevice<'_>, Failure> {
+        let device = self.file.build();
+        let volume_bytes = self.volume.unwrap_or_else(|| device.capacity());
+        let bytes: u64 = self.calls.before.iter().map(|file| file.most_bytes.next_multiple_of(4096)).sum();
+        let room = volume_bytes.min(device.capacity()).saturating_sub(START + bytes);
+        let start_bytes = START + further.min(room);
+        let parameters = Parameters { journal: self.journal, volume_bytes, start_bytes };
+        let files = FileSystem::new(device, parameters, &self.calls.before)
+            .map_err(|problem| Failure::new(format!("{}: {problem}", self.file.name)))?;
+        Ok(OnDevice::new(self.calls, files, earlier))
     }
 }
 

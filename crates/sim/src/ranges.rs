@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 /// A value that goes on by so much after so many bytes.
-pub(super) trait Linear: Copy + PartialEq {
+pub(crate) trait Linear: Copy + PartialEq {
     /// The value so many bytes later.
     fn after(self, bytes: u64) -> Self;
 }
@@ -16,7 +16,7 @@ impl Linear for u64 {
 }
 
 /// Ranges that don't overlap. Neighbours whose values go on are one.
-pub(super) struct Ranges<V>(BTreeMap<u64, (u64, V)>);
+pub(crate) struct Ranges<V>(BTreeMap<u64, (u64, V)>);
 
 impl<V> Default for Ranges<V> {
     fn default() -> Self {
@@ -26,12 +26,18 @@ impl<V> Default for Ranges<V> {
 
 impl<V: Linear> Ranges<V> {
     /// All ranges in order: first byte, bytes, value there.
-    pub(super) fn all(&self) -> impl Iterator<Item = (u64, u64, V)> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = (u64, u64, V)> {
         self.0.iter().map(|(start, (end, value))| (*start, end - start, *value))
     }
 
+    /// The value at one byte.
+    pub(crate) fn get(&self, at: u64) -> Option<V> {
+        let (begin, (end, value)) = self.0.range(..=at).next_back()?;
+        (at < *end).then(|| value.after(at - begin))
+    }
+
     /// What is in `length` bytes from `start` on, without gaps: first byte, bytes, value there, if there is one.
-    pub(super) fn pieces(&self, start: u64, length: u64) -> Vec<(u64, u64, Option<V>)> {
+    pub(crate) fn pieces(&self, start: u64, length: u64) -> Vec<(u64, u64, Option<V>)> {
         let end = start + length;
         let mut pieces = Vec::new();
         let mut at = start;
@@ -52,7 +58,7 @@ impl<V: Linear> Ranges<V> {
     }
 
     /// Gives bytes that have no value theirs.
-    pub(super) fn fill(&mut self, start: u64, length: u64, value: V) {
+    pub(crate) fn fill(&mut self, start: u64, length: u64, value: V) {
         for (at, length, known) in self.pieces(start, length) {
             if known.is_none() {
                 self.insert(at, length, value.after(at - start));
@@ -61,7 +67,7 @@ impl<V: Linear> Ranges<V> {
     }
 
     /// Gives bytes their value, whatever they had.
-    pub(super) fn cover(&mut self, start: u64, length: u64, value: V) {
+    pub(crate) fn cover(&mut self, start: u64, length: u64, value: V) {
         let end = start + length;
         let before = self.0.range(..end).next_back().map(|(begin, range)| (*begin, *range));
         if let Some((begin, (stop, known))) = before
@@ -71,12 +77,17 @@ impl<V: Linear> Ranges<V> {
         {
             return;
         }
+        self.clear(start, length);
+        self.insert(start, length, value);
+    }
+
+    /// Takes the value of bytes, of those that have one.
+    pub(crate) fn clear(&mut self, start: u64, length: u64) {
         for (at, length, known) in self.pieces(start, length) {
             if known.is_some() {
                 self.remove(at, length);
             }
         }
-        self.insert(start, length, value);
     }
 
     /// Takes bytes of one range off.
@@ -126,18 +137,27 @@ mod tests {
     proptest! {
         #[test]
         fn ranges_are_what_bytes_one_by_one_are(
-            steps in proptest::collection::vec((any::<bool>(), 0_u64..60, 1_u64..20, 0_u64..40), 0..40),
+            steps in proptest::collection::vec((0..3, 0_u64..60, 1_u64..20, 0_u64..40), 0..40),
             asked in (0_u64..60, 1_u64..40),
         ) {
             let (mut ranges, mut bytes) = (Ranges::default(), [None; 100]);
-            for (cover, start, length, value) in steps {
-                if cover { ranges.cover(start, length, value) } else { ranges.fill(start, length, value) }
+            for (step, start, length, value) in steps {
+                match step {
+                    0 => ranges.cover(start, length, value),
+                    1 => ranges.fill(start, length, value),
+                    _ => ranges.clear(start, length),
+                }
                 for at in 0..length {
                     let byte = &mut bytes[(start + at) as usize];
-                    if cover || byte.is_none() {
-                        *byte = Some(value + at);
+                    match step {
+                        0 => *byte = Some(value + at),
+                        1 => *byte = byte.or(Some(value + at)),
+                        _ => *byte = None,
                     }
                 }
+            }
+            for (at, byte) in bytes.iter().enumerate() {
+                prop_assert_eq!(ranges.get(at as u64), *byte);
             }
             let mut found = Vec::new();
             let mut next = asked.0;
