@@ -57,9 +57,7 @@ impl FileCalls {
         }
         Self { calls, own, before: files.before, kept }
     }
-}
 
-impl FileCalls {
     /// Scripts in which calls that wait for the device begin up to [`LATE`] later: which comes first, of threads that go on at the same
     /// moment, is chance.
     pub fn at_chance(&self, scripts: &Scripts, random: &mut Pcg64Mcg) -> Scripts {

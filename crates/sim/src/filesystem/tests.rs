@@ -1,3 +1,5 @@
+//! Calls by hand on a device whose reads take 1 ms, writes 2 and flushes 3: when each ends, and what the device was asked.
+
 use std::sync::{Arc, Mutex};
 
 use super::*;
