@@ -83,6 +83,8 @@ def test_known_runs(make_causal: Path) -> None:
     [
         (["--io", "fast"], "cannot read fast"),
         (["--io", "0.1,"], "--io: expected factors"),
+        (["--io", "hdd-7200", "--volume", "moon"], "--volume: expected"),
+        (["--io", "hdd-7200", "--volume", "1k"], "the volume, found"),
         (["--io", "-1"], "--io: expected factors"),
         (["--where", "nothing = 1"], "--where: expected a condition"),
         (["--where", "1; DROP TABLE op"], "--where: expected a condition"),

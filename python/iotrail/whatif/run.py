@@ -33,7 +33,7 @@ def run(
     io: Sequence[float],
     devices: Sequence[str],
     journal: bool,
-    volume: str | None,
+    volume: int | None,
     where: str | None,
     compute: float,
     cores: int | None,
@@ -48,7 +48,7 @@ def run(
         io: factors on the time of calls on files.
         devices: device files, or names of devices that come with iotrail, whose times calls on files take.
         journal: whether the file system there has one.
-        volume: its size; none: the device's.
+        volume: its size in bytes; none: the device's.
 
     Raises:
         TrailError: the trail doesn't say who waited for whom, or half of what threads waited for is unexplained.
@@ -66,7 +66,7 @@ def run(
     words += ["--cores", str(known), "--samples", str(samples), "--seed", str(seed)]
     words += [word for device in devices for word in ("--on", device)]
     words += [] if journal else ["--no-journal"]
-    words += [] if volume is None else ["--volume", volume]
+    words += [] if volume is None else ["--volume", str(volume)]
     found = simulate(trail, _calls(where), words)
     [[blocked]] = trail.query(
         "SELECT CAST(COALESCE(SUM(blocked_ns), 0) AS BIGINT) FROM wait_state WHERE state NOT IN ('timer', 'start of MPI')"

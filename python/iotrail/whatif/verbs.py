@@ -119,7 +119,7 @@ def run(
         io=io_factors,
         devices=devices,
         journal=journal,
-        volume=volume,
+        volume=None if volume is None else size_of("--volume", volume),
         where=where,
         compute=compute,
         cores=cores,

@@ -244,8 +244,10 @@ impl There<'_> {
         let room = volume_bytes.min(device.capacity()).saturating_sub(START + bytes);
         let start_bytes = START + further.min(room);
         let parameters = Parameters { journal: self.journal, volume_bytes, start_bytes };
-        let files = FileSystem::new(device, parameters, &self.calls.before)
-            .map_err(|problem| Failure::new(format!("{}: {problem}", self.file.name)))?;
+        let files = FileSystem::new(device, parameters, &self.calls.before).map_err(|problem| {
+            Failure::new(format!("{}: {problem}", self.file.name))
+                .hint("--where chooses fewer calls, --volume says how large it is")
+        })?;
         Ok(OnDevice::new(self.calls, files, earlier))
     }
 }
