@@ -2,7 +2,9 @@
  * Threads that write durably, one after the other or in step: `turns HOW THREADS WRITES DIRECTORY`.
  *
  * HOW: turns (each begins when the one before it has written all), rounds (one of them writes, then all meet, and it is the next
- * one's turn). Each writes 4 KiB blocks of a file of its own with O_DSYNC, and computes before each.
+ * one's turn), shared (all write at once and share a lock meanwhile, one of them once more and has it alone, then all meet). Each writes 4 KiB
+ * blocks of a file of its own with O_DSYNC, and computes before each. The files have their blocks before: how many requests a file
+ * system needs to allocate one differs from run to run.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -15,10 +17,11 @@
 #include <unistd.h>
 
 enum { MOST = 16 };
-static int in_turns, threads, writes;
+static int in_turns, shared, threads, writes;
 static const char *directory;
 static sem_t turn[MOST + 1];
 static pthread_barrier_t barrier;
+static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 
 static void compute(double ms) {
     struct timespec start, now;
@@ -41,9 +44,16 @@ static void *run(void *rank) {
     if (fd < 0) abort();
     if (in_turns) while (sem_wait(&turn[me])) {}
     for (int at = 0; at < writes; at++) {
-        int mine = in_turns || at % threads == me;
+        int mine = in_turns || shared || at % threads == me;
         compute(mine ? 0.3 : 0.05);
+        if (shared) pthread_rwlock_rdlock(&lock);
         if (mine && pwrite(fd, block, sizeof block, at * 4096L) != sizeof block) abort();
+        if (shared) pthread_rwlock_unlock(&lock);
+        if (shared && at % threads == me) {
+            pthread_rwlock_wrlock(&lock);
+            if (pwrite(fd, block, sizeof block, at * 4096L) != sizeof block) abort();
+            pthread_rwlock_unlock(&lock);
+        }
         if (!in_turns) pthread_barrier_wait(&barrier);
     }
     if (in_turns) sem_post(&turn[me + 1]);
@@ -54,6 +64,7 @@ static void *run(void *rank) {
 int main(int argc, char **argv) {
     if (argc != 5) return 2;
     in_turns = !strcmp(argv[1], "turns");
+    shared = !strcmp(argv[1], "shared");
     threads = atoi(argv[2]);
     writes = atoi(argv[3]);
     directory = argv[4];

@@ -37,8 +37,6 @@ pub(super) struct File {
     being_read: Ranges<Reading>,
     /// Extents that were added apart from others.
     extents: u64,
-    /// The last request that wrote its inode.
-    pub(super) inode: u64,
     /// Requests that write dirty pages.
     pub(super) writing: Vec<u64>,
     /// Pages whose use begins the next read-ahead.

@@ -13,8 +13,11 @@
 //! flushes; calls that come while one is under way share the next (the kernel's Documentation/filesystems/ext4/journal.rst,
 //! fs/jbd2/commit.c). Without a journal the inode is written, one block, whenever the file was written to, and at first the directory
 //! of a new file, another (fs/ext4/fsync.c, ext4_fsync_nojournal); and the block of extents, where a write past the cache gets blocks
-//! of a file that was written in more than four pieces. A journal lies in the middle of the volume, where mke2fs puts it,
+//! of a file that was written in more than four pieces. A block is not written while it is being written: who comes then waits, and
+//! writes it again if it has changed since (fs/buffer.c, __sync_dirty_buffer). A journal lies in the middle of the volume, where mke2fs puts it,
 //! other metadata before the files. Requests of Linux 6.18 on a loop device were these.
+//!
+//! The device is asked for one flush at a time: those that are wanted meanwhile are one, the next (block/blk-flush.c).
 //!
 //! Who writes to a file holds its lock: a write to the cache until it has copied, one past the cache that needs blocks until it is durable,
 //! so that such writes to one file come one after the other; those to blocks that are there share it, with reads past the
@@ -146,8 +149,11 @@ enum Stage {
     WriteBack(u32),
     /// A file's metadata, and a flush.
     Metadata(u32, Durable),
-    /// A file's inode, which lies there.
-    Inode(u32, u64),
+    /// A file's inode.
+    Inode(u32),
+    /// A block of inodes.
+    Block(u64),
+    Flush,
     /// A commit of this number or a later one.
     Commit(u64),
     /// The commit of this number is done.
@@ -162,6 +168,14 @@ struct Running {
     stages: VecDeque<Stage>,
     /// Requests that it waits for.
     waits: usize,
+}
+
+/// A block of inodes, of a file system without a journal.
+#[derive(Clone, Copy, Debug, Default)]
+struct Block {
+    is_dirty: bool,
+    /// The last request that wrote it.
+    flight: u64,
 }
 
 /// A request of the device.
@@ -182,6 +196,11 @@ pub struct FileSystem {
     files: Vec<File>,
     streams: HashMap<u32, ReadAhead>,
     journal: Journal,
+    /// By where they lie.
+    blocks: HashMap<u64, Block>,
+    /// The flush that the device does, and calls that wait for the next.
+    flush: u64,
+    flush_next: Vec<u64>,
     calls: HashMap<u64, Running>,
     flights: HashMap<u64, Flight>,
     numbers: u64,
@@ -226,6 +245,9 @@ impl FileSystem {
             files,
             streams: HashMap::new(),
             journal: Journal::new(volume),
+            blocks: HashMap::new(),
+            flush: 0,
+            flush_next: Vec::new(),
             calls: HashMap::new(),
             flights: HashMap::new(),
             numbers: 0,
@@ -349,6 +371,10 @@ impl FileSystem {
         if let Some(file) = writes {
             self.files[file as usize].writing.retain(|one| *one != flight);
         }
+        if flight == self.flush && !self.flush_next.is_empty() {
+            let next = std::mem::take(&mut self.flush_next);
+            self.begin_flush(self.now, next);
+        }
         self.wake(self.now, waiters);
     }
 
@@ -368,7 +394,7 @@ impl FileSystem {
                 Stage::Changed(file, allocates) => self.changed(file, allocates),
                 Stage::Requests(requests) => {
                     for request in requests {
-                        self.fly(now, request, vec![number], None, None);
+                        self.fly(now, request, Some(number), None, None);
                     }
                 }
                 Stage::Pages { file, stream, at, end } => self.read_pages(now, number, file, stream, at, end),
@@ -377,7 +403,16 @@ impl FileSystem {
                     let next = self.metadata(file, level);
                     self.prepend(number, next);
                 }
-                Stage::Inode(file, pos) => self.write_inode(now, number, file, pos),
+                Stage::Inode(file) => self.write_inode(now, number, file),
+                Stage::Block(pos) => self.write_block(now, number, pos),
+                Stage::Flush if self.flights.contains_key(&self.flush) => {
+                    self.flush_next.push(number);
+                    self.waits(number);
+                }
+                Stage::Flush => {
+                    self.waits(number);
+                    self.begin_flush(now, vec![number]);
+                }
                 Stage::Commit(commit) => {
                     if self.journal.wait_for(commit, number) {
                         self.waits(number);
@@ -425,20 +460,19 @@ impl FileSystem {
         }
     }
 
-    /// Hands a request to the device, which calls wait for.
+    /// Hands a request to the device, which a call waits for.
     fn fly(
         &mut self,
         now: Nanos,
         request: Request,
-        waiters: Vec<u64>,
+        waiter: Option<u64>,
         reads: Option<(u32, u64, u64)>,
         writes: Option<u32>,
     ) -> u64 {
         self.numbers += 1;
         let number = self.numbers;
-        for call in &waiters {
-            self.waits(*call);
-        }
+        let waiters: Vec<u64> = waiter.into_iter().collect();
+        waiter.into_iter().for_each(|call| self.waits(call));
         self.flights.insert(number, Flight { waiters, reads, writes });
         self.device.submit(now, Id(number), request);
         // what a device has completed at once
@@ -449,6 +483,9 @@ impl FileSystem {
     /// A file's attributes changed, and its blocks if it has got some.
     fn changed(&mut self, number: u32, allocates: bool) {
         let commit = self.journal.note(number, allocates);
+        if !self.parameters.journal {
+            self.blocks.entry(self.inode(number)).or_default().is_dirty = true;
+        }
         self.files[number as usize].changed(commit, allocates);
     }
 
@@ -468,7 +505,7 @@ impl FileSystem {
         for (at, end) in parts {
             let place = self.files[number as usize].place(at * PAGE);
             for request in requests(Op::Write, place, (end - at) * PAGE) {
-                let flight = self.fly(now, request, vec![call], None, Some(number));
+                let flight = self.fly(now, request, Some(call), None, Some(number));
                 self.files[number as usize].writing.push(flight);
             }
         }
@@ -476,45 +513,75 @@ impl FileSystem {
 
     /// What makes a file's metadata durable.
     fn metadata(&mut self, number: u32, level: Durable) -> Vec<Stage> {
-        let flush = || Stage::Requests(vec![Request { op: Op::Flush, pos: 0, length: 0 }]);
-        let file = &mut self.files[number as usize];
+        let file = &self.files[number as usize];
         if self.parameters.journal {
             let commit = file.needed(level).filter(|commit| !self.journal.is_durable(*commit));
-            return vec![commit.map_or_else(flush, Stage::Commit)];
+            return vec![commit.map_or(Stage::Flush, Stage::Commit)];
         }
-        let first = self.parameters.start_bytes.saturating_sub(INODES) / PAGE * PAGE;
-        let mut stages = vec![Stage::Inode(number, first + u64::from(number) / INODES_OF_A_BLOCK * PAGE)];
+        let mut stages = vec![Stage::Inode(number)];
         if file.is_new {
-            let directory = Request { op: Op::Write, pos: first + DIRECTORIES, length: PAGE };
+            let directory = Request { op: Op::Write, pos: self.inodes() + DIRECTORIES, length: PAGE };
             stages.push(Stage::Requests(vec![directory]));
         }
-        stages.push(flush());
+        stages.push(Stage::Flush);
         stages
     }
 
+    /// Where the first block of inodes lies.
+    fn inodes(&self) -> u64 {
+        self.parameters.start_bytes.saturating_sub(INODES) / PAGE * PAGE
+    }
+
+    /// Where the block of a file's inode lies.
+    fn inode(&self, number: u32) -> u64 {
+        self.inodes() + u64::from(number) / INODES_OF_A_BLOCK * PAGE
+    }
+
     /// Writes a file's inode if it has changed, or waits for who is writing it.
-    fn write_inode(&mut self, now: Nanos, call: u64, number: u32, pos: u64) {
+    fn write_inode(&mut self, now: Nanos, call: u64, number: u32) {
+        let pos = self.inode(number);
         let file = &mut self.files[number as usize];
         if file.needed(Durable::All).is_some() {
             file.is_durable();
-            let request = Request { op: Op::Write, pos, length: PAGE };
-            let flight = self.fly(now, request, vec![call], None, None);
-            self.files[number as usize].inode = flight;
-        } else if let Some(flight) = self.flights.get_mut(&file.inode) {
+            self.write_block(now, call, pos);
+        } else if let Some(flight) =
+            self.blocks.get(&pos).and_then(|block| self.flights.get_mut(&block.flight))
+        {
             flight.waiters.push(call);
             self.waits(call);
+        }
+    }
+
+    /// Writes a block if it has changed. While it is being written it can't be written again: who comes then looks again afterwards.
+    fn write_block(&mut self, now: Nanos, call: u64, pos: u64) {
+        let block = self.blocks.entry(pos).or_default();
+        if let Some(flight) = self.flights.get_mut(&block.flight) {
+            flight.waiters.push(call);
+            self.waits(call);
+            self.prepend(call, vec![Stage::Block(pos)]);
+        } else if block.is_dirty {
+            block.is_dirty = false;
+            let request = Request { op: Op::Write, pos, length: PAGE };
+            let flight = self.fly(now, request, Some(call), None, None);
+            self.blocks.entry(pos).or_default().flight = flight;
+        }
+    }
+
+    /// The device does one flush at a time; calls that come meanwhile share the next.
+    fn begin_flush(&mut self, now: Nanos, calls: Vec<u64>) {
+        let request = Request { op: Op::Flush, pos: 0, length: 0 };
+        self.flush = self.fly(now, request, None, None, None);
+        if let Some(flight) = self.flights.get_mut(&self.flush) {
+            flight.waiters = calls;
         }
     }
 
     /// Begins a commit if one is asked for and none under way.
     fn commit(&mut self, now: Nanos) {
         if let Some((commit, request, record)) = self.journal.begin() {
-            let flush = Request { op: Op::Flush, pos: 0, length: 0 };
-            let steps = [request, flush, record, flush];
-            let mut stages: VecDeque<Stage> =
-                steps.into_iter().map(|one| Stage::Requests(vec![one])).collect();
-            stages.push_back(Stage::Committed(commit));
-            self.begin(now, None, stages);
+            let (request, record) = (Stage::Requests(vec![request]), Stage::Requests(vec![record]));
+            let stages = [request, Stage::Flush, record, Stage::Flush, Stage::Committed(commit)];
+            self.begin(now, None, stages.into());
         }
     }
 
@@ -559,7 +626,7 @@ impl FileSystem {
             for request in requests(Op::Read, place, (end - at) * PAGE) {
                 let from = at + (request.pos - place) / PAGE;
                 let to = from + request.length / PAGE;
-                let flight = self.fly(now, request, Vec::new(), Some((number, from, to)), None);
+                let flight = self.fly(now, request, None, Some((number, from, to)), None);
                 self.files[number as usize].reads(from, to, flight);
             }
         }

@@ -139,7 +139,8 @@ fn a_sync_waits_for_what_another_is_writing() {
     let mut bench = Bench::new(true, &[file(64)]);
     let sync = call(Ask::Sync(Durable::Data), 0, 0);
     let ends = bench.run(&[(0, call(Ask::Write(None), 0, 4)), (0, sync), (1, sync)]);
-    assert_eq!(ends, [0.0, 5.0, 5.0]);
+    // and then for a flush of its own: the other one's has begun
+    assert_eq!(ends, [0.0, 5.0, 8.0]);
 }
 
 #[test]
@@ -149,8 +150,8 @@ fn writes_that_need_blocks_come_one_after_the_other() {
     // data, inode, flush; a read past the cache waits for them, one of the cache doesn't
     let calls = [write(0, 64), write(0, 68), (1, direct(Ask::Read, 0, 4)), (1, call(Ask::Read, 32, 4))];
     assert_eq!(bench.run(&calls), [7.0, 14.0, 15.0, 2.0]);
-    // those to blocks that are there, at once
-    assert_eq!(bench.run(&[write(20, 0), write(20, 4)]), [27.0, 27.0]);
+    // those to blocks that are there, at once, but for their flushes
+    assert_eq!(bench.run(&[write(20, 0), write(20, 4)]), [27.0, 30.0]);
 }
 
 #[test]
@@ -165,6 +166,18 @@ fn a_file_in_many_pieces_has_a_block_of_extents() {
     let ends = bench.run(&calls);
     let took: Vec<f64> = ends.iter().zip(&calls).map(took).collect();
     assert_eq!(took, [7.0, 7.0, 7.0, 7.0, 7.0, 9.0, 9.0, 7.0]);
+}
+
+#[test]
+fn calls_share_blocks_of_inodes_and_flushes() {
+    let mut bench = Bench::new(false, &[file(64), file(64), file(64), file(64)]);
+    let write = |file, at| (at, Call { file, ..direct(DATA, 0, 4) });
+    // from 2 to 4 the block of their inodes is written as it is then, with three changes; a flush from 4 to 7 and one for two until 10;
+    // the fourth writes the block again, from 7 to 9, and waits for a third
+    assert_eq!(bench.run(&[write(0, 0), write(1, 0), write(2, 1), write(3, 5)]), [7.0, 10.0, 10.0, 13.0]);
+    let asked = bench.asked();
+    assert_eq!(asked.iter().filter(|(op, at, _)| *op == Op::Write && *at < 0).count(), 2);
+    assert_eq!(asked.iter().filter(|(op, ..)| *op == Op::Flush).count(), 3);
 }
 
 #[test]
