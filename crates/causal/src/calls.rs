@@ -12,6 +12,8 @@ use crate::sockets::{Connections, OnSocket};
 const ETIMEDOUT: i64 = 110;
 /// Calls on locks that took no longer, ns, had not to wait.
 const CONTENDED: i64 = 10_000;
+/// Calls that give a lock back: whoever is slow there didn't wait for it.
+const GIVE_BACK: [Call; 3] = [Call::MutexUnlock, Call::RwlockUnlock, Call::SpinUnlock];
 /// All timerfds have this id: what /proc calls them (proc(5)).
 const TIMERFD: i64 = hash63(b"anon_inode:[timerfd]");
 /// Bytes that a pipe holds (pipe(7), "Pipe capacity").
@@ -104,6 +106,8 @@ pub struct Reader<'a> {
     numbers: HashMap<i64, u32>,
     /// Threads that were created, by process and handle: when and which.
     handles: HashMap<(i64, i64), Vec<(i64, u32)>>,
+    /// Threads that said their process and handle when they began, in the order of time.
+    begun: HashMap<(i64, i64), Vec<(i64, u32)>>,
     /// With when whoever creates lets the thread go on.
     creations: Vec<(Row, i64)>,
     joins: Vec<Row>,
@@ -152,6 +156,7 @@ impl<'a> Reader<'a> {
             forks: HashMap::new(),
             numbers: threads.iter().map(|thread| thread.id).zip(0..).collect(),
             handles: HashMap::new(),
+            begun: HashMap::new(),
             creations: Vec::new(),
             joins: Vec::new(),
             requests: Vec::new(),
@@ -197,7 +202,9 @@ impl<'a> Reader<'a> {
             WaitKind::Process if self.inside.is_none() => self.joins.push(*row),
             WaitKind::Process => {}
             // Which of them have to wait for a lock is another matter on other storage.
-            WaitKind::Lock if row.end.is_some_and(|end| end - row.start < CONTENDED) => {}
+            WaitKind::Lock
+                if GIVE_BACK.contains(&row.call)
+                    || row.end.is_some_and(|end| end - row.start < CONTENDED) => {}
             WaitKind::Poll if row.result == Some(0) => self.push(row, What::Wait { kind: "timer" }),
             WaitKind::Poll => self.polls.push((*row, self.inside)),
             kind => self.push(row, What::Wait { kind: kind.name() }),
@@ -294,6 +301,10 @@ impl<'a> Reader<'a> {
             return;
         }
         match row.call {
+            Call::PthreadCreate if row.object.is_some() => {
+                let key = (self.process(row), row.object.unwrap_or_default());
+                self.begun.entry(key).or_default().push((row.start, row.thread));
+            }
             Call::PthreadCreate => self.creations.push((*row, self.inside.unwrap_or(row.start))),
             _ if self.inside.is_none() => self.joins.push(*row),
             _ => {}
@@ -459,19 +470,29 @@ impl<'a> Reader<'a> {
 
     /// The n-th thread that began in a process is the n-th that was created there.
     fn begin_threads(&mut self) {
+        self.begun.values_mut().for_each(|list| list.sort_unstable());
+        let said: HashSet<u32> = self.begun.values().flatten().map(|(_, thread)| *thread).collect();
+        let creations = std::mem::take(&mut self.creations);
+        // handles are used again: the last creation first, which the last thread of its handle is of
+        let mut begun: Vec<Option<u32>> = creations.iter().rev().map(|(row, _)| self.begun_by(row)).collect();
+        begun.reverse();
         let mut next: HashMap<i64, usize> = HashMap::new();
-        for (row, from) in std::mem::take(&mut self.creations) {
+        for ((row, from), begun) in creations.into_iter().zip(begun) {
             let process = self.process(&row);
-            let Some(threads) = self.threads_of.get(&process) else { continue };
-            let at = next.entry(process).or_insert(0);
-            // the one it began with was not created
-            while let Some(thread) = threads.get(*at)
-                && self.threads[*thread as usize].start < row.start
-            {
+            let Some(thread) = begun.or_else(|| {
+                // The order in which they began, of those that did not say. The one it began with was not created.
+                let threads = self.threads_of.get(&process)?;
+                let at = next.entry(process).or_insert(0);
+                while let Some(thread) = threads.get(*at)
+                    && (self.threads[*thread as usize].start < row.start || said.contains(thread))
+                {
+                    *at += 1;
+                }
                 *at += 1;
-            }
-            let Some(thread) = threads.get(*at).copied() else { continue };
-            *at += 1;
+                threads.get(*at - 1).copied()
+            }) else {
+                continue;
+            };
             if let Some(handle) = row.peer {
                 self.handles.entry((process, handle)).or_default().push((row.start, thread));
             }
@@ -479,6 +500,12 @@ impl<'a> Reader<'a> {
             self.give(row.thread, from, Channel::Begin { thread });
             self.take(thread, start, Channel::Begin { thread });
         }
+    }
+
+    /// The last thread, of those left, that began with the handle that a creation returned.
+    fn begun_by(&mut self, creation: &Row) -> Option<u32> {
+        let list = self.begun.get_mut(&(self.process(creation), creation.peer?))?;
+        list.pop_if(|(at, _)| *at >= creation.start).map(|(_, thread)| thread)
     }
 
     /// A process begins after the one that made it had done what it did before.

@@ -155,3 +155,52 @@ fn calls_inside_others_let_others_go_on_and_wait_not() {
     assert_eq!(unexplained(&found), [(0, "mpi")], "a process without a rank");
     assert_eq!(arrows(&found), [(0, 70, 1, 60), (1, 25, 0, 10)], "since the call around it began");
 }
+
+#[test]
+fn threads_are_those_that_said_their_handle() {
+    // the first thread creates two with handles 70 and 80, which begin in the other order, and after both a third with handle 70 again;
+    // what the fourth said was lost
+    let thread = |(id, start, end): (i64, i64, i64)| Thread {
+        id,
+        process: 100,
+        machine: 0,
+        tid: id,
+        start,
+        end: Some(end),
+    };
+    let threads: Vec<Thread> =
+        [(0, -100, 500), (1, 20, 50), (2, 15, 40), (3, 120, 150), (4, 220, 250)].map(thread).into();
+    let process =
+        Process { id: 100, machine: 0, pid: 100, parent: None, rank: None, start: -100, end: Some(500) };
+    let row = |thread, start, end, call, object, peer| Row {
+        kind: WaitKind::Thread,
+        object,
+        peer,
+        ..row(thread, start, end, call, 0)
+    };
+    let create = |at, handle| row(0, at, at + 3, Call::PthreadCreate, None, Some(handle));
+    let join = |at, until, handle| row(0, at, until, Call::PthreadJoin, None, Some(handle));
+    let begins = |thread, at, handle| row(thread, at, at, Call::PthreadCreate, Some(handle), None);
+    let rows = [
+        create(10, 70),
+        create(13, 80),
+        begins(1, 20, 70),
+        begins(2, 15, 80),
+        join(30, 50, 70),
+        join(60, 61, 80),
+        create(110, 70),
+        begins(3, 120, 70),
+        join(130, 150, 70),
+        create(210, 70),
+        join(230, 250, 70),
+    ];
+    let processes = [process];
+    let mut reader = Reader::new(&threads, &processes);
+    let mut rows = rows.to_vec();
+    rows.sort_by_key(|row| (row.thread, row.start));
+    rows.iter().for_each(|row| reader.add(row));
+    let found = edges(&reader.finish());
+    let ends: Vec<_> = arrows(&found).into_iter().filter(|(waiter, ..)| *waiter == 0).collect();
+    assert_eq!(ends, [(0, 50, 1, 50), (0, 61, 2, 40), (0, 150, 3, 150), (0, 250, 4, 250)]);
+    assert_eq!(unexplained(&found), []);
+}

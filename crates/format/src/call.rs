@@ -177,7 +177,7 @@ calls! {
     216 CondSignal "pthread_cond_signal" Wait "Wake one that waits for a condition (--causal).";
     217 CondBroadcast "pthread_cond_broadcast" Wait "Wake all that wait for a condition (--causal).";
     218 SemPost "sem_post" Wait "Let one more pass a semaphore (--causal).";
-    219 PthreadCreate "pthread_create" Wait "Start a thread; peer is its handle (--causal).";
+    219 PthreadCreate "pthread_create" Wait "Start a thread; peer is its handle. It begins with a row of its own, whose object is that handle (--causal).";
     220 Socketpair "socketpair" Wait "Make two sockets that are connected; object and peer are the two ends (--causal).";
     221 SpinUnlock "pthread_spin_unlock" Wait "Free a spin lock (--causal).";
     222 Eventfd "eventfd" Wait "Make an event counter; length is its first value (--causal).";

@@ -229,7 +229,13 @@ extern "C-unwind" fn thread_begins(argument: *mut c_void) -> *mut c_void {
         packed.taken.store(0, Release);
         taken
     };
-    attach::thread_began(clock::ticks());
+    let now = clock::ticks();
+    attach::thread_began(now);
+    if attach::is_causal() {
+        // SAFETY: always succeeds.
+        let own = unsafe { libc::pthread_self() } as i64;
+        post::interval(&Draft { object: own, ..CREATION }, now, 0, 0, 0);
+    }
     let key = KEY.load(Relaxed);
     if key != u32::MAX {
         // SAFETY: a key of ours; any value but null makes the destructor run.
@@ -241,7 +247,8 @@ extern "C-unwind" fn thread_begins(argument: *mut c_void) -> *mut c_void {
     }
 }
 
-/// A thread is created: who waits for its beginning, with `record --causal`.
+/// A thread is created, and says its own handle when it begins, with `record --causal`: threads don't begin in the order in which they
+/// were created.
 const CREATION: Draft = Draft {
     opcode: Call::PthreadCreate as u16,
     kind: WaitKind::Thread as u8,
