@@ -76,6 +76,39 @@ def test_known_runs(make_causal: Path) -> None:
     assert elapsed == {0.5: 430 + 250, 1.0: 430 + 500, 2.0: 430 + 1000}
     [first, *_] = answer["cases"][1]["path"]["io"]
     assert (first["call"], first["path"], first["ns"]) == ("pread", "/data/a", 300)
+    answer = ask(make_causal, "--by", "file,call,rank,lock", "--cores", "2", "--samples", "0")
+    of_name = {(curve["kind"], curve["name"]): curve for curve in answer["curves"]}
+    curve = of_name["file", "/data/a"]
+    points = {point["factor"]: point["elapsed_ns"] for point in curve["points"]}
+    assert curve["path_ns"] == 500
+    assert points == {0.75: 805, 0.5: 680, 0.25: 555, 0.0: 430}
+    reads = {point["factor"]: point["elapsed_ns"] for point in of_name["call", "pread"]["points"]}
+    assert reads == {0.75: 855, 0.5: 780, 0.25: 705, 0.0: 630}
+    assert not [kind for kind, _ in of_name if kind == "lock"]
+
+
+def test_a_shorter_critical_section_is_predicted(
+    build: Callable[[str], Path], record: Callable[..., Trail], tmp_path: Path
+) -> None:
+    program = build("locked")
+    took: dict[str, list[float]] = {"1": [], "0.5": []}
+    for _ in range(ROUNDS):
+        for ms, times in took.items():
+            trail = record(program, ms, 100)
+            [[run]] = trail.query("SELECT SUM(dur) FROM critical_path").fetchall()
+            times.append(float(run))
+            if ms == "1":
+                recorded = trail.path.rename(tmp_path / f"{len(times)}.trail")
+    answer = ask(recorded, "--lock", "0.5", "--by", "lock")
+    unchanged = ask(recorded, "--by", "lock")
+    [curve] = unchanged["curves"]
+    halved = {point["factor"]: point["elapsed_ns"] for point in curve["points"]}[0.5]
+    [case] = answer["cases"]
+    # the same question twice
+    assert abs(case["elapsed_ns"] / halved - 1) < 0.01
+    truth = statistics.median(took["0.5"]) / statistics.median(took["1"])
+    assert abs(halved / unchanged["cases"][0]["elapsed_ns"] / truth - 1) < 0.12, (halved, took)
+    assert curve["name"].startswith("mutex 0x") and curve["path_ns"] > 0.5 * unchanged["recorded_ns"]
 
 
 @pytest.mark.parametrize(
@@ -85,6 +118,7 @@ def test_known_runs(make_causal: Path) -> None:
         (["--io", "0.1,"], "--io: expected factors"),
         (["--io", "hdd-7200", "--volume", "moon"], "--volume: expected"),
         (["--io", "hdd-7200", "--volume", "1k"], "the volume, found"),
+        (["--by", "lock,moon"], "--by: expected some of file, call, rank, lock"),
         (["--io", "-1"], "--io: expected factors"),
         (["--where", "nothing = 1"], "--where: expected a condition"),
         (["--where", "1; DROP TABLE op"], "--where: expected a condition"),

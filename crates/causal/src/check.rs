@@ -100,10 +100,10 @@ fn check_thread(
             }
             Step::Signal(edge) => signals[edge as usize] = signals[edge as usize].saturating_add(1),
             Step::Wait(..) => {}
-            Step::Lock(lock) | Step::Unlock(lock) if lock >= scripts.locks => {
+            Step::Lock(lock) | Step::Share(lock) | Step::Unlock(lock) if lock >= scripts.locks => {
                 return wrong(format!("a lock below {}", scripts.locks), format!("lock {lock}"));
             }
-            Step::Lock(lock) => {
+            Step::Lock(lock) | Step::Share(lock) => {
                 if !held.insert(lock) {
                     return wrong("a lock that the thread doesn't have".into(), format!("lock {lock}"));
                 }
@@ -162,7 +162,8 @@ fn find_blocked(scripts: &Scripts, order: &impl Order) -> Vec<Blocked> {
                     next_op[thread] = index.saturating_add(1);
                     release(next_op[thread], &mut followers[thread], &mut ready);
                 }
-                Step::Wait(..) | Step::Compute(_) | Step::Rest(_) | Step::Lock(_) | Step::Unlock(_) => {}
+                Step::Wait(..) | Step::Compute(_) | Step::Rest(_) => {}
+                Step::Lock(_) | Step::Share(_) | Step::Unlock(_) => {}
             }
             steps[thread] += 1;
         }
@@ -175,9 +176,8 @@ fn find_blocked(scripts: &Scripts, order: &impl Order) -> Vec<Blocked> {
                 let mut after = order.after(op);
                 On::Op { op, before: after.find(|before| next_op[before.thread as usize] <= before.index)? }
             }
-            Step::Compute(_) | Step::Rest(_) | Step::Signal(_) | Step::Lock(_) | Step::Unlock(_) => {
-                return None;
-            }
+            Step::Compute(_) | Step::Rest(_) | Step::Signal(_) => return None,
+            Step::Lock(_) | Step::Share(_) | Step::Unlock(_) => return None,
         };
         Some(Blocked { thread, step: *step as u32, on })
     };

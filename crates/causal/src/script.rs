@@ -46,6 +46,8 @@ pub enum Step {
     Wait(u32, Style),
     /// Goes on when it has a lock, which no other has meanwhile.
     Lock(u32),
+    /// Goes on when it has a lock, which no other has but those that share it.
+    Share(u32),
     /// Gives the lock back.
     Unlock(u32),
 }
@@ -79,8 +81,8 @@ pub struct Recorded {
     pub waits: Vec<Waited>,
     /// When it began to compute, and how long it was on a CPU.
     pub computed: Vec<(i64, i64)>,
-    /// When it got a lock (true) or gave it back.
-    pub locks: Vec<(i64, u32, bool)>,
+    /// When it got locks, or shared or gave them back: those steps.
+    pub locks: Vec<(i64, Step)>,
 }
 
 /// A wait of a thread.
@@ -101,6 +103,8 @@ pub enum Reason {
     Edge(u32, Style),
     /// For a time to pass.
     Timer,
+    /// For a lock, which it contends for again.
+    Lock,
     /// That isn't known.
     Unknown,
 }
@@ -141,22 +145,20 @@ impl Recorded {
                 Reason::Edge(edge, style) => Step::Wait(edge, style),
                 Reason::Timer => Step::Rest(wait.dur),
                 Reason::Unknown if fixed => Step::Rest(wait.dur),
-                Reason::Unknown => continue,
+                Reason::Lock | Reason::Unknown => continue,
             };
             steps.push((wait.start + wait.dur, 0, step));
         }
         steps.extend(self.computed.iter().map(|(at, cpu)| (*at, 1, Step::Compute(*cpu))));
         steps.extend(self.signals.iter().map(|(at, edge)| (*at, 2, Step::Signal(*edge))));
-        steps.extend(self.locks.iter().map(|(at, lock, takes)| match takes {
-            true => (*at, 0, Step::Lock(*lock)),
-            false => (*at, 2, Step::Unlock(*lock)),
-        }));
+        let is_last = |step: &Step| if matches!(step, Step::Unlock(_)) { 2 } else { 0 };
+        steps.extend(self.locks.iter().map(|(at, step)| (*at, is_last(step), *step)));
         steps.extend(self.ops.iter().zip(0..).map(|(at, index)| (*at, 3, Step::Io(index))));
         steps.sort_by_key(|(at, class, _)| (*at, *class));
         let mut held = HashSet::new();
         // A lock that is taken again is recursive, one that is given back without was taken before the recording saw it.
         let is_possible = |step: &Step| match step {
-            Step::Lock(lock) => held.insert(*lock),
+            Step::Lock(lock) | Step::Share(lock) => held.insert(*lock),
             Step::Unlock(lock) => held.remove(lock),
             _ => true,
         };

@@ -157,6 +157,9 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         When::Compute | When::Causal => plan_with_causality(&args.trail)?,
         _ => plan(&args.trail)?,
     };
+    if plan.threads.iter().all(|thread| thread.ops.is_empty()) {
+        return Err(iotrail_replay::Error::Empty { path: args.trail }.into());
+    }
     if matches!(args.mode, When::Timed) && !has_times(&args.trail, &plan)? {
         return Err(Failure::new(format!(
             "{} has no times: --mode timed can't replay it",

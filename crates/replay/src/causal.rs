@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering::*};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use iotrail_causal::{Script, Scripts, Step, Style};
 use iotrail_format::segment::TextKind;
 use iotrail_sdk::{attach, clock, post};
 
+use crate::lock::Lock;
 use crate::run::{Buffer, Found, Mode, NAP, Shared, futex, is_stopped, now, thread_cpu, until};
 
 /// Computing below this is spun by the wall clock: reading the CPU clock takes longer than it could be off a CPU.
@@ -71,16 +71,6 @@ impl Edge {
     }
 }
 
-/// A mutex, which whoever comes first has. It says nothing of fairness, as those of the C library don't.
-#[derive(Default)]
-pub(crate) struct Lock(Mutex<()>);
-
-impl Lock {
-    fn take(&self) -> MutexGuard<'_, ()> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// What threads wait for.
 pub(crate) struct Causes {
     edges: Vec<Edge>,
@@ -92,7 +82,7 @@ impl Causes {
     pub(crate) fn of(scripts: &Scripts) -> Self {
         Self {
             edges: scripts.signals.iter().map(|signals| Edge::new(*signals)).collect(),
-            locks: (0..scripts.locks).map(|_| Lock::default()).collect(),
+            locks: Lock::all(scripts),
         }
     }
 }
@@ -145,7 +135,7 @@ impl Shared<'_> {
                 }
                 Step::Rest(time) => until(now() + (time as f64 * scale) as i64),
                 Step::Signal(edge) => causes.edges[edge as usize].signal(),
-                Step::Wait(..) | Step::Lock(_) if self.options.mode == Mode::Compute => {}
+                Step::Wait(..) | Step::Lock(_) | Step::Share(_) if self.options.mode == Mode::Compute => {}
                 Step::Wait(edge, style) => found.waited += u64::from(causes.edges[edge as usize].wait(style)),
                 Step::Io(index) => {
                     let op = &thread.ops[index as usize];
@@ -164,6 +154,9 @@ impl Shared<'_> {
                 }
                 Step::Lock(lock) => {
                     held.insert(lock, causes.locks[lock as usize].take());
+                }
+                Step::Share(lock) => {
+                    held.insert(lock, causes.locks[lock as usize].share());
                 }
                 Step::Unlock(lock) => drop(held.remove(&lock)),
             }

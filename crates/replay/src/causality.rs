@@ -1,9 +1,9 @@
 //! What a trail says of who waited for whom, for each thread of a plan.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
-use iotrail_causal::{Reason, Recorded, Scripts, Style, Waited};
+use iotrail_causal::{Reason, Recorded, Scripts, Step, Style, Waited};
 use iotrail_format::call::Call;
 use iotrail_format::schema::{COMPUTE, SIGNAL, THREAD, WAIT};
 use iotrail_trail::{Order, TrailReader};
@@ -21,8 +21,8 @@ pub struct Causality {
     pub recorded: Vec<Recorded>,
     /// How many edges there are.
     pub edges: u32,
-    /// How many locks there are.
-    pub locks: u32,
+    /// Process and address of each lock.
+    pub locks: Vec<(i64, i64)>,
 }
 
 /// Reads it. Threads without operations are added to the plan.
@@ -87,27 +87,46 @@ pub(crate) fn read(trail: &Path, reader: &TrailReader, plan: &mut Plan) -> Resul
     Ok(Causality { recorded, edges: edges.len() as u32, locks })
 }
 
-/// A mutex is taken, or given back.
+/// What a thread does with a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Act {
+    Take,
+    Share,
+    GiveBack,
+}
+
+/// A lock is taken, or given back.
 struct Use {
     thread: usize,
     at: i64,
-    takes: bool,
+    act: Act,
 }
 
-/// Reads when mutexes were taken and given back: those that several threads use.
+/// Calls that do something with a lock, and what. What is taken is there when the call returns, what is given back when it begins.
+const LOCKS: [(Call, Act); 7] = [
+    (Call::MutexLock, Act::Take),
+    (Call::MutexUnlock, Act::GiveBack),
+    (Call::RwlockRdlock, Act::Share),
+    (Call::RwlockWrlock, Act::Take),
+    (Call::RwlockUnlock, Act::GiveBack),
+    (Call::SpinLock, Act::Take),
+    (Call::SpinUnlock, Act::GiveBack),
+];
+
+/// Reads when locks were taken and given back: those that several threads use. Waits for them are explained by them.
 fn read_locks(
     reader: &TrailReader,
     number_of: &HashMap<i64, usize>,
     recorded: &mut [Recorded],
     zero: i64,
-) -> Result<u32, Error> {
+) -> Result<Vec<(i64, i64)>, Error> {
     let mut process_of = HashMap::new();
     for row in reader.small(&THREAD, &["thread", "process"], &[])? {
         if let [Some(thread), Some(process)] = row.ints[..] {
             process_of.insert(thread, process);
         }
     }
-    let (lock, unlock) = (Call::MutexLock.name(), Call::MutexUnlock.name());
+    let act_of: HashMap<&str, Act> = LOCKS.iter().map(|(call, act)| (call.name(), *act)).collect();
     let mut uses: BTreeMap<(i64, i64), Vec<Use>> = BTreeMap::new();
     let mut rows = reader.sync_ops(Order::Time)?;
     while let Some(row) = rows.next()? {
@@ -116,36 +135,52 @@ fn read_locks(
             continue;
         };
         let end = row.dur.map(|dur| row.ts + dur - zero);
-        let mut note = |mutex: Option<i64>, at: Option<i64>, takes: bool| {
-            if let (Some(mutex), Some(at)) = (mutex, at) {
-                uses.entry((*process, mutex)).or_default().push(Use { thread: *thread, at, takes });
+        let mut note = |lock: Option<i64>, act: Act| {
+            let at = if act == Act::GiveBack { Some(row.ts - zero) } else { end };
+            if let (Some(lock), Some(at)) = (lock, at) {
+                uses.entry((*process, lock)).or_default().push(Use { thread: *thread, at, act });
             }
         };
-        if row.call == lock && row.errno == 0 {
-            note(row.object, end, true);
-        } else if row.call == unlock && row.errno == 0 {
-            note(row.object, Some(row.ts - zero), false);
+        if let Some(act) = act_of.get(row.call).filter(|_| row.errno == 0) {
+            note(row.object, *act);
         } else if row.call == Call::CondWait.name() {
             // it gives the mutex back and has it again when it returns
-            note(row.peer, Some(row.ts - zero), false);
-            note(row.peer, end, true);
+            note(row.peer, Act::GiveBack);
+            note(row.peer, Act::Take);
         }
     }
-    let mut locks = 0;
-    for uses in uses.into_values() {
+    let mut locks = Vec::new();
+    let mut taken: Vec<HashSet<i64>> = vec![HashSet::new(); recorded.len()];
+    for (lock, uses) in uses {
         let uses = held(uses);
         if uses.iter().all(|one| one.thread == uses[0].thread) {
             continue;
         }
-        for Use { thread, at, takes } in uses {
-            recorded[thread].locks.push((at, locks, takes));
+        let number = locks.len() as u32;
+        for Use { thread, at, act } in uses {
+            let step = match act {
+                Act::Take => Step::Lock(number),
+                Act::Share => Step::Share(number),
+                Act::GiveBack => Step::Unlock(number),
+            };
+            recorded[thread].locks.push((at, step));
+            if act != Act::GiveBack {
+                taken[thread].insert(at);
+            }
         }
-        locks += 1;
+        locks.push(lock);
+    }
+    for (one, taken) in recorded.iter_mut().zip(&taken) {
+        for wait in one.waits.iter_mut().filter(|wait| wait.reason == Reason::Unknown) {
+            if taken.contains(&(wait.start + wait.dur)) {
+                wait.reason = Reason::Lock;
+            }
+        }
     }
     Ok(locks)
 }
 
-/// The uses of a mutex without those that have no counterpart, whose call was not recorded (pthread_mutex_trylock, calls inside MPI):
+/// The uses of a lock without those that have no counterpart, whose call was not recorded (pthread_mutex_trylock, calls inside MPI):
 /// nobody would ever get what nobody gives back. A thread that takes it several times has it from the first to the last.
 fn held(mut uses: Vec<Use>) -> Vec<Use> {
     uses.sort_by_key(|one| one.at);
@@ -154,15 +189,15 @@ fn held(mut uses: Vec<Use>) -> Vec<Use> {
     let mut keeps = vec![false; uses.len()];
     for (at, one) in uses.iter().enumerate() {
         let (times, first) = having.entry(one.thread).or_insert((0, at));
-        match (one.takes, *times) {
-            (true, 0) => (*times, *first) = (1, at),
-            (true, _) => *times += 1,
-            (false, 0) => {}
-            (false, 1) => {
+        match (one.act, *times) {
+            (Act::GiveBack, 0) => {}
+            (Act::GiveBack, 1) => {
                 *times = 0;
                 (keeps[*first], keeps[at]) = (true, true);
             }
-            (false, _) => *times -= 1,
+            (Act::GiveBack, _) => *times -= 1,
+            (_, 0) => (*times, *first) = (1, at),
+            _ => *times += 1,
         }
     }
     uses.into_iter().zip(keeps).filter(|(_, keep)| *keep).map(|(one, _)| one).collect()
@@ -189,7 +224,7 @@ impl Causality {
         for (_, edge) in self.recorded.iter().flat_map(|one| &one.signals) {
             signals[*edge as usize] += 1;
         }
-        Scripts { threads, signals, locks: self.locks }
+        Scripts { threads, signals, locks: self.locks.len() as u32 }
     }
 }
 
@@ -199,8 +234,8 @@ mod tests {
 
     #[test]
     fn a_lock_that_nobody_gives_back_was_not_taken() {
-        let take = |thread, at| Use { thread, at, takes: true };
-        let give = |thread, at| Use { thread, at, takes: false };
+        let take = |thread, at| Use { thread, at, act: Act::Take };
+        let give = |thread, at| Use { thread, at, act: Act::GiveBack };
         let kept = |uses: Vec<Use>| -> Vec<(usize, i64)> {
             held(uses).into_iter().map(|one| (one.thread, one.at)).collect()
         };

@@ -10,6 +10,7 @@
 mod bench;
 mod causal;
 mod causality;
+mod lock;
 mod names;
 mod order;
 mod plan;

@@ -235,9 +235,9 @@ struct Opened {
 /// Makes the plan of a trail.
 ///
 /// # Errors
-/// [`Error::Trail`] if the trail can't be read, [`Error::Empty`] if it holds no operation that can be replayed.
+/// [`Error::Trail`] if the trail can't be read.
 pub fn plan(trail: &Path) -> Result<Plan, Error> {
-    make(trail, &TrailReader::open(trail)?)
+    make(&TrailReader::open(trail)?)
 }
 
 /// As [`plan()`], with what threads computed and waited for.
@@ -246,12 +246,12 @@ pub fn plan(trail: &Path) -> Result<Plan, Error> {
 /// Those of [`plan()`], and [`Error::NoCausality`] if the trail doesn't say.
 pub fn plan_with_causality(trail: &Path) -> Result<Plan, Error> {
     let reader = TrailReader::open(trail)?;
-    let mut plan = make(trail, &reader)?;
+    let mut plan = make(&reader)?;
     plan.causality = Some(causality::read(trail, &reader, &mut plan)?);
     Ok(plan)
 }
 
-fn make(trail: &Path, reader: &TrailReader) -> Result<Plan, Error> {
+fn make(reader: &TrailReader) -> Result<Plan, Error> {
     let mut files = HashMap::new();
     for row in reader.small(&FILE, &["file"], &["path"])? {
         if let (Some(file), Some(path)) = (row.ints[0], &row.texts[0]) {
@@ -296,10 +296,7 @@ fn make(trail: &Path, reader: &TrailReader) -> Result<Plan, Error> {
     }
     let zero = maker.zero;
     let mut plan = maker.finish();
-    if plan.threads.is_empty() {
-        return Err(Error::Empty { path: trail.to_owned() });
-    }
-    plan.zero = zero;
+    plan.zero = if zero == i64::MIN { 0 } else { zero };
     Ok(plan)
 }
 

@@ -36,6 +36,8 @@ def run(
     volume: int | None,
     where: str | None,
     compute: float,
+    lock: float,
+    by: Sequence[str],
     cores: int | None,
     samples: int,
     seed: int,
@@ -49,6 +51,8 @@ def run(
         devices: device files, or names of devices that come with iotrail, whose times calls on files take.
         journal: whether the file system there has one.
         volume: its size in bytes; none: the device's.
+        lock: factor on the time that threads compute with a mutex.
+        by: of what curves are asked for: file, call, rank, lock.
 
     Raises:
         TrailError: the trail doesn't say who waited for whom, or half of what threads waited for is unexplained.
@@ -56,7 +60,7 @@ def run(
         SimulationError: threads wait for each other.
     """
     classes = _classes(trail, where)
-    if not classes:
+    if not classes and (devices or any(factor != 1 for factor in io)):
         raise TrailError(
             f"{trail.path} has no calls on files", "iotrail record --causal PROGRAM records them"
         )
@@ -64,6 +68,7 @@ def run(
     factors = sorted({1.0, *io})
     words = ["run", str(trail.path), "--io", ",".join(map(repr, factors)), "--compute", repr(compute)]
     words += ["--cores", str(known), "--samples", str(samples), "--seed", str(seed)]
+    words += ["--lock", repr(lock), *(["--by", ",".join(by)] if by else [])]
     words += [word for device in devices for word in ("--on", device)]
     words += [] if journal else ["--no-journal"]
     words += [] if volume is None else ["--volume", str(volume)]
@@ -78,7 +83,13 @@ def run(
             f"{units.human(_GUESS, 'share')})",
             "docs/causal.md says what is matched; --force answers all the same",
         )
-    answer = _answer(found, classes, share, known) | {"compute": compute, "seed": seed, "where": where}
+    answer = _answer(found, classes, share, known) | {
+        "compute": compute,
+        "lock": lock,
+        "seed": seed,
+        "where": where,
+        "curves": _curves(trail, found["curves"], classes),
+    }
     if devices:
         answer |= {"journal": journal, "volume": volume}
     print(json.dumps(answer)) if as_json else _show(answer)
@@ -91,7 +102,10 @@ def _cores(trail: Trail) -> int:
 
 def _classes(trail: Trail, where: str | None) -> list[dict[str, Any]]:
     """What the calls of each class have in common."""
-    query = f"SELECT class, MIN(call) AS call, MIN(path) AS path FROM ({_classed(where)}) GROUP BY class ORDER BY class"
+    query = (
+        "SELECT class, MIN(call) AS call, MIN(path) AS path, MIN(file_number) AS file_number, MIN(call_number) AS call_number "
+        f"FROM ({_classed(where)}) GROUP BY class ORDER BY class"
+    )
     if where is None:
         return trail.rows_of(query)
     try:
@@ -109,15 +123,39 @@ def _classed(where: str | None) -> str:
     return (
         "SELECT thread, ts, dur, call, path, trace_row, "
         "DENSE_RANK() OVER (ORDER BY call, path, CAST(FLOOR(LOG2(GREATEST(COALESCE(length, 0), 1))) AS BIGINT)) AS class, "
+        "CASE WHEN path IS NULL THEN -1 ELSE DENSE_RANK() OVER (ORDER BY path NULLS LAST) END AS file_number, "
+        "DENSE_RANK() OVER (ORDER BY call) AS call_number, "
         f"CASE WHEN {chosen} THEN 1 ELSE 0 END AS chosen FROM op WHERE dur IS NOT NULL"
     )
 
 
 def _calls(where: str | None) -> str:
     return (
-        "SELECT thread, ts, dur, CAST(class AS BIGINT) AS class, CAST(chosen AS BIGINT) AS chosen "
+        "SELECT thread, ts, dur, CAST(class AS BIGINT) AS class, CAST(chosen AS BIGINT) AS chosen, "
+        "CAST(file_number AS BIGINT) AS file, CAST(call_number AS BIGINT) AS call "
         f"FROM ({_classed(where)}) ORDER BY thread, ts, trace_row"
     )
+
+
+def _curves(trail: Trail, found: list[dict[str, Any]], classes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Curves with the names of their files, calls, ranks or mutexes."""
+    names = {
+        "file": {row["file_number"]: row["path"] for row in classes},
+        "call": {row["call_number"]: row["call"] for row in classes},
+    }
+    ranks = dict(trail.query("SELECT process, rank FROM process WHERE rank IS NOT NULL").fetchall())
+    curves = []
+    for curve in found:
+        kind, number, lock = curve.pop("by"), curve.pop("number"), curve.pop("lock")
+        if lock is not None:
+            process, address = lock
+            owner = f"rank {ranks[process]}" if process in ranks else f"process {process}"
+            name = f"mutex {address & (1 << 64) - 1:#x} of {owner}"
+        else:
+            name = names[kind][number] if kind in names else f"rank {number}"
+        points = [{"factor": factor, "elapsed_ns": elapsed} for factor, elapsed in curve["points"]]
+        curves.append({"kind": kind, "name": name, "path_ns": curve["path_ns"], "points": points})
+    return sorted(curves, key=lambda one: one["points"][-1]["elapsed_ns"])
 
 
 def _answer(found: dict[str, Any], classes: list[dict[str, Any]], share: float, cores: int) -> dict[str, Any]:
@@ -178,6 +216,22 @@ def _ends(case: dict[str, Any], of: str) -> str:
     return " – ".join(units.duration(case[f"{of}_{end}_ns"]) for end in ("low", "high"))
 
 
+def _curves_table(answer: dict[str, Any]) -> Table:
+    base = _unchanged(answer)["elapsed_ns"]
+    table = Table(box=rich.box.SIMPLE_HEAD, title="Speed-up if it took less time", title_justify="left")
+    table.add_column("")
+    for name in ("critical path", *(f"× {point['factor']:g}" for point in answer["curves"][0]["points"])):
+        table.add_column(name, justify="right")
+    for curve in answer["curves"]:
+        speed_ups = (base / point["elapsed_ns"] if point["elapsed_ns"] else None for point in curve["points"])
+        table.add_row(
+            Text(curve["name"]),
+            units.human(curve["path_ns"] / base if base else 0.0, "share"),
+            *("" if speed_up is None else f"{speed_up:.2f}" for speed_up in speed_ups),
+        )
+    return table
+
+
 def _show(answer: dict[str, Any]) -> None:
     console = Console(piped=120)
     console.print(
@@ -205,6 +259,8 @@ def _show(answer: dict[str, Any]) -> None:
             console.print(f"Longest on the critical path, of calls on files ({_name(case)}):")
         for row in longest:
             console.print(Text(f"  {units.duration(row['ns'])}  {row['call']}  {row['path'] or ''}"))
+    if answer["curves"]:
+        console.print(_curves_table(answer))
     if answer["where"] is not None:
         console.print("From the first of the chosen calls to the end of the last:")
         for case in answer["cases"]:

@@ -56,6 +56,15 @@ def _factors_or_devices(text: str) -> tuple[list[float], list[str]]:
     return factors, devices
 
 
+def _kinds(text: str | None) -> list[str]:
+    """What --by says."""
+    known = ("file", "call", "rank", "lock")
+    kinds = [] if text is None else [word.strip() for word in text.split(",")]
+    if not all(kind in known for kind in kinds):
+        raise UsageError(f"--by: expected some of {', '.join(known)}, found {text!r}")
+    return kinds
+
+
 @app.command()
 def run(
     trail: TrailPath,
@@ -91,6 +100,25 @@ def run(
         float,
         typer.Option("--compute", metavar="F", min=0, max=1e6, help="Factor on CPU time between calls."),
     ] = 1.0,
+    lock: Annotated[
+        float,
+        typer.Option(
+            "--lock",
+            metavar="F",
+            min=0,
+            max=1e6,
+            help="Factor on CPU time of threads while they have a lock.",
+        ),
+    ] = 1.0,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            "--by",
+            metavar="file,call,rank,lock",
+            help="Print how much faster the run would be if each file, call, rank or lock took less time.",
+            show_default=False,
+        ),
+    ] = None,
     cores: Annotated[
         int | None,
         typer.Option(
@@ -122,6 +150,8 @@ def run(
         volume=None if volume is None else size_of("--volume", volume),
         where=where,
         compute=compute,
+        lock=lock,
+        by=_kinds(by),
         cores=cores,
         samples=samples,
         seed=seed,

@@ -9,13 +9,15 @@
 //! | [`Step::Rest`] | its time |
 //! | [`Step::Io`] | until the operations that it comes after have ended ([`Order`]), and then as long as the [`Storage`] says; no core |
 //! | [`Step::Wait`] | until the last signal of the edge. Who sleeps wants no core meanwhile, who spins a whole one; who yields leaves it to all who compute |
-//! | [`Step::Lock`] | until the lock is free |
+//! | [`Step::Lock`], [`Step::Share`] | until the lock is free, or shared by all who have it |
 //!
 //! **Locks are contended for again**, in whatever order threads come to them now. A lock goes to the first thread that asks while it
 //! is free. When it is given back, the thread that has waited longest is woken, and finds it taken if another asked at
 //! the same moment: the one that gave it back, which goes on first, or one with a lower number. Then it waits
 //! again, behind those that came meanwhile. So do futexes, which promise no order (futex(2), FUTEX_WAKE;
-//! pthread_mutex_unlock(3p)). Threads that wait for a lock sleep. A thread that ends keeps the locks that it has.
+//! pthread_mutex_unlock(3p)). A lock that one had alone goes to all who wait to share it
+//! first, and who shares comes in although others wait, as the C library's read-write locks prefer readers
+//! (pthread_rwlockattr_setkind_np(3)). Threads that wait for a lock sleep. A thread that ends keeps the locks that it has.
 
 mod cores;
 mod path;
@@ -175,10 +177,43 @@ struct Edge {
     waiter: u32,
 }
 
+#[derive(Default)]
 struct Lock {
-    holder: u32,
-    /// In the order in which they came.
-    waiters: VecDeque<u32>,
+    /// Threads that have it: one, or those that share it.
+    holders: Vec<u32>,
+    is_shared: bool,
+    /// In the order in which they came, and whether they would share it.
+    waiters: VecDeque<(u32, bool)>,
+}
+
+impl Lock {
+    /// Whether the thread has it now: else it waits.
+    fn take(&mut self, number: u32, shares: bool) -> bool {
+        let has_it = self.holders.is_empty() || shares && self.is_shared;
+        if has_it {
+            self.holders.push(number);
+            self.is_shared = shares;
+        } else {
+            self.waiters.push_back((number, shares));
+        }
+        has_it
+    }
+
+    /// A thread gives it back: the threads that are woken.
+    fn give_back(&mut self, number: u32) -> Vec<u32> {
+        let Some(at) = self.holders.iter().position(|holder| *holder == number) else { return Vec::new() };
+        self.holders.swap_remove(at);
+        if !self.holders.is_empty() {
+            return Vec::new();
+        }
+        let shared = |(number, shares): &(u32, bool)| shares.then_some(*number);
+        let readers: Vec<u32> = self.waiters.iter().filter_map(shared).collect();
+        if self.is_shared || readers.is_empty() {
+            return self.waiters.pop_front().map(|(number, _)| number).into_iter().collect();
+        }
+        self.waiters.retain(|(_, shares)| !shares);
+        readers
+    }
 }
 
 struct Simulation<'a, O, S> {
@@ -206,7 +241,6 @@ impl<'a, O: Order, S: Storage> Simulation<'a, O, S> {
             run: Run { ends: Vec::with_capacity(steps), times: Times::default() },
             ..Thread::default()
         };
-        let lock = || Lock { holder: NONE, waiters: VecDeque::new() };
         Self {
             scripts,
             order,
@@ -216,7 +250,7 @@ impl<'a, O: Order, S: Storage> Simulation<'a, O, S> {
             advanced: 0,
             threads: scripts.threads.iter().map(|script| thread(script.steps.len())).collect(),
             edges: scripts.signals.iter().map(|signals| Edge { missing: *signals, waiter: NONE }).collect(),
-            locks: std::iter::repeat_with(lock).take(scripts.locks as usize).collect(),
+            locks: std::iter::repeat_with(Lock::default).take(scripts.locks as usize).collect(),
             cores: machines.cores.iter().copied().map(Cores::new).collect(),
             ready: (0..scripts.threads.len() as u32).map(Reverse).collect(),
             timers: BinaryHeap::new(),
@@ -322,15 +356,8 @@ impl<'a, O: Order, S: Storage> Simulation<'a, O, S> {
                 self.cores_of(number).begin_wait(now, style);
                 false
             }
-            Step::Lock(lock) => {
-                let Lock { holder, waiters } = &mut self.locks[lock as usize];
-                if *holder != NONE {
-                    waiters.push_back(number);
-                    return false;
-                }
-                *holder = number;
-                true
-            }
+            Step::Lock(lock) => self.locks[lock as usize].take(number, false),
+            Step::Share(lock) => self.locks[lock as usize].take(number, true),
             Step::Unlock(lock) => {
                 self.unlock(number, lock);
                 true
@@ -404,15 +431,10 @@ impl<'a, O: Order, S: Storage> Simulation<'a, O, S> {
     }
 
     fn unlock(&mut self, number: u32, lock: u32) {
-        let Lock { holder, waiters } = &mut self.locks[lock as usize];
-        if *holder != number {
-            return;
-        }
-        *holder = NONE;
-        if let Some(first) = waiters.pop_front() {
-            let by_step = self.threads[number as usize].step() as u32;
-            self.note_cause(first, number, by_step);
-            self.ready.push(Reverse(first));
+        let by_step = self.threads[number as usize].step() as u32;
+        for woken in self.locks[lock as usize].give_back(number) {
+            self.note_cause(woken, number, by_step);
+            self.ready.push(Reverse(woken));
         }
     }
 
@@ -451,7 +473,7 @@ impl<'a, O: Order, S: Storage> Simulation<'a, O, S> {
                 times.io += dur - waited;
             }
             Step::Wait(..) => times.edge += dur,
-            Step::Lock(_) => times.lock += dur,
+            Step::Lock(_) | Step::Share(_) => times.lock += dur,
             Step::Signal(_) | Step::Unlock(_) => {}
         }
         thread.run.ends.push(self.now);
@@ -474,7 +496,10 @@ impl<'a, O: Order, S: Storage> Simulation<'a, O, S> {
             let step = thread.step();
             let on = match *self.scripts.threads[number as usize].steps.get(step)? {
                 Step::Wait(edge, _) => On::Edge { edge, missing: self.edges[edge as usize].missing },
-                Step::Lock(lock) => On::Lock { lock, holder: self.locks[lock as usize].holder },
+                Step::Lock(lock) | Step::Share(lock) => {
+                    let holder = self.locks[lock as usize].holders.first().copied().unwrap_or(NONE);
+                    On::Lock { lock, holder }
+                }
                 Step::Io(index) => {
                     let op = OpRef { thread: number, index };
                     let is_missing =

@@ -66,7 +66,8 @@ pub(super) fn trace(scripts: &Scripts, threads: &[Thread]) -> Vec<Segment> {
             }
             Step::Rest(_) => push(Activity::Rest, from, to),
             Step::Io(_) => push(Activity::Io, cause.map_or(from, |cause| cause.at), to),
-            Step::Signal(_) | Step::Wait(..) | Step::Lock(_) | Step::Unlock(_) => {}
+            Step::Signal(_) | Step::Wait(..) => {}
+            Step::Lock(_) | Step::Share(_) | Step::Unlock(_) => {}
         }
         if let Some(cause) = cause {
             number = cause.by as usize;

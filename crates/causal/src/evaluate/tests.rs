@@ -10,7 +10,7 @@ use super::*;
 use crate::check;
 use crate::script::{Script, Style};
 
-use Step::{Compute, Io, Lock, Rest, Signal, Unlock, Wait};
+use Step::{Compute, Io, Lock, Rest, Share, Signal, Unlock, Wait};
 
 /// Scripts of threads, with as many edges, signals and locks as these name.
 fn scripts(threads: &[&[Step]]) -> Scripts {
@@ -24,7 +24,7 @@ fn scripts(threads: &[&[Step]]) -> Scripts {
     for step in steps {
         match step {
             Signal(edge) => signals[*edge as usize] += 1,
-            Lock(lock) | Unlock(lock) => locks = locks.max(lock + 1),
+            Lock(lock) | Share(lock) | Unlock(lock) => locks = locks.max(lock + 1),
             _ => {}
         }
     }
@@ -317,6 +317,19 @@ fn on_disk(requests: Vec<Vec<Request>>) -> OnDevice {
 }
 
 #[test]
+fn who_shares_a_lock_has_it_with_others_and_who_does_not_alone() {
+    let reads = |after| [Rest(after), Share(0), Rest(100), Unlock(0)];
+    let writes = |after| [Rest(after), Lock(0), Rest(100), Unlock(0)];
+    // the reader at 20 comes in although a writer waits since 10; both readers are through at 100 and 120, the writer from then on
+    let found = run(&[&reads(0), &writes(10), &reads(20)], &[&[], &[], &[]], 4);
+    assert_eq!(ends(&found), [100, 220, 120]);
+    assert_eq!(found.threads[1].times.lock, 110);
+    // behind a writer: all that read before the other writer, which came before them
+    let found = run(&[&writes(0), &writes(10), &reads(20), &reads(30)], &[&[], &[], &[], &[]], 4);
+    assert_eq!(ends(&found), [100, 300, 200, 200]);
+}
+
+#[test]
 fn a_simulated_disk_serves_a_thread_as_without_threads() {
     let work = scattered(400, 1);
     let mut storage = on_disk(vec![work.iter().map(|(_, request)| *request).collect()]);
@@ -495,7 +508,11 @@ fn build(threads: usize, cores: &[u32], draws: &[Draw], has_locks: bool) -> Draw
             11 if has_locks => {
                 let lock = u32::from(a) % LOCKS;
                 let held = &mut held[number][lock as usize];
-                own.push(if *held { Unlock(lock) } else { Lock(lock) });
+                own.push(match *held {
+                    true => Unlock(lock),
+                    false if b.is_multiple_of(2) => Share(lock),
+                    false => Lock(lock),
+                });
                 *held = !*held;
             }
             _ => {}
@@ -552,7 +569,7 @@ mod naive {
         Until(i64),
         Waits(u32, Style),
         /// For a lock, and since when among those who wait.
-        Asks(u32, u64),
+        Asks(u32, u64, bool),
         Orders(u32),
         /// Has done its step.
         Done,
@@ -572,7 +589,8 @@ mod naive {
         now: i64,
         doing: Vec<Doing>,
         given: Vec<u32>,
-        holder: Vec<Option<usize>>,
+        holders: Vec<Vec<usize>>,
+        is_shared: Vec<bool>,
         asked: u64,
         since: Vec<i64>,
         found: Found,
@@ -685,15 +703,24 @@ mod naive {
                     }
                     Doing::Waits(edge, style)
                 }
-                Some(Lock(lock)) if self.holder[lock as usize].is_some() => {
+                Some(Lock(lock)) if !self.holders[lock as usize].is_empty() => {
                     self.asked += 1;
-                    Doing::Asks(lock, self.asked)
+                    Doing::Asks(lock, self.asked, false)
+                }
+                Some(Share(lock))
+                    if !self.holders[lock as usize].is_empty() && !self.is_shared[lock as usize] =>
+                {
+                    self.asked += 1;
+                    Doing::Asks(lock, self.asked, true)
                 }
                 Some(step) => {
                     match step {
                         Signal(edge) => self.given[edge as usize] += 1,
-                        Lock(lock) => self.holder[lock as usize] = Some(thread),
-                        Unlock(lock) => self.unlock(lock),
+                        Lock(lock) | Share(lock) => {
+                            self.holders[lock as usize].push(thread);
+                            self.is_shared[lock as usize] = matches!(step, Share(_));
+                        }
+                        Unlock(lock) => self.unlock(thread, lock),
                         _ => {}
                     }
                     self.found.ends[thread].push(self.now);
@@ -703,14 +730,24 @@ mod naive {
             self.doing[thread] = doing;
         }
 
-        fn unlock(&mut self, lock: u32) {
-            self.holder[lock as usize] = None;
+        fn unlock(&mut self, thread: usize, lock: u32) {
+            self.holders[lock as usize].retain(|holder| *holder != thread);
+            if !self.holders[lock as usize].is_empty() {
+                return;
+            }
             let asking = |(thread, doing): (usize, &Doing)| match doing {
-                Doing::Asks(asked, since) if *asked == lock => Some((*since, thread)),
+                Doing::Asks(asked, since, shares) if *asked == lock => Some((*since, thread, *shares)),
                 _ => None,
             };
-            if let Some((_, first)) = self.doing.iter().enumerate().filter_map(asking).min() {
-                self.doing[first] = Doing::Nothing;
+            let mut asking: Vec<_> = self.doing.iter().enumerate().filter_map(asking).collect();
+            asking.sort_unstable();
+            if !self.is_shared[lock as usize] && asking.iter().any(|(_, _, shares)| *shares) {
+                asking.retain(|(_, _, shares)| *shares);
+            } else {
+                asking.truncate(1);
+            }
+            for (_, woken, _) in asking {
+                self.doing[woken] = Doing::Nothing;
             }
         }
     }
@@ -722,7 +759,8 @@ mod naive {
             now: 0,
             doing: vec![Doing::Nothing; count],
             given: vec![0; drawn.scripts.signals.len()],
-            holder: vec![None; drawn.scripts.locks as usize],
+            holders: vec![Vec::new(); drawn.scripts.locks as usize],
+            is_shared: vec![false; drawn.scripts.locks as usize],
             asked: 0,
             since: vec![0; drawn.machines.cores.len()],
             found: Found { ends: vec![Vec::new(); count], begun: HashMap::new(), has_ended: Vec::new() },
@@ -768,7 +806,7 @@ fn times_of(drawn: &Drawn, found: &naive::Found, thread: usize) -> Times {
                 times.io += end - begun;
             }
             Wait(..) => times.edge += dur,
-            Lock(_) => times.lock += dur,
+            Lock(_) | Share(_) => times.lock += dur,
             Signal(_) | Unlock(_) => assert_eq!(dur, 0),
         }
         start = *end;
@@ -803,7 +841,7 @@ fn check_path(drawn: &Drawn, found: &Evaluated) {
         let has_waited = (0..=pair[1].step as usize).any(|step| {
             let start = if step == 0 { 0 } else { ends[step - 1] };
             match steps[step] {
-                Wait(..) | Lock(_) => start < at && ends[step] == at,
+                Wait(..) | Lock(_) | Share(_) => start < at && ends[step] == at,
                 Io(_) => start < at && (step == pair[1].step as usize || ends[step] == at),
                 _ => false,
             }
@@ -846,7 +884,7 @@ proptest! {
     fn without_locks_all_end(drawn in drawn()) {
         let mut drawn = drawn;
         for script in &mut drawn.scripts.threads {
-            script.steps.retain(|step| !matches!(step, Lock(_) | Unlock(_)));
+            script.steps.retain(|step| !matches!(step, Lock(_) | Share(_) | Unlock(_)));
         }
         let shared = evaluated(&drawn);
         prop_assert!(shared.is_ok());

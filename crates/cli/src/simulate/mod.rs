@@ -7,7 +7,7 @@ mod cached;
 mod defrag;
 mod device;
 mod disk;
-mod on_device;
+
 mod run;
 mod steps;
 

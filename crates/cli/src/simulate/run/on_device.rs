@@ -5,12 +5,17 @@ use std::collections::HashMap;
 use iotrail_causal::{Completion, OpRef, Scripts, Step, Storage};
 use iotrail_format::call::{Call as Name, CallKind};
 use iotrail_replay::{NONE, Need, Op, Plan};
-use iotrail_sim::filesystem::{Ask, Before, Call, Durable, FileSystem};
+use iotrail_sim::file::DeviceFile;
+use iotrail_sim::filesystem::{Ask, Before, Call, Durable, FileSystem, PAGE, Parameters};
 use iotrail_sim::{Id, Nanos};
 use rand::Rng as _;
 use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
 
+use crate::failure::Failure;
+
+/// Where the first file begins on a device, bytes.
+const START: u64 = 64 << 20;
 /// What a call takes without storage, at most: a system call and bytes moved in memory. It was recorded shorter in memory; on
 /// storage most of what was recorded is the storage's.
 const CALL: i64 = 20_000;
@@ -28,7 +33,7 @@ pub struct FileCalls {
     /// What each takes without storage, ns.
     own: Vec<Vec<i64>>,
     /// Files before the first call.
-    pub before: Vec<Before>,
+    before: Vec<Before>,
     pub kept: Kept,
 }
 
@@ -209,5 +214,30 @@ impl Storage for OnDevice<'_> {
             let op = OpRef { thread: (id >> 32) as u32, index: id as u32 };
             completions.push(Completion { op, done: self.of_threads(at).saturating_add(self.own(op)) });
         }
+    }
+}
+
+/// A device with a file system for the chosen calls.
+pub struct There<'a> {
+    pub file: DeviceFile,
+    pub calls: &'a FileCalls,
+    pub journal: bool,
+    pub volume: Option<u64>,
+}
+
+impl There<'_> {
+    /// With its files so many bytes further than they need be (where there is room), and after so many ns.
+    pub fn at(&self, further: u64, earlier: u64) -> Result<OnDevice<'_>, Failure> {
+        let device = self.file.build();
+        let volume_bytes = self.volume.unwrap_or_else(|| device.capacity());
+        let bytes: u64 = self.calls.before.iter().map(|file| file.most_bytes.next_multiple_of(PAGE)).sum();
+        let room = volume_bytes.min(device.capacity()).saturating_sub(START + bytes);
+        let start_bytes = START + further.min(room);
+        let parameters = Parameters { journal: self.journal, volume_bytes, start_bytes };
+        let files = FileSystem::new(device, parameters, &self.calls.before).map_err(|problem| {
+            Failure::new(format!("{}: {problem}", self.file.name))
+                .hint("--where chooses fewer calls, --volume says how large it is")
+        })?;
+        Ok(OnDevice::new(self.calls, files, earlier))
     }
 }
