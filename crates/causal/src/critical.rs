@@ -76,6 +76,8 @@ mod tests {
             edge: Some(edge),
             kind: "message",
             last: Some(last),
+            within: 0,
+            style: None,
         };
         let edges = Edges {
             signals: vec![signal(1, 50, 0), signal(0, 10, 1), signal(1, 90, 2)],

@@ -3,7 +3,7 @@
 //! [`matching`] finds the edges between the calls of threads; a [`Script`] is what one thread does between and besides
 //! them (Mesnier et al., "//TRACE: Parallel trace replay with approximate causal events", FAST 2007, section 4.2, where it
 //! is a list of COMPUTE, SIGNAL, WAIT and I/O calls). [`check()`] finds cycles of waits in scripts, and [`evaluate()`] runs them in
-//! virtual time.
+//! virtual time. [`throttle`] finds dependencies that no call shows from further runs in which threads are paused.
 
 pub mod calls;
 mod check;
@@ -15,6 +15,7 @@ mod order;
 pub mod reduction;
 mod script;
 mod sockets;
+pub mod throttle;
 
 pub use check::{Problem, check};
 pub use evaluate::{

@@ -161,6 +161,10 @@ pub struct Wait {
     pub kind: &'static str,
     /// When the last signal was given; none without an edge.
     pub last: Option<i64>,
+    /// Operations by which the edge may be misplaced.
+    pub within: u32,
+    /// What the thread did meanwhile, if that was seen.
+    pub style: Option<Style>,
 }
 
 impl Wait {
@@ -169,7 +173,7 @@ impl Wait {
     pub fn style(&self) -> Style {
         match self.kind {
             "message" | "rendezvous" | "collective" | "mpi" => Style::Yield,
-            _ => Style::Sleep,
+            _ => self.style.unwrap_or(Style::Sleep),
         }
     }
 }
@@ -209,13 +213,15 @@ impl Edges {
             edge: Some(edge),
             kind,
             last: Some(last),
+            within: 0,
+            style: None,
         }));
     }
 
     /// Nothing says for what a call waited: it has no edge, or what it belongs to wasn't recorded.
     fn unexplained(&mut self, act: &Act, kind: &'static str) {
         let (thread, start, end) = (act.thread, act.start, act.end);
-        self.waits.push(Wait { thread, start, end, edge: None, kind, last: None });
+        self.waits.push(Wait { thread, start, end, edge: None, kind, last: None, within: 0, style: None });
     }
 }
 

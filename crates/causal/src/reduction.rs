@@ -4,6 +4,7 @@
 //! signals and waits of //TRACE that "can be easily removed" (section 4.1.1), and the transitive ones, which can't be told there.
 //! Here they can, by vector clocks: calls have times.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use crate::matching::{Edges, Signal, Wait};
@@ -46,8 +47,11 @@ fn needed(edges: &Edges, threads: usize) -> Vec<bool> {
         edges.signals.iter().map(|one| (one.ts, Event::Signal(one))).collect();
     let ended = edges.waits.iter().enumerate().filter_map(|(at, one)| Some((one.end?, Event::Wait(at, one))));
     events.extend(ended);
-    // of equal times signals first: who waits for them has seen them
-    events.sort_by_key(|(ts, event)| (*ts, matches!(event, Event::Wait(..))));
+    // Of equal times signals first: who waits for them has seen them. Of waits the one for the later signal, which may imply the others.
+    events.sort_by_key(|(ts, event)| match event {
+        Event::Signal(_) => (*ts, false, Reverse(None)),
+        Event::Wait(_, wait) => (*ts, true, Reverse(wait.last)),
+    });
     let mut of: HashMap<u32, Vec<&Signal>> = HashMap::new();
     for signal in &edges.signals {
         of.entry(signal.edge).or_default().push(signal);

@@ -204,6 +204,8 @@ fn write_gaps(
                 edge: None,
                 kind: "start",
                 last: None,
+                within: 0,
+                style: None,
             });
         }
         let mut in_calls = before(&gaps, &sleeping);
