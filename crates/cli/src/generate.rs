@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use crate::arguments;
 use crate::failure::Failure;
-use crate::record::Host;
+use crate::host::Host;
 use crate::replay::{How, factor, text, word};
 use crate::worker::{Outcome, Recording, exit_code, stop_on_signals};
 

@@ -12,8 +12,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::failure::Failure;
+use crate::host::Host;
 use crate::program;
-use crate::record::Host;
 
 /// Not more often than that, whatever the sums are over: each time starts a program.
 const LEAST_PAUSE: Duration = Duration::from_secs(1);

@@ -24,11 +24,13 @@ use crate::arguments::node_name;
 use crate::causal;
 use crate::closing::{self, Asked};
 use crate::failure::Failure;
+use crate::host::Host;
 use crate::kernel::{Kernel, Part, Via};
 use crate::memory;
 use crate::program::{self, Found};
 use crate::prune::{self, Pruner, Rule};
 use crate::sampler::Sampler;
+use crate::throttle::{self, Page, Throttle, Which, Wish};
 
 /// Name of the recorder's library, beside this binary.
 const LIBRARY: &str = "libiotrail_preload.so";
@@ -84,6 +86,13 @@ pub struct Args {
     /// Record who waits for whom too, so that the trail can be replayed and predicted with its causality
     #[arg(long, conflicts_with = "no_calls")]
     causal: bool,
+    /// Run CMD again with threads paused before their operations, to find who waits for whom without a call that shows it: halves of
+    /// the threads in each run, each alone, or N of them
+    #[arg(long, requires = "causal", value_name = "groups|all|N")]
+    throttle: Option<Which>,
+    /// Pause before each N-th operation only: faster, edges may be misplaced by up to N - 1 operations [default: 1]
+    #[arg(long, requires = "throttle", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    period: Option<u32>,
     /// Record until the last process that CMD started has ended, daemons too; Ctrl-C ends the recording before
     #[arg(long)]
     follow: bool,
@@ -141,6 +150,24 @@ pub fn run(mut args: Args) -> Result<ExitCode, Failure> {
     let memory = *args.memory.get_or_insert_with(memory::default);
     let budget = Budget::of(memory);
     let host = Host::prepare();
+    let preload = |session: &Path| preloaded(&library, session).ok().map(|own| with_others(&own));
+    let again = throttle::Program {
+        path: &program.path,
+        words: &args.command,
+        preload: &preload,
+        host: &host,
+        memory: budget.segments,
+    };
+    let wish = args.throttle.map(|which| Wish { which, period: args.period.unwrap_or(1) });
+    if let (Some(wish), Some(trail), false) = (&wish, &args.output, args.force)
+        && throttle::unfinished(trail, &args.command, wish)
+            .map_err(|why| Failure::new(why).hint("--force records anew"))?
+        && let Some(throttle) = Throttle::resume(trail, &again, wish)
+    {
+        say!("iotrail: {} is recorded; going on with the runs that are left", trail.display());
+        throttle.run();
+        return Ok(exit_code(throttle.status()));
+    }
     let target = Target::claim(&args, &program.path)?;
     let began = Instant::now();
     let recording = match start(&args, &program, &library, budget, &target, &host) {
@@ -151,7 +178,8 @@ pub fn run(mut args: Args) -> Result<ExitCode, Failure> {
         }
     };
     target.settle();
-    let Recording { mut child, session, sealer, kernel, sampler, pruner } = recording;
+    throttle::forget(&target.path);
+    let Recording { mut child, session, sealer, kernel, sampler, pruner, page } = recording;
     let status = host
         .wait(&mut child)
         .map_err(|error| Failure::new(format!("cannot wait for {}: {error}", program.path.display())))?;
@@ -184,9 +212,12 @@ pub fn run(mut args: Args) -> Result<ExitCode, Failure> {
     let is_sealed = sealed.is_ok();
     if args.causal
         && is_sealed
-        && let Err(error) = causal::derive(&target.path)
+        && let Err(error) = causal::derive(&target.path, None)
     {
         say!("iotrail: warning: the trail is whole, but who waited for whom could not be found: {error}");
+    }
+    if let (Some(wish), Some(page), true) = (&wish, page, is_sealed) {
+        Throttle::begin(&target.path, &again, wish, &page, status).run();
     }
     let is_whole = closing::report(&target.path, sealed, took, asked);
     closing::report_pruned(pruned, &target.path);
@@ -289,6 +320,8 @@ struct Recording {
     kernel: Option<Kernel>,
     sampler: Option<Sampler>,
     pruner: Option<Pruner>,
+    /// Where threads say how far they come, with --throttle.
+    page: Option<Page>,
 }
 
 fn start(
@@ -315,6 +348,19 @@ fn start(
         session.record_causality();
     }
     let dir = session.dir().to_owned();
+    let page = match args.throttle.map(|_| Page::create(&dir, &[], 1)).transpose() {
+        Ok(page) => page,
+        Err(error) => {
+            undo(Some(dir.clone()));
+            return Err(Failure::new(format!(
+                "cannot make the page of pauses in {}: {error}",
+                dir.display()
+            )));
+        }
+    };
+    if page.is_some() {
+        session.follow();
+    }
     let preloaded = preloaded(library, &dir).inspect_err(|_| undo(Some(dir.clone())))?;
     let mut command = Command::new(program);
     command.arg0(&args.command[0]).args(&args.command[1..]).env(SESSION_ENV, &dir);
@@ -374,7 +420,7 @@ fn start(
     match spawned {
         Ok(child) => {
             let sampler = Sampler::start(&dir, child.id());
-            Ok(Recording { child, session: dir, sealer, kernel, sampler, pruner })
+            Ok(Recording { child, session: dir, sealer, kernel, sampler, pruner, page })
         }
         Err(error) => {
             if let Some(kernel) = kernel {
@@ -476,112 +522,6 @@ pub(crate) fn machine_facts(named: Option<&str>) -> Vec<Fact> {
     .into()
 }
 
-/// Limits the recorder raises for itself: it may hold a descriptor for each process, and writes
-/// files that are not the program's.
-const RAISED: [libc::__rlimit_resource_t; 3] = [libc::RLIMIT_NOFILE, libc::RLIMIT_FSIZE, libc::RLIMIT_AS];
-/// Signals passed on to the program when sent to the recorder alone.
-const PASSED_ON: [i32; 6] =
-    [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
-
-/// What the recorder changes of its own process, and gives back to the program.
-#[derive(Clone)]
-pub(crate) struct Host {
-    mask: libc::sigset_t,
-    awaited: libc::sigset_t,
-    child: libc::sighandler_t,
-    limits: [libc::rlimit; 3],
-}
-
-impl Host {
-    /// Blocks the signals that [`Self::wait`] awaits, in this thread and in all it will start.
-    pub(crate) fn prepare() -> Self {
-        // SAFETY: signal sets and limits are plain memory, zeroed before the calls that fill them;
-        // no other thread runs yet.
-        unsafe {
-            let mut mask = std::mem::zeroed();
-            let mut awaited = std::mem::zeroed();
-            libc::sigemptyset(&mut awaited);
-            for signal in PASSED_ON.into_iter().chain([libc::SIGCHLD]) {
-                libc::sigaddset(&mut awaited, signal);
-            }
-            libc::pthread_sigmask(libc::SIG_BLOCK, &awaited, &mut mask);
-            // If it was ignored, the kernel would reap the program unseen (wait(2)).
-            let child = libc::signal(libc::SIGCHLD, libc::SIG_DFL);
-            // A file limit of the program's must be an error to the recorder, not its end.
-            libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
-            let limits = RAISED.map(|resource| {
-                let mut limit = std::mem::zeroed::<libc::rlimit>();
-                if libc::getrlimit(resource, &mut limit) == 0 {
-                    let raised = libc::rlimit { rlim_cur: limit.rlim_max, ..limit };
-                    libc::setrlimit(resource, &raised);
-                }
-                limit
-            });
-            Self { mask, awaited, child, limits }
-        }
-    }
-
-    /// Makes the program start with what was before.
-    pub(crate) fn restore_in(&self, command: &mut Command) {
-        let (mask, child, limits) = (self.mask, self.child, self.limits);
-        let restore = move || {
-            // SAFETY: async-signal-safe calls with values this process had at its start. SIGXFSZ:
-            // Python, which may have started the recorder, ignores it in itself only.
-            unsafe {
-                for (resource, limit) in RAISED.iter().zip(&limits) {
-                    libc::setrlimit(*resource, limit);
-                }
-                libc::signal(libc::SIGCHLD, child);
-                libc::signal(libc::SIGXFSZ, libc::SIG_DFL);
-                libc::pthread_sigmask(libc::SIG_SETMASK, &mask, std::ptr::null_mut());
-            }
-            Ok(())
-        };
-        // SAFETY: the closure only makes async-signal-safe system calls.
-        unsafe { command.pre_exec(restore) };
-    }
-
-    /// Waits until no process of the recording is left, or a signal asks to end it.
-    ///
-    /// The sealer doesn't know a process yet that was just forked, nor an image that is being loaded: their environment
-    /// names the session, and is looked at twice.
-    fn wait_for_rest(&self, sealer: &Sealer, session: &Path) {
-        let mut absent = 0;
-        while absent < 2 {
-            absent = if sealer.any_alive() || has_processes(session) { 0 } else { absent + 1 };
-            // SAFETY: valid set and buffer.
-            let signal = unsafe {
-                let mut info: libc::siginfo_t = std::mem::zeroed();
-                let timeout = libc::timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-                libc::sigtimedwait(&self.awaited, &mut info, &timeout)
-            };
-            if PASSED_ON.contains(&signal) {
-                return;
-            }
-        }
-    }
-
-    /// Waits for the program to end; passes signals on meanwhile.
-    pub(crate) fn wait(&self, child: &mut Child) -> std::io::Result<ExitStatus> {
-        loop {
-            if let Some(status) = child.try_wait()? {
-                return Ok(status);
-            }
-            // SAFETY: valid set and buffer; the timeout is only against a lost SIGCHLD.
-            let (signal, info) = unsafe {
-                let mut info: libc::siginfo_t = std::mem::zeroed();
-                let timeout = libc::timespec { tv_sec: 1, tv_nsec: 0 };
-                (libc::sigtimedwait(&self.awaited, &mut info, &timeout), info)
-            };
-            // From the terminal (SI_KERNEL) the whole process group has it, the program too.
-            if PASSED_ON.contains(&signal) && info.si_code != libc::SI_KERNEL {
-                // SAFETY: the child was not waited for yet, so the pid is still its.
-                unsafe { libc::kill(child.id() as libc::pid_t, signal) };
-            }
-        }
-    }
-}
-
 /// A long recording leaves many small files: makes few of them. If that fails the trail is as it was.
 fn tidy(trail: &Path) {
     let many = Snapshot::newest(trail)
@@ -589,14 +529,4 @@ fn tidy(trail: &Path) {
     if many && let Err(error) = compact(trail, Duration::ZERO) {
         say!("iotrail: warning: the trail is whole, but could not be compacted: {error}");
     }
-}
-
-/// Whether there is a process whose environment names this session (proc(5), environ), of those that may be looked at.
-fn has_processes(session: &Path) -> bool {
-    let variable = [SESSION_ENV.as_bytes(), b"=", session.as_os_str().as_encoded_bytes()].concat();
-    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    processes.filter(|entry| entry.file_name().as_encoded_bytes()[0].is_ascii_digit()).any(|entry| {
-        std::fs::read(entry.path().join("environ"))
-            .is_ok_and(|environment| environment.split(|byte| *byte == 0).any(|word| word == variable))
-    })
 }

@@ -16,7 +16,7 @@ use iotrail_replay::{
 use iotrail_trail::{TrailReader, TrailWriter};
 
 use crate::failure::Failure;
-use crate::record::Host;
+use crate::host::Host;
 use crate::worker::{Outcome, Recording, exit_code, pending, stop_on_signals};
 
 /// Arguments of `replay`.

@@ -196,7 +196,7 @@ fn processes(session: &Path, child: u32) -> Vec<u32> {
 }
 
 /// Time on a CPU and time without one, of a schedstat file.
-fn read_times(path: &Path) -> Option<(u64, u64)> {
+pub fn read_times(path: &Path) -> Option<(u64, u64)> {
     let text = std::fs::read_to_string(path).ok()?;
     let mut fields = text.split_ascii_whitespace();
     Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))

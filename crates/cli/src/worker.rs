@@ -12,7 +12,8 @@ use iotrail_trail::seal::session::{Budget, Session};
 use iotrail_trail::seal::{Fact, Sealer};
 
 use crate::failure::Failure;
-use crate::record::{Host, machine_facts};
+use crate::host::Host;
+use crate::record::machine_facts;
 
 /// What became of a worker.
 pub enum Outcome {

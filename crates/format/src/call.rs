@@ -35,6 +35,45 @@ impl CallKind {
     }
 }
 
+impl Call {
+    /// Whether a call that succeeds may be an operation, see [`Self::is_operation`].
+    #[must_use]
+    pub const fn may_be_operation(self) -> bool {
+        match self.kind() {
+            // what is asynchronous is under way when the call returns
+            CallKind::Read | CallKind::Write => !matches!(self, Self::AioRead | Self::AioWrite),
+            CallKind::Flush => !matches!(self, Self::AioFsync),
+            CallKind::Meta => matches!(
+                self,
+                Self::Open
+                    | Self::Creat
+                    | Self::Close
+                    | Self::Truncate
+                    | Self::Fallocate
+                    | Self::Rename
+                    | Self::Unlink
+                    | Self::Link
+                    | Self::Symlink
+                    | Self::Mkdir
+                    | Self::Rmdir
+                    | Self::Mknod
+                    | Self::Fopen
+                    | Self::Fclose
+                    | Self::Mkstemp
+            ),
+            CallKind::Map | CallKind::Wait => false,
+        }
+    }
+
+    /// Whether a call did something that a program does as often in each run: it moved bytes, made them durable, or opened, closed or
+    /// changed a file. What only looks (stat, access, a read at the end) or fails is done again and again by who waits for another.
+    #[must_use]
+    pub const fn is_operation(self, result: i64, errno: i64) -> bool {
+        let moves = matches!(self.kind(), CallKind::Read | CallKind::Write);
+        self.may_be_operation() && errno == 0 && result >= 0 && (result > 0 || !moves)
+    }
+}
+
 macro_rules! calls {
     ($($number:literal $variant:ident $name:literal $kind:ident $meaning:literal;)*) => {
         /// A call a program makes.

@@ -346,7 +346,7 @@ table! {
     node Text "" some "Machine (one boot of it).";
     thread BigInt "" some "Thread that let them go on.";
     edge BigInt "" some "Number of the edge.";
-    kind Text "" some "What it is: message; rendezvous: a message's receiver is ready; collective; stream: bytes of a pipe or connection; room: space in a pipe; connection: made and accepted; event: counted by an eventfd; semaphore, condition, barrier; begin and end of a thread or process.";
+    kind Text "" some "What it is: message; rendezvous: a message's receiver is ready; collective; stream: bytes of a pipe or connection; room: space in a pipe; connection: made and accepted; event: counted by an eventfd; semaphore, condition, barrier; begin and end of a thread or process; hidden: no call shows it (shared memory, files that are looked at again and again).";
     how Text "" some "How it is known: matched: calls on one thing belong together; throttled: others waited when this thread was paused.";
 }
 
@@ -361,7 +361,7 @@ table! {
     kind Text "" some "As of the signals; without an edge the kind of sync_op.";
     how Text "" some "As of the signals; lock: for a lock, which is contended for again when the trail is replayed; none: nothing says.";
     style Text "" some "What it did meanwhile: sleep, yield (look and give the CPU away), spin.";
-    within BigInt "" null "Operations of the waiting thread by which the edge may be misplaced; null without an edge.";
+    within BigInt "" null "Operations of a thread that gives a signal by which that may be given later; null without an edge.";
 }
 
 table! {

@@ -127,7 +127,8 @@ pub struct Control {
     /// Seccomp filters that the recorder runs under (/proc/self/status, Seccomp_filters). A program image with others
     /// makes none of the recorder's system calls.
     pub filters: u32,
-    /// 1 if what lets others go on is posted too, and calls that didn't have to wait (`record --causal`).
+    /// 1 if what lets others go on is posted too, and calls that didn't have to wait (`record --causal`); with
+    /// [`crate::throttle::FOLLOWED`] and [`crate::throttle::UNRECORDED`] in runs with `--throttle`.
     pub causal: AtomicU32,
     /// Name of the node, for messages to other nodes.
     pub node: [u8; NODE_BYTES + 1],

@@ -1,13 +1,13 @@
 //! The library's and the threads' beginning and end.
 
 use core::ffi::{c_char, c_int, c_void};
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::*};
 
 use iotrail_format::call::{Call, WaitKind};
 use iotrail_format::ids::FileId;
 use iotrail_format::segment::{NONE, ProcessState, SESSION_ENV, TextKind, UnseenKind};
 use iotrail_sdk::post::{Draft, Pending};
-use iotrail_sdk::{attach, clock, post, thread};
+use iotrail_sdk::{attach, clock, post, thread, throttle};
 use libc::{pthread_attr_t, pthread_t};
 
 use crate::real::interpose;
@@ -38,6 +38,8 @@ extern "C" fn begin(_count: c_int, _arguments: *const *const c_char, environment
     if !attach::init(session) {
         return;
     }
+    let rank = rank(environment);
+    throttle::begin_image(rank);
     // SAFETY: registers functions that stay; this library is never unloaded.
     unsafe {
         libc::pthread_atfork(Some(before_fork), Some(forked_parent), Some(forked_child));
@@ -53,7 +55,7 @@ extern "C" fn begin(_count: c_int, _arguments: *const *const c_char, environment
         post::unseen(UnseenKind::Go, 0, 1);
     }
     if let Some(header) = attach::header() {
-        header.rank.store(rank(environment), Relaxed);
+        header.rank.store(rank, Relaxed);
     }
 }
 
@@ -177,6 +179,7 @@ extern "C" fn forked_child() {
     // The segment begins now, so that the process has its true start; exe and directory are its parent's.
     if !attach::off() {
         describe();
+        throttle::begin_fork();
     }
     if maker != 0 && !attach::off() && attach::is_causal() {
         let kind = WaitKind::Process as u8;
@@ -196,6 +199,8 @@ struct Starting {
     taken: AtomicU32,
     /// Whether its creator is under a seccomp filter, which it inherits.
     confined: AtomicBool,
+    /// Its lineage, where threads are followed.
+    lineage: AtomicU64,
     start: core::cell::UnsafeCell<Option<Start>>,
     argument: core::cell::UnsafeCell<*mut c_void>,
 }
@@ -208,6 +213,7 @@ impl Starting {
         Self {
             taken: AtomicU32::new(0),
             confined: AtomicBool::new(false),
+            lineage: AtomicU64::new(0),
             start: core::cell::UnsafeCell::new(None),
             argument: core::cell::UnsafeCell::new(core::ptr::null_mut()),
         }
@@ -220,9 +226,9 @@ static STARTING: [Starting; AT_ONCE] = [const { Starting::new() }; AT_ONCE];
 
 extern "C-unwind" fn thread_begins(argument: *mut c_void) -> *mut c_void {
     // SAFETY: pthread_create below passed a taken box, filled before the thread was made.
-    let (start, argument) = unsafe {
+    let (start, argument, lineage) = unsafe {
         let packed = &*argument.cast::<Starting>();
-        let taken = (*packed.start.get(), *packed.argument.get());
+        let taken = (*packed.start.get(), *packed.argument.get(), packed.lineage.load(Relaxed));
         if packed.confined.load(Relaxed) {
             thread::confine(thread::Confinement::Filter, false);
         }
@@ -231,6 +237,7 @@ extern "C-unwind" fn thread_begins(argument: *mut c_void) -> *mut c_void {
     };
     let now = clock::ticks();
     attach::thread_began(now);
+    throttle::begin_thread(lineage);
     if attach::is_causal() {
         // SAFETY: always succeeds.
         let own = unsafe { libc::pthread_self() } as i64;
@@ -276,6 +283,7 @@ interpose! {
         *free.start.get() = Some(start);
         *free.argument.get() = argument;
         free.confined.store(thread::is_confined(), Relaxed);
+        free.lineage.store(throttle::descendant(), Relaxed);
         let starting = (&raw const *free).cast_mut().cast();
         let pending = begin_creation();
         let result = real(thread, attributes, thread_begins, starting);

@@ -11,10 +11,11 @@ use core::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize
 use iotrail_format::ids::{ProcessId, ThreadId};
 use iotrail_format::record::MAX_TYPES;
 use iotrail_format::segment::*;
+use iotrail_format::throttle::UNRECORDED;
 
 use crate::session::{self, control, counters, image_path, map_new_file, populate, wake};
 use crate::thread::Thread;
-use crate::{clock, cpu, post, seccomp, sys};
+use crate::{clock, cpu, post, seccomp, sys, throttle};
 
 /// Slots of a thread's first ring: 16 KiB, so that a short process costs little (each fresh page of
 /// tmpfs took 1 to 4 µs to fault in where this was measured).
@@ -280,7 +281,9 @@ pub fn before_vfork() {
 /// The calling thread is about to fork.
 pub fn before_fork() {
     // SAFETY: the calling thread's own state.
-    unsafe { (*crate::thread::current()).forked = clock::ticks() };
+    let thread = unsafe { &mut *crate::thread::current() };
+    thread.forked = clock::ticks();
+    throttle::before_fork(thread);
 }
 
 /// Of the copy of a thread that called fork, before it enters the recorder: counter when it did, and id of that thread in the
@@ -610,6 +613,10 @@ pub(crate) fn make_room(thread: &mut Thread) -> bool {
             return false;
         }
     }
+    // Nobody reads what is only followed.
+    if control().is_some_and(|control| control.causal.load(Relaxed) & UNRECORDED != 0) {
+        return false;
+    }
     // A handler that interrupted a post (busy above 1) must not move the ring under it.
     let movable = thread.busy == 1 && thread.vfork == 0;
     if movable && (capacity as u32) < LAST_CAPACITY && reserved >= thread.grow_at {
@@ -668,6 +675,7 @@ pub fn thread_ends() {
     // A cancelled thread leaves its last call without return.
     post::leave_all(thread);
     cpu::finish(thread);
+    throttle::end_thread(thread);
     // SAFETY: the thread's own ring.
     let header = unsafe { &*thread.ring };
     header.end_ticks.store(clock::ticks(), Relaxed);

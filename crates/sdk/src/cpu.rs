@@ -17,7 +17,7 @@ use iotrail_format::segment::OP_TIME;
 
 use crate::post::{self, Draft};
 use crate::thread::Thread;
-use crate::{attach, clock, sys};
+use crate::{attach, clock, sys, throttle};
 
 /// Counter ticks between two readings: 60 to 125 µs at 2 to 4 GHz.
 const PACE: u64 = 250_000;
@@ -143,13 +143,19 @@ pub(crate) fn begin(thread: &mut Thread) {
         voluntary,
         ..CpuTime::ZERO
     };
-    thread.due = now.wrapping_add(PACE);
+    thread.due = next_due(now);
 }
 
 /// An outermost call is about to begin at `now`, and a reading is due.
 #[cold]
 #[inline(never)]
-pub(crate) fn before_call(thread: &mut Thread, now: u64) {
+pub(crate) fn before_call(thread: &mut Thread, now: u64, draft: &Draft) {
+    if throttle::is_on() {
+        throttle::before_call(thread, draft);
+        if is_early(thread, now) {
+            return;
+        }
+    }
     let time = &thread.cpu;
     let outside = now.wrapping_sub(time.left_ticks) > now.wrapping_sub(time.read_ticks) / 2;
     advance(thread, now, if outside { Longest::Outside } else { Longest::Unknown });
@@ -158,7 +164,14 @@ pub(crate) fn before_call(thread: &mut Thread, now: u64) {
 /// An outermost call that took `dur` has ended at `now`, and a reading is due.
 #[cold]
 #[inline(never)]
-pub(crate) fn after_call(thread: &mut Thread, now: u64, dur: u64, waits: bool) {
+pub(crate) fn after_call(thread: &mut Thread, now: u64, dur: u64, draft: &Draft, result: i64, errno: u8) {
+    let waits = draft.kind != 0;
+    if throttle::is_on() {
+        throttle::after_call(thread, draft, result, errno);
+        if is_early(thread, now) {
+            return;
+        }
+    }
     let longest = match (dur > now.wrapping_sub(thread.cpu.read_ticks) / 2, waits) {
         (false, _) => Longest::Unknown,
         (true, false) => Longest::Io,
@@ -167,11 +180,21 @@ pub(crate) fn after_call(thread: &mut Thread, now: u64, dur: u64, waits: bool) {
     advance(thread, now, longest);
 }
 
+/// Whether the clock was read less than [`PACE`] ago: a thread that is followed comes here at each call.
+fn is_early(thread: &Thread, now: u64) -> bool {
+    thread.due == throttle::ALWAYS && now.wrapping_sub(thread.cpu.read_ticks) < PACE
+}
+
+/// When the clock is to be read again after `now`.
+fn next_due(now: u64) -> u64 {
+    if throttle::is_on() { throttle::ALWAYS } else { now.wrapping_add(PACE) }
+}
+
 fn advance(thread: &mut Thread, now: u64, longest: Longest) {
     thread.due = u64::MAX;
     if !may_read(thread) {
         if thread.vfork != 0 {
-            thread.due = now.wrapping_add(PACE);
+            thread.due = next_due(now);
         }
         return;
     }
@@ -182,7 +205,7 @@ fn advance(thread: &mut Thread, now: u64, longest: Longest) {
     if now.wrapping_sub(thread.cpu.row_ticks) >= ROW || attach::is_causal() {
         post_row(thread);
     }
-    thread.due = now.wrapping_add(PACE);
+    thread.due = next_due(now);
 }
 
 /// Reads the clock and shares out the time since the last reading.
@@ -254,5 +277,5 @@ pub(crate) fn finish(thread: &mut Thread) {
         read(thread, now, if outside { Longest::Outside } else { Longest::Unknown });
         post_row(thread);
     }
-    thread.due = now.wrapping_add(PACE);
+    thread.due = next_due(now);
 }

@@ -30,3 +30,4 @@ pub mod seccomp;
 mod session;
 pub mod sys;
 pub mod thread;
+pub mod throttle;

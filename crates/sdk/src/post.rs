@@ -15,6 +15,7 @@ use crate::clock::ticks;
 use crate::cpu;
 use crate::sys;
 use crate::thread::{self, Thread};
+use crate::throttle;
 
 /// A call as it is known before it is made. Units as in [`Slot`].
 #[derive(Clone, Copy)]
@@ -102,7 +103,7 @@ pub fn begin(draft: &Draft) -> Option<Pending> {
     }
     let mut start = ticks();
     if start >= thread.due && depth == 0 {
-        cpu::before_call(thread, start);
+        cpu::before_call(thread, start, draft);
         // SAFETY: as above; posting may have moved the ring.
         ring = unsafe { &*thread.ring };
         start = ticks();
@@ -140,12 +141,11 @@ pub fn end(pending: &Pending, draft: &Draft, result: i64, errno: u8) -> u64 {
         post(thread, pending.start, dur, draft, result, errno);
     }
     if pending.depth == 0 {
-        let waits = draft.kind != 0;
         let time = &mut thread.cpu;
-        *(if waits { &mut time.in_wait } else { &mut time.in_io }) += dur;
+        *(if draft.kind != 0 { &mut time.in_wait } else { &mut time.in_io }) += dur;
         time.left_ticks = now;
         if now >= thread.due {
-            cpu::after_call(thread, now, dur, waits);
+            cpu::after_call(thread, now, dur, draft, result, errno);
         }
     }
     thread.busy -= 1;
@@ -160,6 +160,9 @@ pub fn forget(pending: &Pending) {
     if pending.stacked && ready(thread) {
         thread.busy += 1;
         pop(thread, pending);
+        if pending.depth == 0 && thread.due == throttle::ALWAYS {
+            throttle::forget_call(thread);
+        }
         thread.busy -= 1;
     }
 }

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering::*};
 
 use iotrail_format::segment::*;
 
-use crate::{clock, sys};
+use crate::{clock, sys, throttle};
 
 static CONTROL: AtomicPtr<Control> = AtomicPtr::new(null_mut());
 /// Whether this process may only read it: it runs as another user than the recorder.
@@ -74,6 +74,8 @@ pub(crate) fn open() -> bool {
     let is_ours = magic == CONTROL_MAGIC && version == SEGMENT_VERSION;
     if is_ours {
         CONTROL.store(control, Relaxed);
+        // SAFETY: mapped for good.
+        throttle::open(unsafe { &*control });
     }
     is_ours
 }

@@ -7,6 +7,7 @@
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use iotrail_format::segment::{RingHeader, Slot};
+use iotrail_format::throttle::NodeSlot;
 
 use crate::cpu::CpuTime;
 
@@ -54,6 +55,10 @@ pub struct Thread {
     pub(crate) leased: i64,
     /// 1 + where the sealer was when this thread last woke it; 0 not yet in this ring.
     pub(crate) woke_at: u64,
+    /// How far it has come, where that is followed ([`crate::throttle`]); null nowhere.
+    pub(crate) node: *const NodeSlot,
+    /// Threads and processes that it has made, where it is followed.
+    pub(crate) children: u32,
     /// Whether this is no thread: it announces the image's symbols and types (see [`crate::names`]).
     pub(crate) announces: bool,
     /// Its CPU time.
@@ -83,6 +88,8 @@ impl Thread {
             crumb: 0,
             leased: 0,
             woke_at: 0,
+            node: core::ptr::null(),
+            children: 0,
             announces: true,
             cpu: CpuTime::ZERO,
         }

@@ -105,7 +105,8 @@ fn least_done(runs: &[Run], totals: &[u32], free: &[OpTimes]) -> Least {
         let begins = times.ops.iter().map(|op| op.0).chain([times.end]);
         for (before, at) in begins.enumerate().take(totals[taker] as usize + 1) {
             for (giver, others) in free.iter().enumerate().take(nodes) {
-                let had = others.ops.partition_point(|op| op.1 <= at) as u32;
+                // what an operation does (a name that appears) may be seen before it returns
+                let had = others.ops.partition_point(|op| op.0 <= at) as u32;
                 let least = &mut done[taker][before][giver];
                 *least = (*least).min(had);
             }
@@ -150,7 +151,7 @@ fn moves(run: &Run) -> Vec<(Dependency, u32, Style)> {
         // what it did before its next operation was done comes after the one before
         let (op, within) = if to > from { (Some(from), to - from - 1) } else { (from.checked_sub(1), 0) };
         let Some(op) = op.filter(|_| !strayed(run, giver as usize)) else { continue };
-        if gets_lock(now, next) {
+        if is_ambiguous(now, next) {
             continue;
         }
         for (taker, style) in moved(now, next) {
@@ -163,9 +164,10 @@ fn moves(run: &Run) -> Vec<(Dependency, u32, Style)> {
     found.into_iter().map(|(dependency, (within, style))| (dependency, within, style)).collect()
 }
 
-/// Whether a node had waited for a lock and moved.
-fn gets_lock(now: &Snapshot, next: &Snapshot) -> bool {
-    now.nodes.iter().zip(&next.nodes).any(|(was, is)| was.doing == Doing::Contending && was != is)
+/// Whether a node that had waited for a lock moved, or one began: then what moved may be its doing.
+fn is_ambiguous(now: &Snapshot, next: &Snapshot) -> bool {
+    let other = |was: Doing| matches!(was, Doing::Contending | Doing::Absent);
+    now.nodes.iter().zip(&next.nodes).any(|(was, is)| other(was.doing) && was != is)
 }
 
 /// Nodes that were stuck and moved: they did an operation, came to it, or ended.

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | j was stuck before its operation l, i was released before its operation k, then j moved | l comes after k: directly, or by others that moved meanwhile |
 //! | j had done l while i had not done k | it doesn't, whatever other runs say |
-//! | it moved, as did another one that waited for a lock | nothing: i was paused with the lock, and it is chance who has it first |
+//! | the same, and another one moved that waited for a lock, or began | nothing: i was paused with the lock, and it is chance who has it first |
 //! | j was stuck before l, i was paused before k, another one was released last | nothing yet: see [`analyze`] |
 //!
 //! //TRACE holds one node a run, which takes as many runs as nodes. [`groups`] holds halves: of any two nodes there is a run that holds

@@ -1,8 +1,8 @@
 //! From dependencies between operations to edges in the time of the run without pauses.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::Found;
+use super::{Dependency, Found};
 use crate::matching::{Edges, Signal, Wait};
 
 /// Kind of these edges in a trail.
@@ -18,26 +18,35 @@ pub struct OpTimes {
 }
 
 /// Adds the dependencies to `edges`, each as an edge of its own: the signal is given when the giver has done its operation, the wait ends when
-/// the taker's begins. `threads` are the threads' numbers of nodes, `free` their times, by number of the node.
+/// the taker's begins. Where that began before the other ended, what the operation itself does was waited for (a name that appears):
+/// then all signals between these two nodes are given when the operation begins. `threads` are the threads' numbers of nodes, `free` their times, by number of the node.
 pub fn place(found: &[Found], threads: &[u32], free: &[OpTimes], edges: &mut Edges) {
+    let ends = |op: &Dependency| {
+        let (giver, taken) = (free.get(op.giver as usize)?, free.get(op.taker as usize)?);
+        let until = taken.ops.get(op.before as usize).map_or(taken.end, |op| op.0);
+        Some((*giver.ops.get(op.op as usize)?, until))
+    };
+    let is_seen_early = |op: &&Dependency| ends(op).is_some_and(|((_, done), until)| until < done);
+    let early: BTreeSet<(u32, u32)> = found
+        .iter()
+        .map(|one| &one.dependency)
+        .filter(is_seen_early)
+        .map(|op| (op.giver, op.taker))
+        .collect();
     for Found { dependency, within, style } in found {
         let (giver, taker) = (dependency.giver as usize, dependency.taker as usize);
-        let taken = &free[taker];
-        let Some((_, done)) = free[giver].ops.get(dependency.op as usize).copied() else { continue };
-        let until = match taken.ops.get(dependency.before as usize) {
-            Some(op) => op.0,
-            None => taken.end,
-        };
+        let Some(((begun, done), until)) = ends(dependency) else { continue };
+        let given = if early.contains(&(dependency.giver, dependency.taker)) { begun } else { done };
         let edge = edges.count;
         edges.count += 1;
-        edges.signals.push(Signal { thread: threads[giver], ts: done, edge, kind: HIDDEN });
+        edges.signals.push(Signal { thread: threads[giver], ts: given, edge, kind: HIDDEN });
         edges.waits.push(Wait {
             thread: threads[taker],
             start: until,
             end: Some(until),
             edge: Some(edge),
             kind: HIDDEN,
-            last: Some(done),
+            last: Some(given),
             within: *within,
             style: Some(*style),
         });

@@ -2,6 +2,9 @@
 
 use std::collections::HashMap;
 
+use super::Run;
+use super::analyze::moved;
+
 /// A generator of random numbers (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014).
 #[derive(Clone, Debug)]
 struct SplitMix(u64);
@@ -77,8 +80,20 @@ impl Releases {
         Self { random: SplitMix(seed ^ 0x7468_726f_7474_6c65), causes: HashMap::new() }
     }
 
+    /// Learns from a run.
+    pub fn learn(&mut self, run: &Run) {
+        for pair in run.snapshots.windows(2) {
+            if let [now, next] = pair
+                && let Some(node) = now.released
+                && moved(now, next).next().is_some()
+            {
+                self.note_cause(node, now.nodes[node as usize].done);
+            }
+        }
+    }
+
     /// Something was stuck that moved after `node` was released before its operation `op`.
-    pub fn note_cause(&mut self, node: u32, op: u32) {
+    pub(super) fn note_cause(&mut self, node: u32, op: u32) {
         *self.causes.entry((node, op)).or_default() += 1;
     }
 

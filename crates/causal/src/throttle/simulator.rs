@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use super::analyze::moved;
 use super::{Doing, OpTimes, Releases, Run, Snapshot, State};
 use crate::script::Style;
 
@@ -118,22 +117,18 @@ pub fn run(program: &Program, how: &How, releases: &mut Releases, random: Random
             .map(|(node, is)| (node, is.done))
             .collect();
         let mut snapshot = Snapshot { nodes, is_settled: true, released: None };
-        if let Some(before) = seen.snapshots.last()
-            && let Some(cause) = before.released
-            && moved(before, &snapshot).next().is_some()
-        {
-            releases.note_cause(cause, before.nodes[cause as usize].done);
-        }
         let next = releases.choose(&paused);
         snapshot.released = next;
         let is_over = next.is_none() && snapshot.nodes.iter().all(|is| is.doing == Doing::Ended);
         seen.snapshots.push(snapshot);
         match next {
             Some(node) => allowed[node as usize] = done[node as usize] + how.period,
-            None if is_over || !slow.contains(&true) => return seen,
+            None if is_over || !slow.contains(&true) => break,
             None => {}
         }
     }
+    releases.learn(&seen);
+    seen
 }
 
 /// When the operations are done without pauses; all take random times.

@@ -30,6 +30,7 @@ use iotrail_format::segment::{
     CLOCK_PAIRS, CONTROL_MAGIC, CONTROL_NAME, Control, NODE_BYTES, PAGE, REFUSED_PREFIX, REFUSED_WANT,
     SEGMENT_SPAN, SEGMENT_VERSION, SMALLEST_SPAN,
 };
+use iotrail_format::throttle::{FOLLOWED, UNRECORDED};
 use serde::{Deserialize, Serialize};
 
 use super::clock::{self, Clock, Pair};
@@ -185,7 +186,18 @@ impl Session {
 
     /// From now on programs post what lets others go on, too. To be called before any program knows the session.
     pub fn record_causality(&self) {
-        self.control().causal.store(1, Ordering::Relaxed);
+        self.control().causal.fetch_or(1, Ordering::Relaxed);
+    }
+
+    /// From now on programs say how far their threads come, too (see [`iotrail_format::throttle`]), by a page that has to be there. To be
+    /// called before any program knows the session.
+    pub fn follow(&self) {
+        self.control().causal.fetch_or(FOLLOWED, Ordering::Relaxed);
+    }
+
+    /// As [`Self::follow`], and nothing is recorded.
+    pub fn follow_only(&self) {
+        self.control().causal.fetch_or(FOLLOWED | UNRECORDED, Ordering::Relaxed);
     }
 
     /// Opens the session of a recorder that is gone.

@@ -1,5 +1,8 @@
 //! After a recording with `--causal`: what its threads computed, and who waited for whom, as tables of the trail.
 
+mod hidden;
+mod operations;
+
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -10,11 +13,14 @@ use iotrail_causal::compute::{Gap, Reading, Slice, before, by_readings, by_slice
 use iotrail_causal::critical::critical;
 use iotrail_causal::matching::{Edges, Wait, edges, explain_polls};
 use iotrail_causal::reduction::reduce;
+use iotrail_causal::throttle::{HIDDEN, gather};
 use iotrail_format::call::{Call, WaitKind};
 use iotrail_format::schema::{
     COMPUTE, CPU_SLICE, CRITICAL_PATH, PROCESS, SIGNAL, THREAD, THREAD_TIME, Table, WAIT,
 };
 use iotrail_trail::{Error, Ingest, Order, TrailReader, TrailWriter};
+
+use hidden::{is_hidden, part_gaps};
 
 /// Rows of a batch.
 const ROWS: usize = 1 << 16;
@@ -37,8 +43,12 @@ impl Threads {
     }
 }
 
-/// Writes the tables `compute`, `signal` and `wait` of a trail, in place of what is there.
-pub fn derive(path: &Path) -> Result<(), Error> {
+pub use hidden::Hidden;
+pub use operations::operations;
+
+/// Writes the tables `compute`, `signal` and `wait` of a trail, in place of what is there, with the edges that were found by pausing
+/// threads. Returns how many of those no others imply.
+pub fn derive(path: &Path, hidden: Option<&Hidden>) -> Result<usize, Error> {
     let reader = TrailReader::open(path)?;
     let known = threads(&reader)?;
     let processes = processes(&reader, &known)?;
@@ -80,7 +90,12 @@ pub fn derive(path: &Path) -> Result<(), Error> {
     }
     let mut found = edges(&calls.finish());
     explain_polls(&mut found);
+    if let Some(hidden) = hidden {
+        hidden.add_to(&mut found, &known, &reader)?;
+    }
     reduce(&mut found, known.threads.len());
+    let edges = found.waits.iter().filter(|wait| is_hidden(wait)).count();
+    gather(&mut found);
     let mut writer = TrailWriter::open(path)?;
     for table in [&COMPUTE, &SIGNAL, &WAIT, &CRITICAL_PATH] {
         for entry in reader.snapshot().files(table.name) {
@@ -93,12 +108,12 @@ pub fn derive(path: &Path) -> Result<(), Error> {
             *from = (*from).max(last);
         }
     }
-    let (ends, rests) = write_gaps(&reader, &known, waited, &works, &mut writer)?;
+    let (ends, rests) = write_gaps(&reader, &known, waited, &works, &mut found, &mut writer)?;
     found.waits.extend(rests);
     write_edges(&known, &found, &mut writer)?;
     write_critical(&known, &found, &ends, &mut writer)?;
     writer.publish()?;
-    Ok(())
+    Ok(edges)
 }
 
 fn threads(reader: &TrailReader) -> Result<Threads, Error> {
@@ -141,6 +156,7 @@ fn write_gaps(
     known: &Threads,
     mut calls: Vec<Vec<(i64, i64, bool)>>,
     works: &HashMap<(u32, i64), i64>,
+    found: &mut Edges,
     writer: &mut TrailWriter,
 ) -> Result<(Vec<i64>, Vec<Wait>), Error> {
     let mut on_files: Vec<Vec<(i64, i64)>> = vec![Vec::new(); known.threads.len()];
@@ -180,6 +196,10 @@ fn write_gaps(
     };
     let ends = known.threads.iter().zip(&calls).map(last).collect();
     let mut rests = Vec::new();
+    let mut hidden: HashMap<u32, Vec<&mut Wait>> = HashMap::new();
+    for wait in found.waits.iter_mut().filter(|wait| is_hidden(wait)) {
+        hidden.entry(wait.thread).or_default().push(wait);
+    }
     let mut table = Ingest::new(writer, &COMPUTE);
     for (number, thread) in known.threads.iter().enumerate() {
         let (mut gaps, mut sleeping) = gaps(thread, std::mem::take(&mut calls[number]));
@@ -208,17 +228,21 @@ fn write_gaps(
                 style: None,
             });
         }
-        let mut in_calls = before(&gaps, &sleeping);
-        for gaps in gaps.chunks(ROWS) {
-            let in_calls: Int64Array = in_calls.by_ref().take(gaps.len()).collect();
+        let in_calls: Vec<Option<i64>> = before(&gaps, &sleeping).collect();
+        let mut rows: Vec<(Gap, Option<i64>)> = gaps.into_iter().zip(in_calls).collect();
+        if let Some(waits) = hidden.get_mut(&(number as u32)) {
+            part_gaps(&mut rows, waits);
+        }
+        for rows in rows.chunks(ROWS) {
+            let in_calls: Int64Array = rows.iter().map(|row| row.1).collect();
             let of = |value: fn(&Gap) -> Option<i64>| -> ArrayRef {
-                Arc::new(gaps.iter().map(value).collect::<Int64Array>())
+                Arc::new(rows.iter().map(|row| value(&row.0)).collect::<Int64Array>())
             };
             let columns = vec![
                 of(|gap| Some(gap.start)),
                 of(|gap| Some(gap.end - gap.start)),
-                texts(gaps.iter().map(|_| known.nodes[number].as_str())),
-                Arc::new(Int64Array::from(vec![thread.id; gaps.len()])),
+                texts(rows.iter().map(|_| known.nodes[number].as_str())),
+                Arc::new(Int64Array::from(vec![thread.id; rows.len()])),
                 of(|gap| gap.cpu),
                 Arc::new(in_calls),
                 of(|gap| gap.ready),
@@ -260,7 +284,7 @@ fn write_edges(known: &Threads, found: &Edges, writer: &mut TrailWriter) -> Resu
             ints(signals.iter().map(|one| Some(id(one.thread)))),
             ints(signals.iter().map(|one| Some(known.edge(one.edge)))),
             texts(signals.iter().map(|one| one.kind)),
-            texts(signals.iter().map(|_| "matched")),
+            texts(signals.iter().map(|one| if one.kind == HIDDEN { "throttled" } else { "matched" })),
         ];
         table.add(batch(&SIGNAL, columns)?)?;
     }
@@ -276,12 +300,13 @@ fn write_edges(known: &Threads, found: &Edges, writer: &mut TrailWriter) -> Resu
             ints(waits.iter().map(|one| one.edge.map(|edge| known.edge(edge)))),
             texts(waits.iter().map(|one| one.kind)),
             texts(waits.iter().map(|one| match one.kind {
+                _ if is_hidden(one) => "throttled",
                 _ if has_edge(one) => "matched",
                 "lock" => "lock",
                 _ => "none",
             })),
             texts(waits.iter().map(|one| one.style().name())),
-            ints(waits.iter().map(|one| has_edge(one).then_some(0))),
+            ints(waits.iter().map(|one| has_edge(one).then_some(i64::from(one.within)))),
         ];
         table.add(batch(&WAIT, columns)?)?;
     }

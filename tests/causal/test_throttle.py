@@ -1,0 +1,255 @@
+"""Dependencies that no call shows, found by pausing threads, beside what programs log of them: all are found, and no others."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from iotrail.trail import Trail
+
+from .conftest import IOTRAIL
+from .order import Arrow, known, missing, of_trail
+
+# What the program counts itself, of the calls that it makes (`Call::is_operation`).
+OPERATIONS = (
+    "SELECT t.tid, o.ts, o.ts + o.dur AS until FROM file_op AS o INNER JOIN thread AS t ON t.thread = o.thread "
+    "WHERE o.errno = 0 AND (o.call IN ('open', 'close') OR o.call = 'pwrite' AND o.result > 0) ORDER BY o.ts"
+)
+HIDDEN = (
+    "SELECT g.tid AS giver, s.ts AS since, t.tid AS taker, w.ts + w.dur AS until, s.how, w.how AS wait_how, w.style, w.within "
+    "FROM signal AS s INNER JOIN wait AS w ON w.edge = s.edge INNER JOIN thread AS g ON g.thread = s.thread "
+    "INNER JOIN thread AS t ON t.thread = w.thread WHERE s.kind = 'hidden'"
+)
+
+
+@dataclass
+class Throttled:
+    """A recording with further runs."""
+
+    done: subprocess.CompletedProcess[str]
+    path: Path
+    log: Path
+    directory: Path
+
+    @property
+    def trail(self) -> Trail:
+        return Trail(self.path)
+
+    @property
+    def runs(self) -> int:
+        """How many further runs there were."""
+        return sum(": run " in line and " paused " in line for line in self.done.stderr.splitlines())
+
+
+@pytest.fixture
+def throttle(build: Callable[[str], Path], tmp_path: Path) -> Callable[..., Throttled]:
+    """Records programs/unseen.c with further runs; before `--`: options of record."""
+    directory = tmp_path / "files"
+    directory.mkdir()
+    log, path = tmp_path / "log", tmp_path / "x.trail"
+
+    def throttle(*words: object, options: tuple[str, ...] = ("--throttle", "groups")) -> Throttled:
+        pattern, medium, workers, rounds, *odd = map(str, words)
+        program = [build("unseen"), pattern, medium, workers, rounds, directory, log, *odd]
+        command = [*IOTRAIL, "record", "--causal", *options, "-o", path, "--", *program]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+        return Throttled(done, path, log, directory)
+
+    return throttle
+
+
+def operations(trail: Trail) -> dict[int, list[tuple[int, int]]]:
+    """Start and end of each operation, by thread."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for row in trail.rows_of(OPERATIONS):
+        found.setdefault(row["tid"], []).append((row["ts"], row["until"]))
+    return found
+
+
+def logged(run: Throttled, *, begun: bool = False) -> list[Arrow]:
+    """What the program says: until which operation the giver had come, or begun, and before which the taker waited."""
+    ops = operations(run.trail)
+    arrows = []
+    for line in run.log.read_text().splitlines():
+        giver, given, taker, took = map(int, line.split())
+        arrows.append(Arrow(giver, ops[giver][given - 1][not begun], taker, ops[taker][took][0]))
+    return arrows
+
+
+def hidden(trail: Trail) -> list[Arrow]:
+    """What was found, until the operation that waited."""
+    ops = operations(trail)
+    arrows = []
+    for row in trail.rows_of(HIDDEN):
+        assert row["how"] == row["wait_how"] == "throttled"
+        later = [start for start, _ in ops[row["taker"]] if start >= row["until"]]
+        until = min(later, default=row["until"])
+        arrows.append(Arrow(row["giver"], row["since"], row["taker"], until))
+    return arrows
+
+
+@pytest.mark.parametrize(
+    ("pattern", "medium", "workers", "runs"),
+    [
+        ("pingpong", "flag", 2, 4),
+        ("pingpong", "mapping", 2, 4),
+        ("pingpong", "file", 2, 4),
+        ("pingpong", "open", 2, 4),
+        ("chain", "flag", 3, 4),
+        ("chain", "mapping", 4, 6),
+        ("barrier", "flag", 4, 12),
+    ],
+)
+def test_what_no_call_shows_is_found_and_nothing_else(
+    pattern: str, medium: str, workers: int, runs: int, throttle: Callable[..., Throttled]
+) -> None:
+    run = throttle(pattern, medium, workers, 25)
+    assert run.done.returncode == 0, run.done.stderr
+    # a file is there before the call returns that makes it
+    wanted = logged(run, begun=medium in ("file", "open"))
+    assert len(wanted) >= 24
+    assert missing(wanted, known(of_trail(run.trail))) == []
+    assert missing(hidden(run.trail), known(logged(run))) == []
+    assert run.runs <= runs
+
+
+@pytest.mark.parametrize("medium", ["flag", "mapping"])
+def test_without_dependencies_there_are_none(medium: str, throttle: Callable[..., Throttled]) -> None:
+    run = throttle("none", medium, 4, 25)
+    assert run.done.returncode == 0, run.done.stderr
+    assert run.runs >= 6
+    assert hidden(run.trail) == []
+
+
+def test_one_node_a_run_is_algorithm_1(throttle: Callable[..., Throttled]) -> None:
+    run = throttle("chain", "flag", 3, 25, options=("--throttle", "all"))
+    assert missing(logged(run), known(of_trail(run.trail))) == []
+    assert missing(hidden(run.trail), known(logged(run))) == []
+    # the main thread opens files, too
+    assert run.runs == 4
+    styles = {row["style"] for row in run.trail.rows_of(HIDDEN)}
+    assert styles == {"spin"}
+
+
+def test_a_period_finds_edges_at_most_so_many_operations_early(throttle: Callable[..., Throttled]) -> None:
+    run = throttle("chain", "flag", 2, 60, options=("--throttle", "groups", "--period", "5"))
+    ops = operations(run.trail)
+    rows = run.trail.rows_of(HIDDEN)
+    assert len(rows) >= 10
+    for row in rows:
+        done = sum(until <= row["since"] for _, until in ops[row["giver"]])
+        took = sum(start < row["until"] for start, _ in ops[row["taker"]])
+        # worker 1 waits before each of its writes for as many of worker 0
+        assert took + 1 - 5 < done <= took + 1
+        assert 0 <= row["within"] < 5
+
+
+def test_one_thread_waits_for_nobody(throttle: Callable[..., Throttled]) -> None:
+    run = throttle("none", "flag", 0, 25)
+    assert run.done.returncode == 0
+    assert "no further runs: 1 threads do operations on files" in run.done.stderr
+    assert run.runs == 0
+
+
+def test_explained_time_is_no_more_computing(throttle: Callable[..., Throttled]) -> None:
+    run = throttle("pingpong", "flag", 2, 25)
+    waits = run.trail.rows_of("SELECT state, cause_thread, blocked_ns FROM wait_state WHERE state = 'hidden'")
+    assert len(waits) >= 48
+    assert all(row["cause_thread"] is not None for row in waits)
+    # a worker spins for as long as the other one computes, 100 and 150 us a round
+    assert sum(row["blocked_ns"] for row in waits) > 25 * 100_000
+    [[most]] = run.trail.query("SELECT MAX(cpu_ns - dur) FROM compute").fetchall()
+    assert most <= 0
+    [[overlaps]] = run.trail.query(
+        "SELECT COUNT(*) FROM wait AS w INNER JOIN compute AS c ON c.thread = w.thread "
+        "WHERE w.kind = 'hidden' AND c.ts < w.ts + w.dur AND c.ts + c.dur > w.ts"
+    ).fetchall()
+    assert overlaps == 0
+
+
+def test_a_run_that_fails_is_said(throttle: Callable[..., Throttled]) -> None:
+    run = throttle("pingpong", "flag", 2, 10, "fail")
+    assert run.done.returncode == 0
+    assert "run 1 of 4 failed" in run.done.stderr and "exit status: 3 instead of exit status: 0" in run.done.stderr
+    assert_whole_and_over(run)
+    assert (run.path.with_name("x.trail.throttle") / "job.json").exists()
+
+
+def test_a_run_that_hangs_is_ended(throttle: Callable[..., Throttled]) -> None:
+    run = throttle("none", "mapping", 3, 10, "hang")
+    assert run.done.returncode == 0
+    assert "nothing moved any more" in run.done.stderr
+    assert_whole_and_over(run)
+
+
+def test_nothing_is_said_of_who_does_other_operations(throttle: Callable[..., Throttled]) -> None:
+    run = throttle("chain", "flag", 3, 25, "stray")
+    assert "1 threads did other operations than before" in run.done.stderr
+    assert missing(hidden(run.trail), known(logged(run))) == []
+    strayed = sorted(operations(run.trail))[2]
+    assert not any(strayed in (arrow.giver, arrow.taker) for arrow in hidden(run.trail))
+
+
+def assert_whole_and_over(run: Throttled) -> None:
+    """The trail has its matched edges and no others; nothing of the program runs."""
+    kinds = {row["kind"] for row in run.trail.rows_of("SELECT DISTINCT kind FROM signal")}
+    assert kinds and "hidden" not in kinds
+    assert processes(run.directory) == []
+
+
+def processes(directory: Path) -> list[int]:
+    """Those that have it in their command line."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if os.fsencode(directory) in words:
+                found.append(int(entry.name))
+    return found
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_runs_go_on_after_the_recorder_was_ended(
+    how: signal.Signals, build: Callable[[str], Path], tmp_path: Path
+) -> None:
+    directory, path = tmp_path / "files", tmp_path / "x.trail"
+    directory.mkdir()
+    program = [build("unseen"), "pingpong", "flag", "2", "40", directory, tmp_path / "log"]
+    command = [*IOTRAIL, "record", "--causal", "--throttle", "groups", "-o", path, "--", *program]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as first:
+        assert first.stderr is not None
+        said = first.stderr.readline()
+        assert "run 1 of" in said, said
+        time.sleep(0.1)
+        first.send_signal(how)
+        rest = first.stderr.read()
+    if how == signal.SIGINT:
+        assert "was ended by signal 2" in rest and "the same command goes on" in rest
+    # paused threads go on soon after the recorder is gone
+    until = time.monotonic() + 30
+    while processes(directory) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert processes(directory) == []
+    second = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert second.returncode == 0, second.stderr
+    assert "going on with the runs that are left" in second.stderr
+    assert "run 1 of" not in second.stderr and "run 2 of" in second.stderr
+    run = Throttled(second, path, tmp_path / "log", directory)
+    assert missing(logged(run), known(of_trail(run.trail))) == []
+    assert missing(hidden(run.trail), known(logged(run))) == []
+    assert not path.with_name("x.trail.throttle").exists()
+
+
+def test_another_command_does_not_go_on(throttle: Callable[..., Throttled]) -> None:
+    assert throttle("pingpong", "flag", 2, 10, "fail").done.returncode == 0
+    other = throttle("pingpong", "flag", 2, 12, "fail").done
+    assert other.returncode == 1
+    assert "waits for more runs of another command" in other.stderr and "--force" in other.stderr
