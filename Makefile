@@ -119,13 +119,13 @@ test-rust:
 	$(CARGO_TEST) $(NAME)
 
 # Tests that record what a machine does: one after the other, by themselves. pytest's status 5: NAME selects none there.
-ALONE := capture causal/test_replay.py ceph device/test_measure.py emudisk kernel replay sdk store
+ALONE := capture causal/test_replay.py causal/test_throttle.py ceph device/test_measure.py emudisk kernel replay sdk store
 SELECTED = $(if $(NAME),-k '$(NAME)' || test $$? = 5)
 
 test-python: build
 	@scripts/packages $(TEST_PACKAGES)
-	$(BIN)/pytest -n 2 $(ALONE:%=--ignore=tests/%) $(SELECTED)
-	$(BIN)/pytest $(ALONE:%=tests/%) $(SELECTED)
+	$(BIN)/pytest --durations=25 -n 2 $(ALONE:%=--ignore=tests/%) $(SELECTED)
+	$(BIN)/pytest --durations=25 $(ALONE:%=tests/%) $(SELECTED)
 
 test-web: web
 	cd web && npm test --silent $(if $(NAME),-- -t '$(NAME)')

@@ -30,7 +30,18 @@ VERBS = {
 }
 
 # Options of `record` that take the next word as their value.
-_WITH_VALUE = ("-o", "--output", "--memory", "--node", "--kernel-via", "--announce", "--prune", "--python", "--throttle", "--period")
+_WITH_VALUE = (
+    "-o",
+    "--output",
+    "--memory",
+    "--node",
+    "--kernel-via",
+    "--announce",
+    "--prune",
+    "--python",
+    "--throttle",
+    "--period",
+)
 
 _NATIVE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_native")
 

@@ -1,11 +1,13 @@
 """Programs of these tests, built once, and recordings of them."""
 
 import hashlib
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,15 @@ from ..sql.tiny import write_trail
 
 HERE = Path(__file__).parent
 IOTRAIL = [sys.executable, "-m", "iotrail"]
+
+
+def ask(trail: Path, *words: str) -> dict[str, Any]:
+    """The answer of `whatif run` as JSON."""
+    command = [*IOTRAIL, "whatif", "run", trail, "--json", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
 
 
 @pytest.fixture(scope="session")

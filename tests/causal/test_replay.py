@@ -1,4 +1,5 @@
-"""A recording made in memory, replayed on an emulated disk, and simulated on it: as long as the program really takes there."""
+"""What is predicted beside the program really run: a recording made in memory, replayed on an emulated disk and simulated on it; a shorter
+critical section."""
 
 import json
 import statistics
@@ -11,7 +12,7 @@ import pytest
 from iotrail.trail import Trail
 
 from ..emudisk.conftest import Emulate, device_file, emulate, is_root
-from .conftest import IOTRAIL
+from .conftest import IOTRAIL, ask
 
 __all__ = ["emulate"]
 
@@ -97,3 +98,27 @@ def test_a_program_takes_as_long_as_predicted(
     assert there["chosen_low_ns"] <= there["chosen_ns"] <= there["chosen_high_ns"]
     # the case would prove nothing if waiting as long as recorded were right, too; of a lock that is shared, if having it alone were
     assert abs(off["think"]) > 0.15 or how == "shared", (off, took)
+
+
+def test_a_shorter_critical_section_is_predicted(
+    build: Callable[[str], Path], record: Callable[..., Trail], tmp_path: Path
+) -> None:
+    program = build("locked")
+    took: dict[str, list[float]] = {"1": [], "0.5": []}
+    for _ in range(ROUNDS):
+        for ms, times in took.items():
+            trail = record(program, ms, 100)
+            [[run]] = trail.query("SELECT SUM(dur) FROM critical_path").fetchall()
+            times.append(float(run))
+            if ms == "1":
+                recorded = trail.path.rename(tmp_path / f"{len(times)}.trail")
+    answer = ask(recorded, "--lock", "0.5", "--by", "lock")
+    unchanged = ask(recorded, "--by", "lock")
+    [curve] = unchanged["curves"]
+    halved = {point["factor"]: point["elapsed_ns"] for point in curve["points"]}[0.5]
+    [case] = answer["cases"]
+    # the same question twice
+    assert abs(case["elapsed_ns"] / halved - 1) < 0.01
+    truth = statistics.median(took["0.5"]) / statistics.median(took["1"])
+    assert abs(halved / unchanged["cases"][0]["elapsed_ns"] / truth - 1) < 0.12, (halved, took)
+    assert curve["name"].startswith("mutex 0x") and curve["path_ns"] > 0.5 * unchanged["recorded_ns"]

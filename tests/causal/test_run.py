@@ -1,31 +1,20 @@
 """`iotrail whatif run`: what a run would take on faster storage, beside the program really run there; and by hand."""
 
-import json
 import statistics
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from iotrail.trail import Trail
 
 from ..emudisk.conftest import Emulate, device_file, emulate, is_root
-from .conftest import IOTRAIL
+from .conftest import IOTRAIL, ask
 
 __all__ = ["emulate"]
 
 ROUNDS = 3
-
-
-def ask(trail: Path, *words: str) -> dict[str, Any]:
-    """The answer as JSON."""
-    command = [*IOTRAIL, "whatif", "run", trail, "--json", *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
 
 
 @pytest.mark.skipif(not is_root(), reason="mounts and loop devices need root")
@@ -85,30 +74,6 @@ def test_known_runs(make_causal: Path) -> None:
     reads = {point["factor"]: point["elapsed_ns"] for point in of_name["call", "pread"]["points"]}
     assert reads == {0.75: 855, 0.5: 780, 0.25: 705, 0.0: 630}
     assert not [kind for kind, _ in of_name if kind == "lock"]
-
-
-def test_a_shorter_critical_section_is_predicted(
-    build: Callable[[str], Path], record: Callable[..., Trail], tmp_path: Path
-) -> None:
-    program = build("locked")
-    took: dict[str, list[float]] = {"1": [], "0.5": []}
-    for _ in range(ROUNDS):
-        for ms, times in took.items():
-            trail = record(program, ms, 100)
-            [[run]] = trail.query("SELECT SUM(dur) FROM critical_path").fetchall()
-            times.append(float(run))
-            if ms == "1":
-                recorded = trail.path.rename(tmp_path / f"{len(times)}.trail")
-    answer = ask(recorded, "--lock", "0.5", "--by", "lock")
-    unchanged = ask(recorded, "--by", "lock")
-    [curve] = unchanged["curves"]
-    halved = {point["factor"]: point["elapsed_ns"] for point in curve["points"]}[0.5]
-    [case] = answer["cases"]
-    # the same question twice
-    assert abs(case["elapsed_ns"] / halved - 1) < 0.01
-    truth = statistics.median(took["0.5"]) / statistics.median(took["1"])
-    assert abs(halved / unchanged["cases"][0]["elapsed_ns"] / truth - 1) < 0.12, (halved, took)
-    assert curve["name"].startswith("mutex 0x") and curve["path_ns"] > 0.5 * unchanged["recorded_ns"]
 
 
 @pytest.mark.parametrize(

@@ -172,10 +172,42 @@ def test_explained_time_is_no_more_computing(throttle: Callable[..., Throttled])
     assert overlaps == 0
 
 
+def test_signals_do_not_end_a_pause(tmp_path: Path) -> None:
+    """A shell's handler of SIGCHLD calls waitpid() while the shell is paused. Only the ends of its pipes are told by no call."""
+    script = (
+        "for n in 1 2 3; do (echo $n > f$n); done; x=$(cat f1; echo hi); cat f2 | grep 2 > f4; echo $x > f5"
+    )
+    command = [
+        *IOTRAIL,
+        "record",
+        "--causal",
+        "--throttle",
+        "groups",
+        "-o",
+        tmp_path / "x.trail",
+        "--",
+        "bash",
+        "-c",
+        script,
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert " further runs; " in done.stderr and "warning" not in done.stderr, done.stderr
+    trail = Trail(tmp_path / "x.trail")
+    ends = trail.query(
+        "SELECT t.tid, o.ts + o.dur FROM sync_op AS o INNER JOIN thread AS t ON t.thread = o.thread WHERE o.call = 'read' AND o.result = 0"
+    ).fetchall()
+    for row in trail.rows_of(HIDDEN):
+        assert any(tid == row["taker"] and until <= row["until"] for tid, until in ends), (row, ends)
+
+
 def test_a_run_that_fails_is_said(throttle: Callable[..., Throttled]) -> None:
     run = throttle("pingpong", "flag", 2, 10, "fail")
     assert run.done.returncode == 0
-    assert "run 1 of 4 failed" in run.done.stderr and "exit status: 3 instead of exit status: 0" in run.done.stderr
+    assert (
+        "run 1 of 4 failed" in run.done.stderr
+        and "exit status: 3 instead of exit status: 0" in run.done.stderr
+    )
     assert_whole_and_over(run)
     assert (run.path.with_name("x.trail.throttle") / "job.json").exists()
 

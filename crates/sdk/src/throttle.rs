@@ -222,9 +222,13 @@ pub(crate) fn before_call(thread: &mut Thread, draft: &Draft) {
     }
     let may_be_operation = Call::from_number(draft.opcode).is_some_and(Call::may_be_operation);
     if may_be_operation && node.done.load(Relaxed) >= node.allowed.load(Acquire) {
-        thread.due = u64::MAX;
+        // A signal handler's calls see it: no store that the compiler may leave out because nothing here reads it.
+        let due = &raw mut thread.due;
+        // SAFETY: the calling thread's own state.
+        unsafe { due.write_volatile(u64::MAX) };
         pause(page, node);
-        thread.due = ALWAYS;
+        // SAFETY: as above.
+        unsafe { due.write_volatile(ALWAYS) };
     }
     node.state.store(NodeState::InCall as u32, Release);
 }

@@ -5,7 +5,8 @@
  *          open (as file, with open()).
  * ODD:     what goes wrong in runs after the first: stray (another number of writes), fail (status 3), hang; a file in DIR counts runs.
  *
- * A line of LOG: thread that gave, operations it had done by then, thread that took, operations it had done. Later runs write LOG.later.
+ * A line of LOG: thread that gave, operations it had done by then, thread that took, operations it had done; of one length, so that runs
+ * write as much. Later ones write LOG.later.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -165,7 +166,7 @@ int main(int count, char **words)
     FILE *log = fopen(path, "w");
     for (int at = 0; at < atomic_load(&shared->count); at++) {
         struct taken *one = &shared->taken[at];
-        fprintf(log, "%d %d %d %d\n", one->giver, one->given, one->taker, one->ops);
+        fprintf(log, "%10d %10d %10d %10d\n", one->giver, one->given, one->taker, one->ops);
     }
     fclose(log);
     return is_later && !strcmp(odd, "fail") ? 3 : 0;
