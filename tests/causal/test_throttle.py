@@ -45,6 +45,11 @@ class Throttled:
         """How many further runs there were."""
         return sum(": run " in line and " paused " in line for line in self.done.stderr.splitlines())
 
+    @property
+    def plans(self) -> int:
+        """How often the plan may be done: once more where a thread that was only slow seemed stuck, which is said."""
+        return 2 if "moved that seemed stuck" in self.done.stderr else 1
+
 
 @pytest.fixture
 def throttle(build: Callable[[str], Path], tmp_path: Path) -> Callable[..., Throttled]:
@@ -102,7 +107,7 @@ def hidden(trail: Trail) -> list[Arrow]:
         ("pingpong", "open", 2, 4),
         ("chain", "flag", 3, 4),
         ("chain", "mapping", 4, 6),
-        ("barrier", "flag", 4, 12),
+        ("barrier", "flag", 4, 6),
     ],
 )
 def test_what_no_call_shows_is_found_and_nothing_else(
@@ -115,7 +120,7 @@ def test_what_no_call_shows_is_found_and_nothing_else(
     assert len(wanted) >= 24
     assert missing(wanted, known(of_trail(run.trail))) == []
     assert missing(hidden(run.trail), known(logged(run))) == []
-    assert run.runs <= runs
+    assert run.runs <= runs * run.plans, run.done.stderr
 
 
 @pytest.mark.parametrize("medium", ["flag", "mapping"])
@@ -131,7 +136,7 @@ def test_one_node_a_run_is_algorithm_1(throttle: Callable[..., Throttled]) -> No
     assert missing(logged(run), known(of_trail(run.trail))) == []
     assert missing(hidden(run.trail), known(logged(run))) == []
     # the main thread opens files, too
-    assert run.runs == 4
+    assert run.runs in (4, 4 * run.plans)
     styles = {row["style"] for row in run.trail.rows_of(HIDDEN)}
     assert styles == {"spin"}
 
