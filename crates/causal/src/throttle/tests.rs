@@ -1,3 +1,5 @@
+//! Runs with paused threads in virtual time, of programs whose dependencies are known: all are found, and no others, over seeds.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
