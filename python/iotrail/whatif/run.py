@@ -51,7 +51,7 @@ def run(
         devices: device files, or names of devices that come with iotrail, whose times calls on files take.
         journal: whether the file system there has one.
         volume: its size in bytes; none: the device's.
-        lock: factor on the time that threads compute with a mutex.
+        lock: factor on the time that threads compute while they have a lock.
         by: of what curves are asked for: file, call, rank, lock.
 
     Raises:
@@ -138,7 +138,7 @@ def _calls(where: str | None) -> str:
 
 
 def _curves(trail: Trail, found: list[dict[str, Any]], classes: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Curves with the names of their files, calls, ranks or mutexes."""
+    """Curves with the names of their files, calls, ranks or locks."""
     names = {
         "file": {row["file_number"]: row["path"] for row in classes},
         "call": {row["call_number"]: row["call"] for row in classes},
@@ -150,7 +150,7 @@ def _curves(trail: Trail, found: list[dict[str, Any]], classes: list[dict[str, A
         if lock is not None:
             process, address = lock
             owner = f"rank {ranks[process]}" if process in ranks else f"process {process}"
-            name = f"mutex {address & (1 << 64) - 1:#x} of {owner}"
+            name = f"lock {address & (1 << 64) - 1:#x} of {owner}"
         else:
             name = names[kind][number] if kind in names else f"rank {number}"
         points = [{"factor": factor, "elapsed_ns": elapsed} for factor, elapsed in curve["points"]]
