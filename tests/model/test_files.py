@@ -129,7 +129,9 @@ def test_a_run_says_what_it_left_out(model: Path, tmp_path: Path) -> None:
     # which file is the first of the run depends on its threads: the flushed one is the shorter
     [[log, flushes]] = again["flushes"]
     reaches = [device["reach_bytes"] for device in again["devices"]]
-    assert (reaches[log], reaches[1 - log], flushes) == (3000 * 512, 1000 * 8192, 30)
+    assert (reaches[log], flushes) == (3000 * 512, 30)
+    # 3,000 of 1,000 blocks at random: one in twenty draws is without the last, none without the last 20
+    assert 980 * 8192 < reaches[1 - log] <= 1000 * 8192
     assert sum(again["rate"]["counts"]) == 6030
 
 
