@@ -6,6 +6,7 @@ use std::time::Duration;
 use iotrail_trail::say;
 use iotrail_trail::seal::{Sealed, Unsealed};
 
+use crate::human::{bytes, counted, duration};
 use crate::prune::Outcome;
 
 /// Kinds of `unseen` that `--kernel` sees.
@@ -39,7 +40,7 @@ pub fn report(path: &Path, sealed: Result<Sealed, Unsealed>, took: Duration, ask
         Err(Unsealed { error, lost_since }) => {
             say!("iotrail: error: the recording was stopped: {error}");
             if let Some(since) = lost_since {
-                say!("  what programs did in the last {} is lost", seconds(since.elapsed()));
+                say!("  what programs did in the last {} is lost", duration(since.elapsed()));
             }
             say!("  what was recorded and is not yet in {shown} is kept until the machine is started anew");
             say!("  hint: when that can be written again, iotrail trail check {shown} adds it");
@@ -49,74 +50,74 @@ pub fn report(path: &Path, sealed: Result<Sealed, Unsealed>, took: Duration, ask
     let totals = &sealed.totals;
     say!(
         "iotrail: {} of {} on {} in {}; read {}, wrote {}",
-        count(totals.calls, "call"),
-        count(totals.processes, "process"),
-        count(totals.files, "file"),
-        seconds(took),
+        counted(totals.calls, "call"),
+        counted(totals.processes, "process"),
+        counted(totals.files, "file"),
+        duration(took),
         bytes(totals.read),
         bytes(totals.written),
     );
     if totals.records != 0 {
-        say!("iotrail: {} of requests", count(totals.records, "record"));
+        say!("iotrail: {} of requests", counted(totals.records, "record"));
     }
     if totals.kernel != 0 {
-        say!("iotrail: {}", count(totals.kernel, "kernel record"));
+        say!("iotrail: {}", counted(totals.kernel, "kernel record"));
     }
     let mut unseen = Vec::new();
     for (kind, amount) in &totals.unseen {
         unseen.push(match *kind {
-            "static_program" => count(*amount, "statically linked program"),
-            "setuid_program" => count(*amount, "setuid program"),
-            "foreign_program" => count(*amount, "program of another architecture"),
-            "preload_removed" => count(*amount, "program without the recorder in its environment"),
-            "io_uring_setup" => count(*amount, "ring of io_uring"),
-            "io_uring_enter" => count(*amount, "submission to io_uring"),
-            "seccomp" => count(*amount, "process under a seccomp filter"),
-            "other_libc" => count(*amount, "program of another C library"),
-            "go_program" => count(*amount, "Go program"),
-            "chroot_program" => count(*amount, "program in a root directory without the recorder"),
-            "native_aio" => count(*amount, "submission of native AIO"),
-            "unfollowed_mapping" => format!("munmap and msync of {}", count(*amount, "mapping")),
-            "unfollowed_mpi" => count(*amount, "MPI handle"),
-            "kernel_dropped" => count(*amount, "kernel event"),
-            "bad_record" => format!("{} with impossible values", count(*amount, "record")),
+            "static_program" => counted(*amount, "statically linked program"),
+            "setuid_program" => counted(*amount, "setuid program"),
+            "foreign_program" => counted(*amount, "program of another architecture"),
+            "preload_removed" => counted(*amount, "program without the recorder in its environment"),
+            "io_uring_setup" => counted(*amount, "ring of io_uring"),
+            "io_uring_enter" => counted(*amount, "submission to io_uring"),
+            "seccomp" => counted(*amount, "process under a seccomp filter"),
+            "other_libc" => counted(*amount, "program of another C library"),
+            "go_program" => counted(*amount, "Go program"),
+            "chroot_program" => counted(*amount, "program in a root directory without the recorder"),
+            "native_aio" => counted(*amount, "submission of native AIO"),
+            "unfollowed_mapping" => format!("munmap and msync of {}", counted(*amount, "mapping")),
+            "unfollowed_mpi" => counted(*amount, "MPI handle"),
+            "kernel_dropped" => counted(*amount, "kernel event"),
+            "bad_record" => format!("{} with impossible values", counted(*amount, "record")),
             "overwritten_ring" => {
-                let what = count(*amount, "thread");
+                let what = counted(*amount, "thread");
                 format!("what {what} did after the program wrote over the memory it records into")
             }
-            "refused_segment" => count(*amount, "file that no program of the recording can have made"),
+            "refused_segment" => counted(*amount, "file that no program of the recording can have made"),
             "unread_segment" => {
-                let what = count(*amount, "process");
+                let what = counted(*amount, "process");
                 // Beyond the files that are refused nothing is looked at.
                 format!(
                     "all that {what} recorded, which could not be opened (ulimit -n, ulimit -v) or came after too many \
                      files of no program"
                 )
             }
-            "bad_type" => format!("{} of undeclared types", count(*amount, "record")),
+            "bad_type" => format!("{} of undeclared types", counted(*amount, "record")),
             "redeclared_type" => {
-                format!("{} of types that were declared before with other columns", count(*amount, "record"))
+                format!("{} of types that were declared before with other columns", counted(*amount, "record"))
             }
             "mapped_file" => format!("page faults of {} of mapped files", bytes(*amount)),
             other => format!("{other}: {amount}"),
         });
     }
     if totals.lost != 0 {
-        unseen.push(format!("{} that found no room (--memory gives more)", count(totals.lost, "call")));
+        unseen.push(format!("{} that found no room (--memory gives more)", counted(totals.lost, "call")));
     }
     if sealed.foreign_versions != 0 {
-        unseen.push(count(sealed.foreign_versions, "program recorded by another version of iotrail"));
+        unseen.push(counted(sealed.foreign_versions, "program recorded by another version of iotrail"));
     }
     if !sealed.running.is_empty() {
         let pids: Vec<_> = sealed.running.iter().take(5).map(u32::to_string).collect();
         unseen.push(format!(
             "what {} did after the end (pid {})",
-            count(sealed.running.len() as u64, "process still running"),
+            counted(sealed.running.len() as u64, "process still running"),
             pids.join(", ")
         ));
     }
     if sealed.refused != 0 {
-        let what = count(sealed.refused, "process");
+        let what = counted(sealed.refused, "process");
         let why = sealed.wanted.join("; ");
         unseen.push(format!("{what} that got no memory to record into ({why})"));
     } else if totals.processes == 0 {
@@ -140,7 +141,7 @@ pub fn report(path: &Path, sealed: Result<Sealed, Unsealed>, took: Duration, ask
         match lost_since {
             Some(since) => say!(
                 "  what programs did in the last {} is lost; what was recorded before is in the trail",
-                seconds(since.elapsed())
+                duration(since.elapsed())
             ),
             None => say!("  it could be written at the end: all that was recorded is in the trail"),
         }
@@ -155,7 +156,7 @@ pub fn report(path: &Path, sealed: Result<Sealed, Unsealed>, took: Duration, ask
 /// A line about what was pruned meanwhile, where that failed.
 pub fn report_pruned(pruned: Option<Outcome>, trail: &Path) {
     if let Some(Outcome { runs, failed, why }) = pruned.filter(|outcome| outcome.failed != 0) {
-        say!("iotrail: warning: --prune failed {failed} of {}, the last time: {why}", count(runs, "time"));
+        say!("iotrail: warning: --prune failed {failed} of {}, the last time: {why}", counted(runs, "time"));
         say!("  hint: nothing is lost; iotrail trail prune {} does it now", trail.display());
     }
 }
@@ -169,62 +170,4 @@ fn size_of_tree(path: &Path) -> Option<u64> {
         size += if meta.is_dir() { size_of_tree(&entry.path())? } else { meta.len() };
     }
     Some(size)
-}
-
-/// A number with its noun, in the plural where that is due.
-fn count(number: u64, noun: &str) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    let (head, tail) = noun.split_once(' ').map_or((noun, ""), |(head, _)| (head, &noun[head.len()..]));
-    // Only "process still running" has its noun in front of the rest.
-    match (number, head) {
-        (1, _) => format!("{grouped} {noun}"),
-        (_, "process") => format!("{grouped} processes{tail}"),
-        (_, "Go") => format!("{grouped} {noun}s"),
-        (_, "ring" | "submission" | "program" | "file") => format!("{grouped} {head}s{tail}"),
-        _ => format!("{grouped} {noun}s"),
-    }
-}
-
-/// A time for people, in milliseconds at finest.
-fn seconds(time: Duration) -> humantime::FormattedDuration {
-    humantime::format_duration(Duration::from_millis(time.as_millis() as u64))
-}
-
-/// A size for people, in binary units.
-fn bytes(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
-    if bytes < 1024 {
-        return count(bytes, "byte");
-    }
-    let mut value = bytes as f64 / 1024.0;
-    let mut unit = 0;
-    while value >= 1023.95 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    format!("{value:.1} {}", UNITS[unit])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_written_for_people() {
-        assert_eq!(count(1_234_567, "call"), "1,234,567 calls");
-        assert_eq!(count(1, "process"), "1 process");
-        assert_eq!(count(2, "process still running"), "2 processes still running");
-        assert_eq!(count(3, "ring of io_uring"), "3 rings of io_uring");
-        assert_eq!(count(2, "setuid program"), "2 setuid programs");
-        assert_eq!(bytes(0), "0 bytes");
-        assert_eq!(bytes(1536), "1.5 KiB");
-        assert_eq!(bytes(1 << 30), "1.0 GiB");
-    }
 }

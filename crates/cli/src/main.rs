@@ -13,6 +13,7 @@ mod emudisk;
 mod failure;
 mod generate;
 mod host;
+mod human;
 mod ingest;
 mod kernel;
 mod memory;

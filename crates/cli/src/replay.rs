@@ -17,6 +17,7 @@ use iotrail_trail::{TrailReader, TrailWriter};
 
 use crate::failure::Failure;
 use crate::host::Host;
+use crate::human;
 use crate::worker::{Outcome, Recording, exit_code, pending, stop_on_signals};
 
 /// Arguments of `replay`.
@@ -229,7 +230,7 @@ fn host(args: &Args, plan: &Plan, place: &Place, output: &Path) -> Result<ExitCo
     let mut progress = |done: u64, total: u64| {
         if shown && total > 0 && done * 100 / total != told {
             told = done * 100 / total;
-            eprint!("\riotrail: creating input files: {told} % of {}", bytes(total));
+            eprint!("\riotrail: creating input files: {told} % of {}", human::bytes(total));
         }
         pending().is_none()
     };
@@ -302,12 +303,4 @@ pub(crate) fn text(path: &Path) -> serde_json::Value {
 /// A choice as it is typed.
 pub(crate) fn word(choice: impl clap::ValueEnum) -> serde_json::Value {
     choice.to_possible_value().map(|value| value.get_name().to_owned()).into()
-}
-
-pub(crate) fn bytes(number: u64) -> String {
-    match number {
-        0..1_048_576 => format!("{} KiB", number >> 10),
-        1_048_576..1_073_741_824 => format!("{} MiB", number >> 20),
-        _ => format!("{:.1} GiB", number as f64 / (1u64 << 30) as f64),
-    }
 }

@@ -11,6 +11,7 @@ use iotrail_trail::{Check, Info, Snapshot, TrailWriter, Visible, check, compact,
 use serde_json::{Map, Value};
 
 use crate::failure::Failure;
+use crate::human;
 use crate::ingest;
 
 /// Arguments of `trail`.
@@ -111,7 +112,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
             if found.repaired.is_none() && !found.is_sound() {
                 let what = match found.snapshot {
                     0 => "none of its snapshots can be read".to_owned(),
-                    _ => format!("{} of {} rows can't be read", count(found.lost), count(found.rows)),
+                    _ => format!("{} of {} rows can't be read", human::count(found.lost), human::count(found.rows)),
                 };
                 return Err(Failure::new(format!("{} is damaged: {what}", trail.display()))
                     .hint(format!("iotrail trail check --repair {} keeps the rest", trail.display())));
@@ -123,9 +124,9 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
                 out,
                 "{} files, {} -> {} files, {} (snapshot {})",
                 done.files_before,
-                bytes(done.bytes_before),
+                human::bytes(done.bytes_before),
                 done.files_after,
-                bytes(done.bytes_after),
+                human::bytes(done.bytes_after),
                 done.snapshot
             )
             .map_err(Failure::stdout)?;
@@ -145,7 +146,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
                 out,
                 "{}: {} rows of {nodes} node(s) from {} trails",
                 output.display(),
-                count(rows),
+                human::count(rows),
                 trails.len()
             )
             .map_err(Failure::stdout)?;
@@ -244,12 +245,12 @@ fn print_info(out: &mut impl Write, info: &Info) -> io::Result<()> {
             0 => String::new(),
             rows => format!("{:.2}", table.bytes as f64 / rows as f64),
         };
-        let size = bytes(table.bytes);
+        let size = human::bytes(table.bytes);
         writeln!(
             out,
             "  {:<16} {:>14} {:>7} {size:>12} {each:>11}",
             table.name,
-            count(table.rows),
+            human::count(table.rows),
             table.files
         )?;
     }
@@ -269,7 +270,7 @@ fn print_info(out: &mut impl Write, info: &Info) -> io::Result<()> {
 /// Says how many rows of a table are not shown.
 fn print_left_out(out: &mut impl Write, info: &Info, table: &str) -> io::Result<()> {
     info.left_out.get(table).map_or(Ok(()), |rows| {
-        writeln!(out, "    {} more rows: iotrail sql {} 'FROM {table}'", count(*rows), info.path)
+        writeln!(out, "    {} more rows: iotrail sql {} 'FROM {table}'", human::count(*rows), info.path)
     })
 }
 
@@ -317,10 +318,10 @@ fn print_check(out: &mut impl Write, found: &Check) -> io::Result<()> {
         writeln!(out, "snapshot skipped: {snapshot}")?;
     }
     for file in &found.damaged {
-        writeln!(out, "damaged: {} ({} of {} rows lost)", file.path, count(file.lost), count(file.rows))?;
+        writeln!(out, "damaged: {} ({} of {} rows lost)", file.path, human::count(file.lost), human::count(file.rows))?;
         file.why.iter().try_for_each(|why| writeln!(out, "  {why}"))?;
         for group in &file.row_groups {
-            writeln!(out, "  row group {} ({} rows): {}", group.row_group, count(group.rows), group.why)?;
+            writeln!(out, "  row group {} ({} rows): {}", group.row_group, human::count(group.rows), group.why)?;
         }
     }
     if !found.orphans.is_empty() {
@@ -332,10 +333,10 @@ fn print_check(out: &mut impl Write, found: &Check) -> io::Result<()> {
         found.orphans.iter().take(10).try_for_each(|path| writeln!(out, "  {path}"))?;
     }
     let state = if found.is_sound() { "all can be read" } else { "damaged" };
-    let rows = count(found.rows);
+    let rows = human::count(found.rows);
     writeln!(out, "snapshot {}: {} files, {rows} rows, {state}", found.snapshot, found.files)?;
     found.repaired.iter().try_for_each(|number| {
-        writeln!(out, "repaired: snapshot {number} holds {} rows", count(found.rows - found.lost))
+        writeln!(out, "repaired: snapshot {number} holds {} rows", human::count(found.rows - found.lost))
     })
 }
 
@@ -346,29 +347,4 @@ fn text(row: &Map<String, Value>, name: &str) -> String {
         Some(Value::Null) | None => String::new(),
         Some(other) => other.to_string(),
     }
-}
-
-/// A number with its thousands apart.
-fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(' ');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// A size for people.
-fn bytes(bytes: u64) -> String {
-    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let mut value = bytes as f64;
-    let mut unit = 0;
-    while value >= 1024.0 && unit + 1 < units.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    if unit == 0 { format!("{bytes} B") } else { format!("{value:.1} {}", units[unit]) }
 }
