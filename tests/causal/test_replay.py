@@ -2,8 +2,10 @@
 critical section."""
 
 import json
+import shutil
 import statistics
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -40,6 +42,14 @@ def slow(device: Path, emulate: Emulate, tmp_path: Path) -> Iterator[Path]:
         disk.stop()
 
 
+@pytest.fixture
+def memory() -> Iterator[Path]:
+    """A folder in memory."""
+    folder = Path(tempfile.mkdtemp(dir="/dev/shm"))
+    yield folder
+    shutil.rmtree(folder)
+
+
 def length(trail: Trail) -> int:
     """From the first operation on a file in the folder of the program's data to the last, ns."""
     [[took]] = trail.query(
@@ -57,16 +67,13 @@ def test_a_program_takes_as_long_as_predicted(
     record: Callable[..., Trail],
     device: Path,
     slow: Path,
+    memory: Path,
     tmp_path: Path,
 ) -> None:
     program = build("turns")
-    memory = Path(subprocess.check_output(["mktemp", "-d", "-p", "/dev/shm"], text=True).strip())
     (memory / "data").mkdir()
     (slow / "data").mkdir()
-    try:
-        recorded = record(program, how, 4, count, memory / "data").path.rename(tmp_path / "memory.trail")
-    finally:
-        subprocess.run(["rm", "-r", memory], check=True)
+    recorded = record(program, how, 4, count, memory / "data").path.rename(tmp_path / "memory.trail")
     took: dict[str, list[int]] = {"program": [], "think": [], "causal": []}
     for number in range(ROUNDS):
         took["program"].append(length(record(program, how, 4, count, slow / "data")))
@@ -122,3 +129,36 @@ def test_a_shorter_critical_section_is_predicted(
     truth = statistics.median(took["0.5"]) / statistics.median(took["1"])
     assert abs(halved / unchanged["cases"][0]["elapsed_ns"] / truth - 1) < 0.12, (halved, took)
     assert curve["name"].startswith("lock 0x") and curve["path_ns"] > 0.5 * unchanged["recorded_ns"]
+
+
+def test_computing_is_scaled(
+    build: Callable[[str], Path], record: Callable[..., Trail], memory: Path, tmp_path: Path
+) -> None:
+    """Four threads in turn, of 40 times 0.3 ms each."""
+    (memory / "data").mkdir()
+    recorded = record(build("turns"), "turns", 4, 40, memory / "data").path.rename(
+        tmp_path / "recorded.trail"
+    )
+    took: dict[str, list[int]] = {"1": [], "5": []}
+    for number in range(ROUNDS):
+        for factor, times in took.items():
+            root, output = memory / f"{factor}-{number}", tmp_path / "replayed.trail"
+            words = [
+                "replay",
+                recorded,
+                "--root",
+                root,
+                "--mode",
+                "causal",
+                "--scale-compute",
+                factor,
+                "-o",
+                output,
+                "--force",
+                "--json",
+            ]
+            done = subprocess.run([*IOTRAIL, *words], capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr
+            times.append(length(Trail(output)))
+    more = statistics.median(took["5"]) - statistics.median(took["1"])
+    assert 0.8 < more / (4 * 4 * 40 * 300_000) < 1.3, took

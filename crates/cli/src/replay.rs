@@ -46,6 +46,9 @@ pub struct Args {
     /// Multiply recorded times by this factor: 2 is half as fast
     #[arg(long, value_name = "F", default_value_t = 1.0, value_parser = factor)]
     scale: f64,
+    /// Multiply what threads computed by this factor, with --mode compute or causal: 0.5 is a processor twice as fast
+    #[arg(long, value_name = "F", default_value_t = 1.0, value_parser = factor)]
+    scale_compute: f64,
     /// Maximum requests in flight for each recorded thread of a block trace [default: 32 with --mode timed, else 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     depth: Option<u16>,
@@ -161,6 +164,13 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     if plan.threads.iter().all(|thread| thread.ops.is_empty()) {
         return Err(iotrail_replay::Error::Empty { path: args.trail }.into());
     }
+    if matches!(args.mode, When::Causal) {
+        plan.check_waits(&args.trail)?;
+    }
+    if args.scale_compute != 1.0 && !matches!(args.mode, When::Compute | When::Causal) {
+        return Err(Failure::new("--scale-compute is for what threads computed, which only --mode compute and causal repeat")
+            .hint("--scale multiplies all recorded times"));
+    }
     if matches!(args.mode, When::Timed) && !has_times(&args.trail, &plan)? {
         return Err(Failure::new(format!(
             "{} has no times: --mode timed can't replay it",
@@ -209,7 +219,15 @@ fn work(args: &Args, plan: &Plan, place: &Place) -> Result<ExitCode, Failure> {
     };
     let depth = args.depth.map_or(depth, usize::from);
     let engine = args.engine.into();
-    let options = Options { engine, mode, scale: args.scale, depth, direct: args.direct, zeros: args.zeros };
+    let options = Options {
+        engine,
+        mode,
+        scale: args.scale,
+        compute: args.scale_compute,
+        depth,
+        direct: args.direct,
+        zeros: args.zeros,
+    };
     stop_on_signals();
     let session = std::env::var_os(SESSION_ENV).unwrap_or_default();
     let outcome = replay(plan, place, options, session.as_encoded_bytes())?;
@@ -293,6 +311,7 @@ fn describe(args: &Args, plan: &Plan, place: &Place, outcome: &mut serde_json::V
     outcome["mode"] = word(args.mode);
     outcome["engine"] = word(args.engine);
     outcome["scale"] = args.scale.into();
+    outcome["scale_compute"] = args.scale_compute.into();
     outcome["fold"] = args.fold.into();
 }
 

@@ -127,7 +127,7 @@ impl Shared<'_> {
             }
             match *step {
                 Step::Compute(time) => {
-                    owed += (time as f64 * scale) as i64;
+                    owed += (time as f64 * scale * self.options.compute) as i64;
                     if owed >= SHORTEST {
                         compute(owed);
                         owed = 0;

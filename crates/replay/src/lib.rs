@@ -25,7 +25,7 @@ use std::path::PathBuf;
 
 pub use bench::{Bench, requests};
 pub use causality::Causality;
-pub use order::{OpRef, Wait};
+pub use order::Wait;
 pub use plan::{
     Device, Handle, NONE, Need, Op, Origin, Plan, Reach, Thread, Workload, plan, plan_with_causality,
 };
@@ -52,6 +52,14 @@ pub enum Error {
     NoCausality {
         /// The trail.
         path: PathBuf,
+    },
+    /// Its threads would wait for ever.
+    #[error("{path}: {problem}", path = path.display())]
+    Standstill {
+        /// The trail.
+        path: PathBuf,
+        /// Who waits for whom.
+        problem: iotrail_causal::Problem,
     },
     /// The place can't or must not be used.
     #[error("{message}")]
@@ -95,6 +103,9 @@ impl Error {
             Self::NoCausality { .. } => {
                 Some("iotrail record --causal records it; --mode think replays think times".into())
             }
+            Self::Standstill { .. } => Some(
+                "clocks of its machines may be apart, or calls missing: --mode compute leaves waits out".into(),
+            ),
             Self::Place { hint, .. } => hint.clone(),
             Self::Io { .. } | Self::Interrupted => None,
         }

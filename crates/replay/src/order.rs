@@ -26,14 +26,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 
-/// An operation: its thread in the plan, and its index there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct OpRef {
-    /// Number of the thread.
-    pub thread: u32,
-    /// Index in its operations.
-    pub index: u32,
-}
+use iotrail_causal::OpRef;
 
 /// What an operation waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
+use iotrail_causal::OpRef;
 use iotrail_format::call::{Call, CallKind};
 use iotrail_format::schema::{FILE, PROCESS, THREAD};
 use iotrail_trail::{FileOp, Order, TrailReader};
@@ -15,7 +16,7 @@ use iotrail_trail::{FileOp, Order, TrailReader};
 use crate::Error;
 use crate::causality::{self, Causality};
 use crate::names::Namespace;
-use crate::order::{Effect, OpRef, Order as Causes, Wait};
+use crate::order::{Effect, Order as Causes, Wait};
 
 /// No handle, no path.
 pub const NONE: u32 = u32::MAX;
@@ -249,6 +250,26 @@ pub fn plan_with_causality(trail: &Path) -> Result<Plan, Error> {
     let mut plan = make(&reader)?;
     plan.causality = Some(causality::read(trail, &reader, &mut plan)?);
     Ok(plan)
+}
+
+impl iotrail_causal::Order for Plan {
+    fn after(&self, op: OpRef) -> impl Iterator<Item = OpRef> {
+        let (begin, _, end) = self.threads[op.thread as usize].ops[op.index as usize].after;
+        let waits = &self.after[begin as usize..end as usize];
+        waits.iter().map(|wait| OpRef { thread: wait.thread, index: wait.index })
+    }
+}
+
+impl Plan {
+    /// Whether all threads would end, if they wait for each other.
+    ///
+    /// # Errors
+    /// [`Error::Standstill`] says who waits for whom.
+    pub fn check_waits(&self, trail: &Path) -> Result<(), Error> {
+        let Some(causality) = &self.causality else { return Ok(()) };
+        iotrail_causal::check(&causality.scripts(false), self)
+            .map_err(|problem| Error::Standstill { path: trail.to_owned(), problem })
+    }
 }
 
 fn make(reader: &TrailReader) -> Result<Plan, Error> {

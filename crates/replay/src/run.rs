@@ -85,6 +85,8 @@ pub struct Options {
     pub mode: Mode,
     /// All recorded times are multiplied by this.
     pub scale: f64,
+    /// What was computed also by this, in modes that compute.
+    pub compute: f64,
     /// Requests under way at once for each recorded thread of a block trace.
     pub depth: usize,
     /// Whether the target is opened with O_DIRECT.

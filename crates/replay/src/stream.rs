@@ -190,6 +190,7 @@ pub fn stream(
         engine: load.engine,
         mode: if load.when == Loop::Open { Mode::Timed } else { Mode::Afap },
         scale: 1.0 / load.intensity,
+        compute: 1.0,
         depth: load.depth,
         direct: load.direct,
         zeros: load.zeros,

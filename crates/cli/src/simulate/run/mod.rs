@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use iotrail_causal::{
-    Durations, Evaluated, Machines, OpRef, Order, Reason, Scripts, Step, Storage, Waited, check, evaluate,
+    Durations, Evaluated, Machines, Reason, Scripts, Step, Storage, Waited, check, evaluate,
 };
 use iotrail_replay::{Plan, plan_with_causality};
 use rand::{Rng as _, SeedableRng as _};
@@ -122,8 +122,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let mut plan = plan_with_causality(&args.trail)?;
     let mut causality = plan.causality.take().unwrap_or_default();
     let calls = Calls::read(&args.trail, &plan, &mut causality)?;
-    let order = After(&plan);
-    let case = Situation { calls: &calls, order: &order, machines: Machines::one(args.cores) };
+    let case = Situation { calls: &calls, plan: &plan, machines: Machines::one(args.cores) };
     let scripts = |fixed: bool| {
         let mut scripts = causality.scripts(fixed);
         let held = Held::of(&scripts);
@@ -135,7 +134,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         scripts
     };
     let (waiting, fixed) = (scripts(false), scripts(true));
-    check(&waiting, &order)
+    check(&waiting, &plan)
         .map_err(|problem| Failure::new(format!("{}: {problem}", args.trail.display())))?;
     let mut cases = Vec::new();
     for io in args.io {
@@ -189,20 +188,9 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     })
 }
 
-/// What operations come after, as in a replay.
-struct After<'a>(&'a Plan);
-
-impl Order for After<'_> {
-    fn after(&self, op: OpRef) -> impl Iterator<Item = OpRef> {
-        let (begin, _, end) = self.0.threads[op.thread as usize].ops[op.index as usize].after;
-        let waits = &self.0.after[begin as usize..end as usize];
-        waits.iter().map(|wait| OpRef { thread: wait.thread, index: wait.index })
-    }
-}
-
 struct Situation<'a> {
     calls: &'a Calls,
-    order: &'a After<'a>,
+    plan: &'a Plan,
     machines: Machines,
 }
 
@@ -213,7 +201,7 @@ impl Situation<'_> {
     }
 
     fn evaluate_on(&self, scripts: &Scripts, storage: &mut impl Storage) -> Result<Evaluated, Failure> {
-        evaluate(scripts, self.order, storage, &self.machines)
+        evaluate(scripts, self.plan, storage, &self.machines)
             .map_err(|standstill| Failure::new(standstill.to_string()))
     }
 
