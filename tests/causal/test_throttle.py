@@ -264,6 +264,8 @@ def test_runs_go_on_after_the_recorder_was_ended(
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as first:
         assert first.stderr is not None
         said = first.stderr.readline()
+        assert "further runs of the program, with about" in said, said
+        said = first.stderr.readline()
         assert "run 1 of" in said, said
         time.sleep(0.1)
         first.send_signal(how)

@@ -1,10 +1,10 @@
 //! The run without pauses: which threads do operations, how many, and how long each took.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use iotrail_causal::throttle::OpTimes;
-use iotrail_format::schema::{COMPUTE, THREAD, WAIT};
+use iotrail_format::schema::{COMPUTE, PROCESS, THREAD, WAIT};
 use iotrail_trail::{Error, TrailReader};
 use serde::{Deserialize, Serialize};
 
@@ -69,20 +69,30 @@ pub struct FreeRun {
 }
 
 impl FreeRun {
-    /// From a trail with causality, and what was counted.
+    /// From a trail with causality, and what was counted. Of a program of MPI the ranks: what starts them (mpirun) only waits for them.
     pub fn read(trail: &Path, counted: &[Counted]) -> Result<Self, Error> {
         let reader = TrailReader::open(trail)?;
+        let mut ranks = HashSet::new();
+        for row in reader.small(&PROCESS, &["process", "rank"], &[])? {
+            if let [Some(process), Some(_)] = row.ints[..] {
+                ranks.insert(process);
+            }
+        }
         let mut lives: HashMap<i64, (i64, Option<i64>)> = HashMap::new();
-        for row in reader.small(&THREAD, &["thread", "start_ts", "end_ts"], &[])? {
-            if let [Some(thread), Some(start), end] = row.ints[..] {
+        let mut starters = HashSet::new();
+        for row in reader.small(&THREAD, &["thread", "process", "start_ts", "end_ts"], &[])? {
+            if let [Some(thread), Some(process), Some(start), end] = row.ints[..] {
                 lives.insert(thread, (start, end));
+                if !ranks.is_empty() && !ranks.contains(&process) {
+                    starters.insert(thread);
+                }
             }
         }
         let mut operations = operations(&reader)?;
         let idle = idle(&reader)?;
         let mut nodes = Vec::new();
         let mut incomplete = 0;
-        for one in counted.iter().filter(|one| one.done > 0) {
+        for one in counted.iter().filter(|one| one.done > 0 && !starters.contains(&one.thread)) {
             let found = operations.remove(&one.thread).unwrap_or_default();
             let Some((start, end)) = lives.get(&one.thread).copied() else {
                 incomplete += 1;

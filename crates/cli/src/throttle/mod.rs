@@ -10,12 +10,13 @@ mod page;
 mod watch;
 
 use std::ffi::OsString;
+use std::io::IsTerminal as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use iotrail_causal::throttle::{Analysis, OpTimes, Releases, Run, analyze, groups, one_each};
 use iotrail_trail::say;
@@ -23,6 +24,7 @@ use iotrail_trail::seal::session::{Session, node};
 
 use crate::causal::{self, Hidden};
 use crate::host::{Host, processes_of};
+use crate::human;
 use free::{Counted, FreeRun};
 use keep::{Job, Kept};
 pub use page::Page;
@@ -218,13 +220,21 @@ impl<'a> Throttle<'a> {
 
     /// All runs of the plan, and those again that it needs.
     fn do_runs(&self, free: &FreeRun) -> Result<Vec<Run>, String> {
-        let count = free.nodes.len() as u32;
+        let nodes = free.nodes.len() as u32;
         let mut releases = Releases::new(self.job.seed);
         let mut runs: Vec<Run> = Vec::new();
         let mut scale = SCALE.0;
         for round in 0..MOST_ROUNDS {
-            let plan = self.which.plan(count, self.job.seed.wrapping_add(round));
+            let plan = self.which.plan(nodes, self.job.seed.wrapping_add(round));
             let all = runs.len() + plan.len();
+            let pauses: u64 = plan.iter().map(|held| self.pauses(free, held)).sum();
+            say!(
+                "iotrail: {} {} runs of the program, with about {} pauses: {} at least",
+                human::count(plan.len() as u64),
+                if round == 0 { "further" } else { "more" },
+                human::count(pauses),
+                human::duration(Duration::from_nanos(pauses * watch::LEAST_PAUSE) + Duration::from_nanos(free.length) * plan.len() as u32)
+            );
             for held in plan {
                 let number = runs.len();
                 let run = match self.kept.run(number, &held, self.job.period) {
@@ -277,7 +287,8 @@ impl<'a> Throttle<'a> {
             .note_session(session.dir())
             .map_err(|error| fail(format!("cannot write into {}: {error}", self.kept.folder().display())))?;
         let lineages: Vec<u64> = held.iter().map(|node| free.nodes[*node as usize].lineage).collect();
-        let ended = self.watched(free, &session, &lineages, releases, scale);
+        let pauses = self.pauses(free, held);
+        let ended = self.watched(free, &session, &lineages, releases, (scale, &what, pauses));
         session.close();
         session.remove();
         let (run, end, output) = ended.map_err(fail)?;
@@ -324,21 +335,34 @@ impl<'a> Throttle<'a> {
         Ok(run)
     }
 
+    /// About how many pauses a run has in which these are held.
+    fn pauses(&self, free: &FreeRun, held: &[u32]) -> u64 {
+        let ops = held.iter().map(|node| u64::from(free.nodes[*node as usize].total.div_ceil(self.job.period)));
+        ops.sum()
+    }
+
     fn watched(
         &self,
         free: &FreeRun,
         session: &Session,
         lineages: &[u64],
         releases: &mut Releases,
-        scale: u64,
+        (scale, what, pauses): (u64, &str, u64),
     ) -> Result<(Run, End, Output), String> {
         let page = Page::create(session.dir(), lineages, self.job.period).map_err(|error| {
             format!("cannot make the page of pauses in {}: {error}", session.dir().display())
         })?;
         let (mut child, output) = self.spawn(session.dir())?;
-        let watched =
-            Watchdog::new(&page, free, self.job.period, scale).watch(&mut child, self.program.host, releases);
+        let mut dog = Watchdog::new(&page, free, self.job.period, scale);
+        let is_shown = std::io::stderr().is_terminal();
+        if is_shown {
+            dog = dog.show(what, pauses);
+        }
+        let watched = dog.watch(&mut child, self.program.host, releases);
         page.release_all();
+        if is_shown {
+            eprint!("\r\x1b[K");
+        }
         let is_over = matches!(&watched, Ok(watched) if matches!(watched.end, End::Exited(_)));
         if !is_over {
             kill(session.dir(), &mut child);

@@ -17,10 +17,13 @@ use iotrail_trail::seal::clock::clock_ns;
 use super::free::FreeRun;
 use super::page::{Page, Seen};
 use crate::host::Host;
+use crate::human;
 use crate::sampler::read_times;
 
 /// What a node is given besides what it took before, ns: timers, wake-ups.
 const MARGIN: u64 = 5_000_000;
+/// What a pause takes at least, ns: all that aren't paused are given [`MARGIN`] twice.
+pub const LEAST_PAUSE: u64 = 2 * MARGIN;
 /// Threads without operations, which may pass on what others wait for, are given this, ns.
 const BYSTANDER: u64 = 4 * MARGIN;
 /// Between two looks.
@@ -33,6 +36,9 @@ const LEAST_LIMIT: u64 = 10_000_000_000;
 pub const HANG_TIMES: u64 = 5;
 /// See above.
 pub const HANG: u64 = 10_000_000_000;
+
+/// Pauses between two lines on the terminal.
+const SHOWN: usize = 16;
 
 /// How a run ended.
 pub enum End {
@@ -96,13 +102,22 @@ pub struct Watchdog<'a> {
     run: Run,
     /// Whether all have been quiet for longer than they are given.
     is_over: bool,
+    /// How the run is called on a terminal, and about how many pauses it has.
+    shown: Option<(String, u64)>,
 }
 
 impl<'a> Watchdog<'a> {
     /// Before the program starts.
     pub fn new(page: &'a Page, free: &'a FreeRun, period: u32, scale: u64) -> Self {
         let nodes = vec![Node::default(); free.nodes.len()];
-        Self { page, free, period, scale, nodes, run: Run { period, ..Run::default() }, is_over: false }
+        let run = Run { period, ..Run::default() };
+        Self { page, free, period, scale, nodes, run, is_over: false, shown: None }
+    }
+
+    /// Shows on the terminal how far it is, of about so many pauses.
+    pub fn show(mut self, what: &str, pauses: u64) -> Self {
+        self.shown = Some((what.to_owned(), pauses));
+        self
     }
 
     /// Until the program ends.
@@ -274,6 +289,11 @@ impl<'a> Watchdog<'a> {
         }
         self.is_over = false;
         self.run.snapshots.push(Snapshot { nodes: states, is_settled, released });
+        if let Some((what, pauses)) = &self.shown
+            && self.run.snapshots.len() % SHOWN == 1
+        {
+            eprint!("\r\x1b[Kiotrail: {what}: {} of about {} pauses", human::count(self.run.snapshots.len() as u64), human::count(*pauses));
+        }
     }
 
     /// The end: what strayed.
