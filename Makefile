@@ -37,7 +37,7 @@ POSTGRES := /usr/lib/postgresql/*/bin/initdb=postgresql /usr/lib/postgresql/*/bi
 CEPH_PACKAGES := ceph-mon=ceph-mon ceph-mgr=ceph-mgr ceph-mds=ceph-mds ceph-osd=ceph-osd ceph-fuse=ceph-fuse rados=ceph-common \
     /usr/lib/python3/dist-packages/cephfs.cpython-*.so=python3-cephfs losetup=mount
 TEST_PACKAGES := chromium=chromium dot=graphviz fio=fio mpicc.openmpi=libopenmpi-dev mpirun.openmpi=openmpi-bin mpicc.mpich=libmpich-dev mpirun.mpich=mpich gfortran=gfortran strace=strace openssl=openssl \
-    sqlite3=sqlite3 restic=restic musl-gcc=musl-tools bwrap=bubblewrap file=file redis-server=redis-server fusermount3=fuse3 losetup=mount setpriv=util-linux git=git make=make gcc=gcc dpkg-deb=dpkg tar=tar gzip=gzip $(POSTGRES) $(CEPH_PACKAGES)
+    sqlite3=sqlite3 restic=restic musl-gcc=musl-tools bwrap=bubblewrap file=file redis-server=redis-server fusermount3=fuse3 losetup=mount ip=iproute2 setpriv=util-linux git=git make=make gcc=gcc dpkg-deb=dpkg tar=tar gzip=gzip $(POSTGRES) $(CEPH_PACKAGES)
 BENCH_PACKAGES := strace=strace bpftrace=bpftrace fio=fio mpicc=libopenmpi-dev mpirun=openmpi-bin sqlite3=sqlite3 gcc=gcc make=make tar=tar perf=linux-perf redis-server=redis-server nginx=nginx rsync=rsync git=git java=default-jdk-headless fusermount3=fuse3 /usr/include/fuse3/fuse.h=libfuse3-dev $(POSTGRES) \
     lttng=lttng-tools /usr/include/*/lttng/tracepoint.h=liblttng-ust-dev chromium=chromium $(CEPH_PACKAGES)
 

@@ -250,6 +250,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
                 facts: vec![("model".into(), args.model.as_ref().map(|model| model.display().to_string()))],
                 name: "generate",
                 what: "the run",
+                links: Vec::new(),
             };
             match recording.run(|outcome| describe(outcome, &place))? {
                 Outcome::Done(outcome) => outcome,
@@ -317,7 +318,11 @@ fn work(args: &Args, source: Source, plan: &Plan, place: &Place) -> Result<Summa
                     )
                 }
                 None => {
-                    format!("{} % of {} requests", (requests * 100).checked_div(all).unwrap_or(0), human::count(all))
+                    format!(
+                        "{} % of {} requests",
+                        (requests * 100).checked_div(all).unwrap_or(0),
+                        human::count(all)
+                    )
                 }
             };
             eprint!("\r\x1b[Kiotrail: {done}, {} requests", human::count(requests));

@@ -4,14 +4,18 @@
 //! needs and runs the sealer; a worker, the same binary again, does the operations and posts them, so that
 //! the trail of a replay holds them and nothing else.
 
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::{IsTerminal as _, Write as _};
+use std::net::TcpStream;
+use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use iotrail_format::schema::RECORDING;
 use iotrail_format::segment::SESSION_ENV;
 use iotrail_replay::{
-    Allowed, Engine, Mapping, Mode, Options, Place, Plan, plan, plan_with_causality, prepare, run as replay,
+    Allowed, Engine, Links, Mapping, Meeting, Mode, Options, Parts, Place, Plan, has_mark, mark, plan,
+    plan_with_causality, prepare, run as replay,
 };
 use iotrail_trail::{TrailReader, TrailWriter};
 
@@ -19,6 +23,9 @@ use crate::failure::Failure;
 use crate::host::Host;
 use crate::human;
 use crate::worker::{Outcome, Recording, exit_code, pending, stop_on_signals};
+
+/// Parts of a replay, at most.
+const MOST_PARTS: u32 = 1000;
 
 /// Arguments of `replay`.
 #[derive(clap::Args)]
@@ -49,6 +56,15 @@ pub struct Args {
     /// Multiply what threads computed by this factor, with --mode compute or causal: 0.5 is a processor twice as fast
     #[arg(long, value_name = "F", default_value_t = 1.0, value_parser = factor)]
     scale_compute: f64,
+    /// Replay this part of the threads (2/3: the second of three), with --mode causal; the others run on other machines
+    #[arg(long, value_name = "K/N", value_parser = part, requires = "meet")]
+    part: Option<(u32, u32)>,
+    /// Where the parts meet: an address and port on which part 1 listens
+    #[arg(long, value_name = "HOST:PORT", requires = "part")]
+    meet: Option<String>,
+    /// Descriptors of the connections to the other parts
+    #[arg(long, hide = true)]
+    links: Vec<i32>,
     /// Maximum requests in flight for each recorded thread of a block trace [default: 32 with --mode timed, else 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     depth: Option<u16>,
@@ -135,6 +151,16 @@ pub(crate) fn factor(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "expected a number above 0, such as 2 or 0.5".into())
 }
 
+/// A part from 0, and how many there are.
+fn part(text: &str) -> Result<(u32, u32), String> {
+    let numbers =
+        text.split_once('/').and_then(|(k, n)| Some((k.parse::<u32>().ok()?, n.parse::<u32>().ok()?)));
+    match numbers {
+        Some((k, n)) if (2..=MOST_PARTS).contains(&n) && (1..=n).contains(&k) => Ok((k - 1, n)),
+        _ => Err(format!("expected K/N, such as 1/2, with K from 1 to N and N from 2 to {MOST_PARTS}")),
+    }
+}
+
 /// A device and its target.
 fn mapping(text: &str) -> Result<Mapping, String> {
     let (device, target) = text.split_once('=').ok_or("expected DEVICE=FILE, such as /dev/sda=/dev/loop0")?;
@@ -167,9 +193,19 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     if matches!(args.mode, When::Causal) {
         plan.check_waits(&args.trail)?;
     }
+    let parts = match args.part {
+        None => None,
+        Some(_) if !matches!(args.mode, When::Causal) => {
+            return Err(Failure::new("--part needs --mode causal: in other modes threads wait for nobody")
+                .hint("each machine can replay a trail of its own"));
+        }
+        Some((mine, count)) => Some(Parts::of(&args.trail, &plan, mine, count)?),
+    };
     if args.scale_compute != 1.0 && !matches!(args.mode, When::Compute | When::Causal) {
-        return Err(Failure::new("--scale-compute is for what threads computed, which only --mode compute and causal repeat")
-            .hint("--scale multiplies all recorded times"));
+        return Err(Failure::new(
+            "--scale-compute is for what threads computed, which only --mode compute and causal repeat",
+        )
+        .hint("--scale multiplies all recorded times"));
     }
     if matches!(args.mode, When::Timed) && !has_times(&args.trail, &plan)? {
         return Err(Failure::new(format!(
@@ -196,7 +232,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         }
         (None, None) => Place::targets(&args.map, &plan, allowed)?,
     };
-    if args.worker { work(&args, &plan, &place) } else { host(&args, &plan, &place, &output) }
+    if args.worker { work(&args, &plan, &place, parts) } else { host(&args, &plan, &place, parts, &output) }
 }
 
 /// Where the trail of the replay goes.
@@ -209,7 +245,7 @@ fn output(args: &Args) -> PathBuf {
 }
 
 /// The worker: does it and says on stdout how it went.
-fn work(args: &Args, plan: &Plan, place: &Place) -> Result<ExitCode, Failure> {
+fn work(args: &Args, plan: &Plan, place: &Place, parts: Option<Parts>) -> Result<ExitCode, Failure> {
     let (mode, depth) = match args.mode {
         When::Afap => (Mode::Afap, 1),
         When::Think => (Mode::Think, 1),
@@ -230,12 +266,26 @@ fn work(args: &Args, plan: &Plan, place: &Place) -> Result<ExitCode, Failure> {
     };
     stop_on_signals();
     let session = std::env::var_os(SESSION_ENV).unwrap_or_default();
-    let outcome = replay(plan, place, options, session.as_encoded_bytes())?;
+    let links = match (parts, &plan.causality) {
+        (Some(parts), Some(causality)) => {
+            // SAFETY: the host opened them for this process alone.
+            let streams = args.links.iter().map(|link| unsafe { TcpStream::from_raw_fd(*link) });
+            Some(Links::new(parts, streams.collect(), plan, &causality.scripts(false))?)
+        }
+        _ => None,
+    };
+    let outcome = replay(plan, place, options, session.as_encoded_bytes(), links.as_ref())?;
     println!("{}", serde_json::to_string(&outcome).map_err(|error| Failure::new(error.to_string()))?);
     Ok(ExitCode::SUCCESS)
 }
 
-fn host(args: &Args, plan: &Plan, place: &Place, output: &Path) -> Result<ExitCode, Failure> {
+fn host(
+    args: &Args,
+    plan: &Plan,
+    place: &Place,
+    parts: Option<Parts>,
+    output: &Path,
+) -> Result<ExitCode, Failure> {
     // Signals are blocked from here on: looked for while files are made, then taken while the worker runs.
     let host = Host::prepare();
     let writer = TrailWriter::create(output, args.force)?;
@@ -252,8 +302,13 @@ fn host(args: &Args, plan: &Plan, place: &Place, output: &Path) -> Result<ExitCo
         }
         pending().is_none()
     };
-    match prepare(plan, place, args.sparse, &mut progress) {
-        Ok(()) => {}
+    let mut prepare = || prepare(plan, place, args.sparse, &mut progress);
+    let prepared = match (parts, &args.meet) {
+        (Some(parts), Some(address)) => meet(plan, place, &parts, address, &mut prepare),
+        _ => prepare().map(|()| Vec::new()),
+    };
+    let links = match prepared {
+        Ok(links) => links,
         Err(iotrail_replay::Error::Interrupted) => {
             undo();
             iotrail_trail::say!("\niotrail: {}", iotrail_replay::Error::Interrupted);
@@ -263,7 +318,7 @@ fn host(args: &Args, plan: &Plan, place: &Place, output: &Path) -> Result<ExitCo
             undo();
             return Err(error.into());
         }
-    }
+    };
     if told > 0 {
         eprint!("\r\x1b[K");
     }
@@ -275,6 +330,7 @@ fn host(args: &Args, plan: &Plan, place: &Place, output: &Path) -> Result<ExitCo
         facts: vec![("replay_of".into(), Some(args.trail.display().to_string()))],
         name: "replay",
         what: "the replay",
+        links,
     };
     let mut outcome = match recording.run(|outcome| describe(args, plan, place, outcome))? {
         Outcome::Done(outcome) => outcome,
@@ -291,6 +347,38 @@ fn host(args: &Args, plan: &Plan, place: &Place, output: &Path) -> Result<ExitCo
     }
     // The worker has ended as the signal asked, which a shell is to know.
     Ok(if outcome["interrupted_at"].is_null() { ExitCode::SUCCESS } else { exit_code(128 + libc::SIGINT) })
+}
+
+/// Meets the other parts. Files are made by part 1, and by those who don't share its folder. The connections.
+fn meet(
+    plan: &Plan,
+    place: &Place,
+    parts: &Parts,
+    address: &str,
+    prepare: &mut dyn FnMut() -> Result<(), iotrail_replay::Error>,
+) -> Result<Vec<OwnedFd>, iotrail_replay::Error> {
+    let mut told = String::new();
+    let mut wait = |what: &str| {
+        if told != what {
+            iotrail_trail::say!("iotrail: waiting for {what}");
+            what.clone_into(&mut told);
+        }
+        pending().is_none()
+    };
+    let mut meeting = Meeting::join(address, parts, parts.fingerprint(plan), &mut wait)?;
+    if parts.mine == 0 {
+        prepare()?;
+        let of_folder = RandomState::new().build_hasher().finish();
+        mark(place, of_folder)?;
+        meeting.show(of_folder)?;
+    } else {
+        let of_folder = meeting.mark(&mut wait)?;
+        if !has_mark(place, of_folder) {
+            prepare()?;
+        }
+    }
+    meeting.ready(&mut wait)?;
+    Ok(meeting.into_streams().into_iter().map(OwnedFd::from).collect())
 }
 
 /// Adds how it was done to how it went: who compares the two trails needs both.
@@ -313,6 +401,7 @@ fn describe(args: &Args, plan: &Plan, place: &Place, outcome: &mut serde_json::V
     outcome["scale"] = args.scale.into();
     outcome["scale_compute"] = args.scale_compute.into();
     outcome["fold"] = args.fold.into();
+    outcome["part"] = args.part.map(|(mine, count)| format!("{}/{count}", mine + 1)).into();
 }
 
 pub(crate) fn text(path: &Path) -> serde_json::Value {

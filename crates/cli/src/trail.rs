@@ -112,7 +112,11 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
             if found.repaired.is_none() && !found.is_sound() {
                 let what = match found.snapshot {
                     0 => "none of its snapshots can be read".to_owned(),
-                    _ => format!("{} of {} rows can't be read", human::count(found.lost), human::count(found.rows)),
+                    _ => format!(
+                        "{} of {} rows can't be read",
+                        human::count(found.lost),
+                        human::count(found.rows)
+                    ),
                 };
                 return Err(Failure::new(format!("{} is damaged: {what}", trail.display()))
                     .hint(format!("iotrail trail check --repair {} keeps the rest", trail.display())));
@@ -318,10 +322,22 @@ fn print_check(out: &mut impl Write, found: &Check) -> io::Result<()> {
         writeln!(out, "snapshot skipped: {snapshot}")?;
     }
     for file in &found.damaged {
-        writeln!(out, "damaged: {} ({} of {} rows lost)", file.path, human::count(file.lost), human::count(file.rows))?;
+        writeln!(
+            out,
+            "damaged: {} ({} of {} rows lost)",
+            file.path,
+            human::count(file.lost),
+            human::count(file.rows)
+        )?;
         file.why.iter().try_for_each(|why| writeln!(out, "  {why}"))?;
         for group in &file.row_groups {
-            writeln!(out, "  row group {} ({} rows): {}", group.row_group, human::count(group.rows), group.why)?;
+            writeln!(
+                out,
+                "  row group {} ({} rows): {}",
+                group.row_group,
+                human::count(group.rows),
+                group.why
+            )?;
         }
     }
     if !found.orphans.is_empty() {

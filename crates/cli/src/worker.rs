@@ -3,6 +3,7 @@
 //! The host runs the sealer; the worker posts its operations and prints how it went as one line of JSON.
 
 use std::io::Read as _;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::Path;
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
@@ -37,12 +38,14 @@ pub struct Recording<'a> {
     pub name: &'a str,
     /// What is run, in messages: "the replay".
     pub what: &'a str,
+    /// Descriptors that the worker gets, and this process closes then: their numbers are the words of its option --links.
+    pub links: Vec<OwnedFd>,
 }
 
 impl Recording<'_> {
     /// Runs it. `describe` adds how it was done to how it went.
     pub fn run(self, describe: impl FnOnce(&mut serde_json::Value)) -> Result<Outcome, Failure> {
-        let Self { host, writer, output, facts: mine, name, what } = self;
+        let Self { host, writer, output, facts: mine, name, what, links } = self;
         let undo = || {
             // The trail was made just before and holds nothing yet.
             let _ = std::fs::remove_dir_all(output);
@@ -59,10 +62,17 @@ impl Recording<'_> {
         let mut command = Command::new(me);
         // After the verb: behind a `--` it would be a file.
         let mut words = std::env::args_os().skip(1);
-        command.args(words.next()).arg("--worker").args(words).env(SESSION_ENV, &dir).stdout(Stdio::piped());
+        command.args(words.next()).arg("--worker");
+        for link in &links {
+            // SAFETY: a descriptor of ours; no other program is started until it is closed.
+            unsafe { libc::fcntl(link.as_raw_fd(), libc::F_SETFD, 0) };
+            command.arg(format!("--links={}", link.as_raw_fd()));
+        }
+        command.args(words).env(SESSION_ENV, &dir).stdout(Stdio::piped());
         host.restore_in(&mut command);
         let mut child =
             command.spawn().map_err(|error| Failure::new(format!("cannot start {what}: {error}")))?;
+        drop(links);
         let mut said = String::new();
         if let Some(mut stdout) = child.stdout.take() {
             let _ = stdout.read_to_string(&mut said);

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 
-use iotrail_causal::{Script, Scripts, Step, Style};
+use iotrail_causal::{OpRef, Script, Scripts, Step, Style};
 use iotrail_format::segment::TextKind;
 use iotrail_sdk::{attach, clock, post};
 
@@ -85,6 +85,11 @@ impl Causes {
             locks: Lock::all(scripts),
         }
     }
+
+    /// A signal of an edge is given.
+    pub(crate) fn signal(&self, edge: u32) {
+        self.edges[edge as usize].signal();
+    }
 }
 
 /// Is on a CPU for so long, ns.
@@ -134,7 +139,12 @@ impl Shared<'_> {
                     }
                 }
                 Step::Rest(time) => until(now() + (time as f64 * scale) as i64),
-                Step::Signal(edge) => causes.edges[edge as usize].signal(),
+                Step::Signal(edge) => {
+                    causes.signal(edge);
+                    if let Some(links) = self.links {
+                        links.signal(edge);
+                    }
+                }
                 Step::Wait(..) | Step::Lock(_) | Step::Share(_) if self.options.mode == Mode::Compute => {}
                 Step::Wait(edge, style) => found.waited += u64::from(causes.edges[edge as usize].wait(style)),
                 Step::Io(index) => {
@@ -151,6 +161,9 @@ impl Shared<'_> {
                     self.perform(op, buffer);
                     found.done();
                     self.progress[number].advance(index);
+                    if let Some(links) = self.links {
+                        links.done(OpRef { thread: number as u32, index });
+                    }
                 }
                 Step::Lock(lock) => {
                     held.insert(lock, causes.locks[lock as usize].take());

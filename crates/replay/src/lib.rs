@@ -11,8 +11,10 @@ mod bench;
 mod causal;
 mod causality;
 mod lock;
+mod meeting;
 mod names;
 mod order;
+mod parts;
 mod plan;
 mod prepare;
 mod run;
@@ -25,11 +27,13 @@ use std::path::PathBuf;
 
 pub use bench::{Bench, requests};
 pub use causality::Causality;
+pub use meeting::{Meeting, Patience};
 pub use order::Wait;
+pub use parts::{Links, Parts};
 pub use plan::{
     Device, Handle, NONE, Need, Op, Origin, Plan, Reach, Thread, Workload, plan, plan_with_causality,
 };
-pub use prepare::{MARKER, prepare};
+pub use prepare::{MARKER, has_mark, mark, prepare};
 pub use run::{Engine, Mode, Options, Outcome, run, stop};
 pub use spread::Times;
 pub use stream::{Direction, Lateness, Load, Loop, Refusal, Summary, repeat, stream};
@@ -104,7 +108,8 @@ impl Error {
                 Some("iotrail record --causal records it; --mode think replays think times".into())
             }
             Self::Standstill { .. } => Some(
-                "clocks of its machines may be apart, or calls missing: --mode compute leaves waits out".into(),
+                "clocks of its machines may be apart, or calls missing: --mode compute leaves waits out"
+                    .into(),
             ),
             Self::Place { hint, .. } => hint.clone(),
             Self::Io { .. } | Self::Interrupted => None,

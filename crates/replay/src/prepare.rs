@@ -12,6 +12,24 @@ use crate::target::Place;
 /// Stands in a directory that a replay may empty.
 pub const MARKER: &str = ".iotrail-replay";
 
+/// Gives a root that was prepared a mark, by which other parts of the replay know whether they share it.
+///
+/// # Errors
+/// [`Error::Io`] if the system refuses.
+pub fn mark(place: &Place, mark: u64) -> Result<(), Error> {
+    let Place::Root(root) = place else { return Ok(()) };
+    let marker = root.join(MARKER);
+    let file = fs::write(&marker, format!("{mark:016x}\n")).and_then(|()| File::open(&marker)?.sync_all());
+    file.map_err(Error::io("write", marker))
+}
+
+/// Whether the root has that mark.
+#[must_use]
+pub fn has_mark(place: &Place, mark: u64) -> bool {
+    let Place::Root(root) = place else { return false };
+    fs::read_to_string(root.join(MARKER)).is_ok_and(|text| text.trim() == format!("{mark:016x}"))
+}
+
 /// Bytes of noise that files are filled with and writes are made of: no store compresses or deduplicates it
 /// away within a file's block, since each block begins elsewhere in it.
 pub(crate) fn noise(bytes: usize) -> Vec<u8> {

@@ -11,7 +11,9 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use std::sync::{Mutex, PoisonError};
 
+use iotrail_causal::OpRef;
 use iotrail_format::call::{Call, CallKind};
 use iotrail_format::ids::FileId;
 use iotrail_format::segment::{ProcessState, TextKind};
@@ -21,6 +23,7 @@ use iotrail_sdk::{attach, clock};
 use crate::Error;
 use crate::causal::Causes;
 use crate::order::Wait;
+use crate::parts::{Hear, Links};
 use crate::plan::{Handle, NONE, Op, Origin, Plan, Thread};
 use crate::prepare::noise;
 use crate::spread::Spread;
@@ -321,6 +324,30 @@ pub(crate) struct Shared<'a> {
     pub(crate) zero: i64,
     /// Whether operations are posted.
     pub(crate) is_recorded: bool,
+    /// The other parts.
+    pub(crate) links: Option<&'a Links>,
+}
+
+/// What other parts say is done here.
+struct Ears<'a> {
+    shared: &'a Shared<'a>,
+    causes: &'a Causes,
+    stopped: Mutex<Option<String>>,
+}
+
+impl Hear for Ears<'_> {
+    fn signal(&self, edge: u32) {
+        self.causes.signal(edge);
+    }
+
+    fn done(&self, op: OpRef) {
+        self.shared.progress[op.thread as usize].advance(op.index);
+    }
+
+    fn stop(&self, why: String) {
+        self.stopped.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
+        stop();
+    }
 }
 
 /// What one thread found.
@@ -354,8 +381,15 @@ impl Found {
 /// Replays a plan in a place, posting each operation into `session` (a recording session's directory).
 ///
 /// # Errors
-/// [`Error::Io`] if there is no memory or no thread, [`Error::Place`] if the session takes no records.
-pub fn run(plan: &Plan, place: &Place, options: Options, session: &[u8]) -> Result<Outcome, Error> {
+/// [`Error::Io`] if there is no memory or no thread, [`Error::Place`] if the session takes no records, or another part is gone before
+/// the beginning.
+pub fn run(
+    plan: &Plan,
+    place: &Place,
+    options: Options,
+    session: &[u8],
+    links: Option<&Links>,
+) -> Result<Outcome, Error> {
     if !attach::init(session) {
         return Err(Error::place("the replay can't record itself: its session is closed or full", None));
     }
@@ -376,6 +410,10 @@ pub fn run(plan: &Plan, place: &Place, options: Options, session: &[u8]) -> Resu
     let mut shared =
         Shared::new(plan, place, options, longest(CallKind::Write), |path| named.contains(&path))?;
     shared.progress = plan.threads.iter().map(|thread| Progress::of(thread, depth > 1)).collect();
+    shared.links = links;
+    if let Some(links) = links {
+        links.start()?;
+    }
     shared.zero = now() + 20_000_000 + 50_000 * (plan.threads.len() * workers) as i64;
     let shared = shared;
     let scripts = plan
@@ -385,26 +423,52 @@ pub fn run(plan: &Plan, place: &Place, options: Options, session: &[u8]) -> Resu
         .map(|causality| causality.scripts(false));
     let causes = scripts.as_ref().map(Causes::of);
     let cursors: Vec<AtomicUsize> = plan.threads.iter().map(|_| AtomicUsize::new(0)).collect();
-    let found = std::thread::scope(|scope| -> Result<Vec<Found>, Error> {
-        let mut running = Vec::new();
-        for (number, thread) in plan.threads.iter().enumerate() {
-            let script = scripts.as_ref().map(|scripts| &scripts.threads[number]).zip(causes.as_ref());
-            for _ in 0..workers.min(thread.ops.len().max(usize::from(script.is_some()))) {
-                let (shared, cursor) = (&shared, &cursors[number]);
-                // requests under way at once read into memory of their own, as programs do
-                let many = if options.engine == Engine::Psync { 1 } else { depth };
-                let mut buffers = (0..many).map(|_| Buffer::new(room)).collect::<Result<Vec<_>, _>>()?;
-                let work = move || match (options.engine, script) {
-                    (_, Some((script, causes))) => shared.replay_script(number, script, causes, &buffers[0]),
-                    (Engine::Psync, None) => shared.replay(number, thread, cursor, &buffers[0]),
-                    (Engine::IoUring, None) => uring::replay(shared, number, &mut buffers),
-                };
-                let builder = std::thread::Builder::new().stack_size(STACK);
-                let started = builder.spawn_scoped(scope, work);
-                running.push(started.map_err(Error::io("start a thread for", "the replay"))?);
+    let ears = causes.as_ref().map(|causes| Ears { shared: &shared, causes, stopped: Mutex::new(None) });
+    let is_mine = |number: usize| links.is_none_or(|links| links.parts().is_mine(number));
+    let found = std::thread::scope(|scope| {
+        let mut listening = Vec::new();
+        for number in 0..links.map_or(0, Links::count) {
+            if let (Some(links), Some(ears)) = (links, &ears) {
+                listening.push(scope.spawn(move || links.listen(number, plan, ears)));
             }
         }
-        Ok(running.into_iter().map(|thread| thread.join().unwrap_or_default()).collect())
+        let mut running = Vec::new();
+        let mut start = |number: usize, thread| -> Result<(), Error> {
+            let script = scripts.as_ref().map(|scripts| &scripts.threads[number]).zip(causes.as_ref());
+            let (shared, cursor) = (&shared, &cursors[number]);
+            // requests under way at once read into memory of their own, as programs do
+            let many = if options.engine == Engine::Psync { 1 } else { depth };
+            let mut buffers = (0..many).map(|_| Buffer::new(room)).collect::<Result<Vec<_>, _>>()?;
+            let work = move || match (options.engine, script) {
+                (_, Some((script, causes))) => shared.replay_script(number, script, causes, &buffers[0]),
+                (Engine::Psync, None) => shared.replay(number, thread, cursor, &buffers[0]),
+                (Engine::IoUring, None) => uring::replay(shared, number, &mut buffers),
+            };
+            let builder = std::thread::Builder::new().stack_size(STACK);
+            let started = builder.spawn_scoped(scope, work);
+            running.push(started.map_err(Error::io("start a thread for", "the replay"))?);
+            Ok(())
+        };
+        let mine = plan.threads.iter().enumerate().filter(|(number, _)| is_mine(*number));
+        let mut all = mine.flat_map(|(number, thread)| {
+            let is_scripted = usize::from(scripts.is_some());
+            std::iter::repeat_n((number, thread), workers.min(thread.ops.len().max(is_scripted)))
+        });
+        let started = all.try_for_each(|(number, thread)| start(number, thread));
+        if started.is_err() {
+            // those that run would wait for one that doesn't
+            stop();
+        }
+        let mut found: Vec<Found> =
+            running.into_iter().map(|thread| thread.join().unwrap_or_default()).collect();
+        if let Some(links) = links {
+            links.end(is_stopped());
+            listening.into_iter().for_each(|thread| drop(thread.join()));
+            links.close();
+            let why = ears.as_ref().and_then(|ears| ears.stopped.lock().ok()?.take());
+            found.push(Found { stopped: why, ..Found::default() });
+        }
+        started.map(|()| found)
     })?;
     attach::image_ends(ProcessState::Exited, 0);
     Ok(shared.sum_up(found))
@@ -450,14 +514,26 @@ impl<'a> Shared<'a> {
             source,
             zero: 0,
             is_recorded: true,
+            links: None,
         };
         shared.open_what_was_open(place)?;
         Ok(shared)
     }
 
+    /// The threads of this part.
+    fn mine(&self) -> impl Iterator<Item = &Thread> {
+        let is_mine = |number: usize| self.links.is_none_or(|links| links.parts().is_mine(number));
+        self.plan
+            .threads
+            .iter()
+            .enumerate()
+            .filter(move |(number, _)| is_mine(*number))
+            .map(|(_, thread)| thread)
+    }
+
     fn sum_up(&self, found: Vec<Found>) -> Outcome {
         let mut outcome = Outcome {
-            planned: self.plan.threads.iter().map(|thread| thread.ops.len() as u64).sum(),
+            planned: self.mine().map(|thread| thread.ops.len() as u64).sum(),
             recorded: (self.plan.length as f64 * self.options.scale) as i64,
             ..Outcome::default()
         };

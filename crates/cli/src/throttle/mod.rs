@@ -233,7 +233,10 @@ impl<'a> Throttle<'a> {
                 human::count(plan.len() as u64),
                 if round == 0 { "further" } else { "more" },
                 human::count(pauses),
-                human::duration(Duration::from_nanos(pauses * watch::LEAST_PAUSE) + Duration::from_nanos(free.length) * plan.len() as u32)
+                human::duration(
+                    Duration::from_nanos(pauses * watch::LEAST_PAUSE)
+                        + Duration::from_nanos(free.length) * plan.len() as u32
+                )
             );
             for held in plan {
                 let number = runs.len();
@@ -337,7 +340,8 @@ impl<'a> Throttle<'a> {
 
     /// About how many pauses a run has in which these are held.
     fn pauses(&self, free: &FreeRun, held: &[u32]) -> u64 {
-        let ops = held.iter().map(|node| u64::from(free.nodes[*node as usize].total.div_ceil(self.job.period)));
+        let ops =
+            held.iter().map(|node| u64::from(free.nodes[*node as usize].total.div_ceil(self.job.period)));
         ops.sum()
     }
 

@@ -292,7 +292,11 @@ impl<'a> Watchdog<'a> {
         if let Some((what, pauses)) = &self.shown
             && self.run.snapshots.len() % SHOWN == 1
         {
-            eprint!("\r\x1b[Kiotrail: {what}: {} of about {} pauses", human::count(self.run.snapshots.len() as u64), human::count(*pauses));
+            eprint!(
+                "\r\x1b[Kiotrail: {what}: {} of about {} pauses",
+                human::count(self.run.snapshots.len() as u64),
+                human::count(*pauses)
+            );
         }
     }
 

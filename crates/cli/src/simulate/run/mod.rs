@@ -134,8 +134,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         scripts
     };
     let (waiting, fixed) = (scripts(false), scripts(true));
-    check(&waiting, &plan)
-        .map_err(|problem| Failure::new(format!("{}: {problem}", args.trail.display())))?;
+    check(&waiting, &plan).map_err(|problem| Failure::new(format!("{}: {problem}", args.trail.display())))?;
     let mut cases = Vec::new();
     for io in args.io {
         let known = case.evaluate(&waiting, &calls.scaled(&calls.durs, io))?;
