@@ -95,7 +95,7 @@ fn place(chunk: u64, members: u64, pos: u64) -> (usize, u64) {
 }
 
 /// Requests that a member has.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Load {
     /// Those whose completion isn't certain.
     unknown: u32,
@@ -115,12 +115,14 @@ impl Load {
 }
 
 /// A request of which a part isn't certain.
+#[derive(Clone)]
 struct Open {
     left: u32,
     completion: Completion,
 }
 
 /// Several devices as one.
+#[derive(Clone)]
 pub struct Array {
     layout: Layout,
     chunk: u64,
@@ -260,6 +262,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     /// A device that notes what it gets.
+    #[derive(Clone)]
     struct Noted {
         inner: Fixed,
         member: usize,

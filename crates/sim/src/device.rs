@@ -4,6 +4,8 @@
 //! arrival times of a trace ([`run`]); `emudisk` passes the time of the machine, and answers each request when the device
 //! completes it. Equal calls give equal completions: randomness comes from a seed in the device's parameters.
 
+use dyn_clone::DynClone;
+
 /// Virtual time in nanoseconds, from any origin.
 pub type Nanos = u64;
 
@@ -51,8 +53,9 @@ pub struct Completion {
 /// A storage device in virtual time.
 ///
 /// Times given to one device never decrease. Whoever calls [`submit`](Self::submit) at a time has called
-/// [`advance`](Self::advance) with it before, so that the device has done all that comes earlier.
-pub trait Device: Send {
+/// [`advance`](Self::advance) with it before, so that the device has done all that comes earlier. A copy is in the same state:
+/// of a drive that was filled, it takes a fraction of the time.
+pub trait Device: Send + DynClone {
     /// Bytes it stores.
     fn capacity(&self) -> u64;
 
@@ -77,7 +80,12 @@ pub trait Device: Send {
     fn energy(&self, now: Nanos) -> Option<f64>;
 }
 
-impl<D: Device + ?Sized> Device for Box<D> {
+dyn_clone::clone_trait_object!(Device);
+
+impl<D: Device + ?Sized> Device for Box<D>
+where
+    Self: Clone,
+{
     fn capacity(&self) -> u64 {
         (**self).capacity()
     }

@@ -51,6 +51,7 @@ impl Parameters {
 }
 
 /// The device. A request goes to the server that is free first, so that its completion is certain when it arrives.
+#[derive(Clone)]
 pub struct Fixed {
     parameters: Parameters,
     /// When each server that works will be free.

@@ -89,15 +89,19 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         .collect::<Result<_, _>>()?;
     let (rows, requests, devices) = read()?;
     let requests = fit(&requests, file.device.capacity(), args.fold, &file.name)?;
-    let outcome = |described: &Described, arrivals| {
-        let mut built: Vec<Box<dyn Device>> = devices.iter().map(|_| described.build()).collect();
+    let outcome = |mut built: Vec<Box<dyn Device>>, arrivals| {
         let served = serve(&mut built, &requests, arrivals);
         simulated_outcome(&rows, &requests, &served, &built)
     };
-    let of_size = |(size_bytes, described): (&u64, &Described)| OfSize {
-        size_bytes: *size_bytes,
-        arrivals_recorded: outcome(described, Arrivals::Recorded),
-        arrivals_after_completions: has_ends(&rows).then(|| outcome(described, Arrivals::AfterCompletions)),
+    let of_size = |(size_bytes, described): (&u64, &Described)| {
+        let device = described.build();
+        let at_rest = || vec![device.clone(); devices.len()];
+        OfSize {
+            size_bytes: *size_bytes,
+            arrivals_recorded: outcome(at_rest(), Arrivals::Recorded),
+            arrivals_after_completions: has_ends(&rows)
+                .then(|| outcome(at_rest(), Arrivals::AfterCompletions)),
+        }
     };
     super::print(&Answer {
         device: file.name.clone(),

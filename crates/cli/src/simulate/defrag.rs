@@ -17,7 +17,6 @@ use arrow_array::{Array as _, ArrayRef, Int64Array, RecordBatch};
 use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
 use iotrail_sim::device::run_in_turn;
-use iotrail_sim::file::DeviceFile;
 use iotrail_sim::layout::{Extent, Layout, Move, Uses};
 use iotrail_sim::requests::{Arrivals, Recorded, serve};
 use iotrail_sim::{Device, Nanos, Op, Request};
@@ -122,6 +121,8 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         write(path, &new_rows, &new_requests, &devices)?;
     }
     let files = layouts.iter().flat_map(Layout::fragments);
+    let device = file.build();
+    let at_rest = || vec![device.clone(); devices.len()];
     super::print(&Answer {
         device: file.name.clone(),
         requests: rows.len() as u64,
@@ -135,9 +136,9 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         files: files
             .map(|each| OfFile { file: each.file, fragments: each.fragments, bytes: each.bytes })
             .collect(),
-        before: arrangement(&rows, &requests, &file, devices.len()),
-        after: arrangement(&new_rows, &new_requests, &file, devices.len()),
-        rearranging: rearranging(&layouts, &file)?,
+        before: arrangement(&rows, &requests, at_rest),
+        after: arrangement(&new_rows, &new_requests, at_rest),
+        rearranging: rearranging(&layouts, at_rest())?,
     })
 }
 
@@ -232,9 +233,13 @@ fn rearrange(
     (new_rows, new)
 }
 
-fn arrangement(rows: &[Row], requests: &[Recorded], file: &DeviceFile, devices: usize) -> Arrangement {
+fn arrangement(
+    rows: &[Row],
+    requests: &[Recorded],
+    at_rest: impl Fn() -> Vec<Box<dyn Device>>,
+) -> Arrangement {
     let outcome = |arrivals| {
-        let mut built: Vec<Box<dyn Device>> = (0..devices).map(|_| file.build()).collect();
+        let mut built = at_rest();
         let served = serve(&mut built, requests, arrivals);
         simulated_outcome(rows, requests, &served, &built)
     };
@@ -274,9 +279,9 @@ fn sequential(requests: &[Recorded]) -> (u64, u64) {
 
 /// What moves is read in the order of its old places and written in that of its new ones, a buffer at a time, each request
 /// after the last. What has to make room for a time, because its place is needed before its own is free, isn't counted.
-fn rearranging(layouts: &[Layout], file: &DeviceFile) -> Result<Rearranging, Failure> {
+fn rearranging(layouts: &[Layout], devices: Vec<Box<dyn Device>>) -> Result<Rearranging, Failure> {
     let mut sum = Rearranging { bytes: 0, reads: 0, writes: 0, elapsed_ns: 0 };
-    for layout in layouts {
+    for (layout, mut device) in layouts.iter().zip(devices) {
         let moves = layout.moves();
         let mut work: Vec<Request> = Vec::new();
         let mut rest: VecDeque<Move> = moves.iter().copied().collect();
@@ -306,7 +311,7 @@ fn rearranging(layouts: &[Layout], file: &DeviceFile) -> Result<Rearranging, Fai
         }
         sum.bytes += moves.iter().map(|each| each.length).sum::<u64>();
         work.push(Request { op: Op::Flush, pos: 0, length: 0 });
-        let served = run_in_turn(&mut *file.build(), work.into_iter().map(|request| (0, request)));
+        let served = run_in_turn(&mut *device, work.into_iter().map(|request| (0, request)));
         let served = served.ok_or_else(|| Failure::new("a request did not complete"))?;
         sum.elapsed_ns += served.last().map_or(0, |(_, completion)| completion.done);
     }

@@ -97,8 +97,9 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     for file in &files {
         let capacity = file.device.capacity();
         let requests = fit(&requests, capacity, args.fold, &file.name)?;
+        let device = file.build();
         let outcome = |arrivals| {
-            let mut built: Vec<Box<dyn Device>> = devices.iter().map(|_| file.build()).collect();
+            let mut built = vec![device.clone(); devices.len()];
             let served = serve(&mut built, &requests, arrivals);
             simulated_outcome(&rows, &requests, &served, &built)
         };

@@ -81,13 +81,10 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
             steps.push(Step { after, delay, work });
         }
     }
-    let mut disks: Vec<_> = args
-        .servers
-        .iter()
-        .map(|servers| {
-            file.as_ref().map_or_else(|| Disk::recorded(*servers), |file| Disk::Simulated(file.build()))
-        })
-        .collect();
+    let device = file.map(|file| file.build());
+    let simulated = || device.clone().map(Disk::Simulated);
+    let mut disks: Vec<_> =
+        args.servers.iter().map(|servers| simulated().unwrap_or_else(|| Disk::recorded(*servers))).collect();
     let times = run_steps(&steps, &mut disks);
     let column = |of: fn(&Times) -> u64| -> ArrayRef {
         let values = times.iter().map(|times| times.as_ref().and_then(|times| i64::try_from(of(times)).ok()));

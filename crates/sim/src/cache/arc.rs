@@ -13,6 +13,7 @@ enum Place {
     B2,
 }
 
+#[derive(Clone)]
 pub struct Arc {
     capacity: u32,
     links: Links,

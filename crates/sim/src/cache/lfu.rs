@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::list::{Links, List};
 use super::{Block, Replacement};
 
+#[derive(Clone)]
 pub struct Lfu {
     capacity: u32,
     links: Links,

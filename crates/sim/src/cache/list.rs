@@ -3,6 +3,7 @@
 use super::{Block, NONE};
 
 /// The neighbours of all blocks in their lists.
+#[derive(Clone)]
 pub struct Links(Vec<Link>);
 
 #[derive(Clone, Copy)]
@@ -29,6 +30,7 @@ impl Links {
 }
 
 /// A list, from the newest block to the oldest.
+#[derive(Clone)]
 pub struct List {
     newest: Block,
     oldest: Block,

@@ -3,6 +3,7 @@
 use super::list::{Links, List};
 use super::{Block, Replacement};
 
+#[derive(Clone)]
 pub struct Lru {
     capacity: u32,
     /// Whether a use makes a block the newest.

@@ -138,6 +138,7 @@ fn drive(mut cache: impl Replacement, uses: impl Iterator<Item = Block>, mut mis
 }
 
 /// A cache that is used step by step, without knowing how many different blocks there will be.
+#[derive(Clone)]
 pub struct Cache {
     any: Any,
     /// Blocks that there is room for.
@@ -145,6 +146,7 @@ pub struct Cache {
     held: u32,
 }
 
+#[derive(Clone)]
 enum Any {
     Lru(Lru),
     Lfu(Lfu),

@@ -9,7 +9,7 @@ use super::{Block, NONE};
 const GROUP: u64 = 16;
 
 /// Numbers blocks of devices.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Numbers {
     /// By device and group, where its numbers are.
     groups: HashMap<(u32, u64), u32, BuildHasherDefault<Mixed>>,
@@ -71,7 +71,7 @@ impl Numbers {
 }
 
 /// A hash of numbers that nobody chooses to collide: one multiplication of 64 bits, both halves of the product.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Mixed(u64);
 
 impl Hasher for Mixed {

@@ -22,6 +22,7 @@ enum Place {
     Ghost,
 }
 
+#[derive(Clone)]
 pub struct S3Fifo {
     capacity: u32,
     links: Links,

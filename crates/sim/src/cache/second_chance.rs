@@ -14,6 +14,7 @@ enum State {
     Used,
 }
 
+#[derive(Clone)]
 pub struct SecondChance {
     capacity: u32,
     keeps_places: bool,

@@ -13,6 +13,7 @@ enum Place {
     Main,
 }
 
+#[derive(Clone)]
 pub struct TwoQ {
     capacity: u32,
     links: Links,

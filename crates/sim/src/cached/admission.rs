@@ -3,6 +3,7 @@
 use crate::cache::{Block, Links, List};
 
 /// Counts misses of blocks.
+#[derive(Clone)]
 pub struct Admission {
     /// Misses until a block is brought in, that one included.
     uses: u32,

@@ -183,7 +183,7 @@ struct Fetch {
 }
 
 /// What a request does, gathered so that neighbours become one I/O.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Gathered {
     /// Dirty blocks that go.
     cleaned: Vec<Span>,
@@ -202,6 +202,7 @@ struct Awaited {
 }
 
 /// A device with a cache before it.
+#[derive(Clone)]
 pub struct Cached<D> {
     parameters: Parameters,
     in_memory: bool,
@@ -559,7 +560,7 @@ fn parts(block_bytes: u64, pos: u64, length: u64) -> impl Iterator<Item = (u64, 
     })
 }
 
-impl<D: Device> Device for Cached<D> {
+impl<D: Device + Clone> Device for Cached<D> {
     fn capacity(&self) -> u64 {
         self.pieces.behind.capacity()
     }

@@ -34,6 +34,7 @@ pub struct New<'a> {
     pub owner: Option<Id>,
 }
 
+#[derive(Clone)]
 struct Pending {
     target: Target,
     request: Request,
@@ -45,7 +46,7 @@ struct Pending {
 }
 
 /// Who uses a slot or block, of the pieces that aren't done.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Users {
     writer: Option<Piece>,
     /// Since the writer.
@@ -53,6 +54,7 @@ struct Users {
 }
 
 /// A request whose pieces aren't all certain.
+#[derive(Clone)]
 struct Open {
     issued: Option<Nanos>,
     done: Nanos,
@@ -61,6 +63,7 @@ struct Open {
 }
 
 /// All pieces of a cache, and its two devices.
+#[derive(Clone)]
 pub struct Pieces<D> {
     pub medium: Box<dyn Device>,
     pub behind: D,

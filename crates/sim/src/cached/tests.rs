@@ -71,6 +71,7 @@ impl<D: Device> Pieces<D> {
 }
 
 /// A device that takes any time for each request and reorders all; it reports at once, or when the time has come.
+#[derive(Clone)]
 struct Jitter {
     capacity: u64,
     state: u64,

@@ -10,6 +10,7 @@ const MS: Nanos = 1_000_000;
 const KIB: u64 = 1024;
 
 /// A device whose reads take 1 ms, writes 2 ms and flushes 3 ms, eight at a time, and what it was asked.
+#[derive(Clone)]
 struct Logged {
     device: Fixed,
     log: Log,
