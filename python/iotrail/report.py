@@ -395,20 +395,19 @@ class _Collector:
             FROM heat AS h
             JOIN _report_file AS f ON f.node = h.node AND f.file = h.file
             ANTI JOIN block_device AS d ON d.node = h.node AND d.file = h.file""")
-        ranked = self.columns(f"""
-            WITH ranked AS (
-                SELECT f, MAX(width) AS width, SUM(reads + writes) AS ops, COUNT(*) AS cells
+        shown = self.trail.rows_of(f"""
+            WITH drawn AS (
+                SELECT
+                    f AS file, MAX(width) AS width, SUM(reads + writes) AS ops,
+                    LIST(b ORDER BY b, p) AS bucket, LIST(p ORDER BY b, p) AS pos, LIST(reads ORDER BY b, p) AS reads,
+                    LIST(writes ORDER BY b, p) AS writes, LIST(bytes_read ORDER BY b, p) AS "readBytes",
+                    LIST(bytes_written ORDER BY b, p) AS "writeBytes"
                 FROM _report_heat WHERE f < {self.kept_files} GROUP BY f
             )
-            SELECT f, width, SUM(cells) OVER (ORDER BY ops DESC, f) AS cells
-            FROM ranked ORDER BY ops DESC, f""")
-        kept = max(1, sum(cells <= MOST_HEAT_CELLS for cells in ranked["cells"]))
-        shown = []
-        for row, width in zip(ranked["f"][:kept], ranked["width"][:kept], strict=True):
-            columns = self.columns(f"""
-                SELECT b AS bucket, p AS pos, reads, writes, bytes_read AS readBytes, bytes_written AS writeBytes
-                FROM _report_heat WHERE f = {row} ORDER BY b, p""")
-            shown.append({"file": row, "width": width, **columns})
+            SELECT * EXCLUDE (ops) FROM drawn
+            QUALIFY ROW_NUMBER() OVER (ORDER BY ops DESC, file) = 1
+                OR SUM(LEN(bucket)) OVER (ORDER BY ops DESC, file) <= {MOST_HEAT_CELLS}
+            ORDER BY ops DESC, file""")
         return {"files": shown, "omitted": files["n"] - len(shown)}
 
     def diagnosis(self) -> list[dict[str, Any]]:
