@@ -12,8 +12,8 @@
 -- @column edge BIGINT: number of the edge; null unexplained
 -- @column kind VARCHAR: kind of the edge, or of the call
 -- @column state VARCHAR: late sender, late receiver, late writer and late reader (of a pipe, connection), collective, barrier,
---     semaphore, condition, connection, event, begin, end, hidden (found by pausing threads), lock, timer,
---     start of MPI (or its end), or unexplained
+--     semaphore, condition, connection, event, begin, end, hidden (found by pausing threads), signal, queue,
+--     socket, futex and others of sync_op (found by who woke the thread), lock, timer, start of MPI (or its end), or unexplained
 -- @column blocked_ns BIGINT ns: time until the last signal; without an edge all
 -- @column after_ns BIGINT ns: time from then on; null without an edge
 -- @column cause_node VARCHAR: machine of the thread that gave the last signal; null unknown

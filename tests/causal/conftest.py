@@ -37,7 +37,8 @@ def build() -> Callable[[str], Path]:
 
     def build(name: str) -> Path:
         source = HERE / "programs" / f"{name}.c"
-        target = cache / f"{name}-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}"
+        read = source.read_bytes() + (HERE / "programs" / "log.h").read_bytes()
+        target = cache / f"{name}-{hashlib.sha256(read).hexdigest()[:12]}"
         if not target.exists():
             made = target.with_suffix(f".{os.getpid()}")
             subprocess.run(["cc", "-O1", "-Wall", "-pthread", "-o", made, source], check=True)

@@ -8,7 +8,8 @@ use iotrail_format::ids::hash63;
 use crate::matching::{Act, Channel, Meeting, Role, Room, What};
 use crate::sockets::{Connections, OnSocket};
 
-/// Error number of what waited no longer (errno(3)).
+/// Error numbers of what waited no longer (errno(3)).
+const EAGAIN: i64 = 11;
 const ETIMEDOUT: i64 = 110;
 /// Calls on locks that took no longer, ns, had not to wait.
 const CONTENDED: i64 = 10_000;
@@ -121,6 +122,11 @@ pub struct Reader<'a> {
     inside: Option<i64>,
 }
 
+/// Whether a call waited until its timeout was over: sigtimedwait(2) says so otherwise.
+fn is_expired(row: &Row) -> bool {
+    row.errno == ETIMEDOUT || row.kind == WaitKind::Signal && row.errno == EAGAIN
+}
+
 /// What a row does; inside a call that began at `inside` it doesn't wait, and lets others go on as that call begins.
 pub(crate) fn act(row: &Row, what: What, inside: Option<i64>) -> Option<Act> {
     let (what, start) = match (what, inside) {
@@ -205,6 +211,9 @@ impl<'a> Reader<'a> {
             WaitKind::Lock
                 if GIVE_BACK.contains(&row.call)
                     || row.end.is_some_and(|end| end - row.start < CONTENDED) => {}
+            WaitKind::Signal | WaitKind::Queue | WaitKind::Futex if is_expired(row) => {
+                self.push(row, What::Wait { kind: "timer" });
+            }
             WaitKind::Poll if row.result == Some(0) => self.push(row, What::Wait { kind: "timer" }),
             WaitKind::Poll => self.polls.push((*row, self.inside)),
             kind => self.push(row, What::Wait { kind: kind.name() }),

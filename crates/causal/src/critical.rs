@@ -65,16 +65,18 @@ pub fn critical(edges: &Edges, starts: &[i64], thread: u32, end: i64) -> Vec<Str
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::matching::How;
 
     #[test]
     fn who_was_waited_for_is_on_the_path() {
-        let signal = |thread, ts, edge| Signal { thread, ts, edge, kind: "message" };
+        let signal = |thread, ts, edge| Signal { thread, ts, edge, kind: "message", how: How::Matched };
         let wait = |thread, start, end, edge: u32, last| Wait {
             thread,
             start,
             end: Some(end),
             edge: Some(edge),
             kind: "message",
+            how: How::Matched,
             last: Some(last),
             within: 0,
             style: None,

@@ -1,6 +1,6 @@
 //! Who waits for whom in a recorded program, and how long it would run elsewhere. Pure: no I/O, no clock.
 //!
-//! [`matching`] finds the edges between the calls of threads; a [`Script`] is what one thread does between and besides
+//! [`matching`] finds the edges between the calls of threads, [`woken`] those that only the kernel shows; a [`Script`] is what one thread does between and besides
 //! them (Mesnier et al., "//TRACE: Parallel trace replay with approximate causal events", FAST 2007, section 4.2, where it
 //! is a list of COMPUTE, SIGNAL, WAIT and I/O calls). [`check()`] finds cycles of waits in scripts, and [`evaluate()`] runs them in
 //! virtual time. [`throttle`] finds dependencies that no call shows from further runs in which threads are paused.
@@ -16,6 +16,7 @@ pub mod reduction;
 mod script;
 mod sockets;
 pub mod throttle;
+pub mod woken;
 
 pub use check::{Problem, check};
 pub use evaluate::{

@@ -133,6 +133,30 @@ pub struct Act {
     pub what: What,
 }
 
+/// How an edge is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum How {
+    /// Its calls belong together.
+    #[default]
+    Matched,
+    /// The kernel woke who waited, in a call of who gave the signal.
+    Woken,
+    /// Who waited stopped when the other was paused.
+    Throttled,
+}
+
+impl How {
+    /// The name in a trail.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Matched => "matched",
+            Self::Woken => "woken",
+            Self::Throttled => "throttled",
+        }
+    }
+}
+
 /// A moment from which others can go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signal {
@@ -144,6 +168,8 @@ pub struct Signal {
     pub edge: u32,
     /// Its kind.
     pub kind: &'static str,
+    /// How it is known.
+    pub how: How,
 }
 
 /// A call that returns when all signals of an edge have been given.
@@ -159,6 +185,8 @@ pub struct Wait {
     pub edge: Option<u32>,
     /// Its kind.
     pub kind: &'static str,
+    /// How its edge is known, if it has one.
+    pub how: How,
     /// When the last signal was given; none without an edge.
     pub last: Option<i64>,
     /// Operations by which the edge may be misplaced.
@@ -205,6 +233,7 @@ impl Edges {
             ts: giver.start,
             edge,
             kind,
+            how: How::Matched,
         }));
         self.waits.extend(takers.into_iter().map(|taker| Wait {
             thread: taker.thread,
@@ -212,6 +241,7 @@ impl Edges {
             end: taker.end,
             edge: Some(edge),
             kind,
+            how: How::Matched,
             last: Some(last),
             within: 0,
             style: None,
@@ -221,7 +251,18 @@ impl Edges {
     /// Nothing says for what a call waited: it has no edge, or what it belongs to wasn't recorded.
     fn unexplained(&mut self, act: &Act, kind: &'static str) {
         let (thread, start, end) = (act.thread, act.start, act.end);
-        self.waits.push(Wait { thread, start, end, edge: None, kind, last: None, within: 0, style: None });
+        let how = How::default();
+        self.waits.push(Wait {
+            thread,
+            start,
+            end,
+            edge: None,
+            kind,
+            how,
+            last: None,
+            within: 0,
+            style: None,
+        });
     }
 }
 

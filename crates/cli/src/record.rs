@@ -25,7 +25,7 @@ use crate::causal;
 use crate::closing::{self, Asked};
 use crate::failure::Failure;
 use crate::host::Host;
-use crate::kernel::{Kernel, Part, Via};
+use crate::kernel::{Kernel, Part, Via, Wanted};
 use crate::memory;
 use crate::program::{self, Found};
 use crate::prune::{self, Pruner, Rule};
@@ -371,7 +371,7 @@ fn start(
     let kernel = match (!args.kernel.is_empty())
         .then(|| {
             Kernel::start(
-                (&args.kernel, args.system),
+                &Wanted { parts: &args.kernel, system: args.system, causal: args.causal },
                 args.kernel_via,
                 &dir,
                 &expand_token(&preloaded),

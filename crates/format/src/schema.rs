@@ -308,6 +308,16 @@ table! {
 }
 
 table! {
+    /// Who woke whom.
+    WAKE, "wake", "A moment in which the kernel woke a thread that slept, in recordings with --causal and --kernel=cpu.", order ["thread", "ts"],
+    ts BigInt "ns" some "When, since the epoch.";
+    node Text "" some "Machine (one boot of it).";
+    thread BigInt "" some "Thread that was woken.";
+    waker BigInt "" null "Thread whose call woke it; null: an interrupt (a timer, a device, the network), or a thread that is not recorded.";
+    context Text "" some "thread: a thread that ran woke it; interrupt: an interrupt did, whoever ran.";
+}
+
+table! {
     /// What threads did with their time.
     THREAD_TIME, "thread_time", "CPU time of a thread over a stretch of time: from its own clock, or from the scheduler.", order ["thread", "ts"],
     ts BigInt "ns" some "Start of the stretch, since the epoch.";
@@ -346,8 +356,8 @@ table! {
     node Text "" some "Machine (one boot of it).";
     thread BigInt "" some "Thread that let them go on.";
     edge BigInt "" some "Number of the edge.";
-    kind Text "" some "What it is: message; rendezvous: a message's receiver is ready; collective; stream: bytes of a pipe or connection; room: space in a pipe; connection: made and accepted; event: counted by an eventfd; semaphore, condition, barrier; begin and end of a thread or process; hidden: no call shows it (shared memory, files that are looked at again and again).";
-    how Text "" some "How it is known: matched: calls on one thing belong together; throttled: others waited when this thread was paused.";
+    kind Text "" some "What it is: message; rendezvous: a message's receiver is ready; collective; stream: bytes of a pipe or connection; room: space in a pipe; connection: made and accepted; event: counted by an eventfd; semaphore, condition, barrier; begin and end of a thread or process; hidden: no call shows it (shared memory, files that are looked at again and again). Of woken ones the kind of sync_op.";
+    how Text "" some "How it is known: matched: calls on one thing belong together; woken: the kernel woke the other in a call of this thread; throttled: others waited when this thread was paused.";
 }
 
 table! {
@@ -521,6 +531,7 @@ pub const TABLES: &[Table] = &[
     DISK_OP,
     EXTENT,
     CPU_SLICE,
+    WAKE,
     THREAD_TIME,
     COMPUTE,
     SIGNAL,

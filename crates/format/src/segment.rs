@@ -37,14 +37,14 @@
 //!
 //! Slots of requests' records are drawn in [`crate::record`].
 //!
-//! Version 4. Any change here bumps [`SEGMENT_VERSION`].
+//! Version 5. Any change here bumps [`SEGMENT_VERSION`].
 
 use core::sync::atomic::{AtomicI32, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use crate::record::MAX_TYPES;
 
 /// Version of this layout; recorder and sealer must agree.
-pub const SEGMENT_VERSION: u32 = 4;
+pub const SEGMENT_VERSION: u32 = 5;
 /// First eight bytes of a segment.
 pub const SEGMENT_MAGIC: u64 = u64::from_le_bytes(*b"IOTRSEG1");
 /// First eight bytes of a session's control file.
@@ -360,6 +360,9 @@ pub const OP_DISK: u16 = 0x4005;
 /// A thread's time on a CPU that the kernel saw, posted by the recorder: `start`, `dur` as [`OP_DISK`]; `fd` tid;
 /// `object` pid; `pos` CPU. `kind` is what it went on to (0 runnable, 1 sleep, 2 disk, 3 ended, 4 it goes on).
 pub const OP_SLICE: u16 = 0x4006;
+/// That a thread was woken, as the kernel saw it, posted by the recorder: `start` as [`OP_DISK`]; `fd` its tid; `object` its pid;
+/// `pos` pid and `length` tid of who ran on that CPU. `kind` is 0 if that thread woke it, 1 if an interrupt on its back did.
+pub const OP_WAKE: u16 = 0x4007;
 /// How a thread spent the time from `start` on for `dur`, by its own CPU clock, in nanoseconds: `object` on a CPU
 /// outside calls, `pos` off a CPU outside calls, `length` on a CPU in calls on files, `result` on a CPU in calls that
 /// wait. `fd` minor page faults; `aux` major page faults, above them voluntary context switches as 32 bits.

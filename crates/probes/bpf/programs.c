@@ -13,6 +13,7 @@
 #include "opened.c"
 #include "disk.c"
 #include "sched.c"
+#include "wake.c"
 #include "syscall.c"
 #include "process.c"
 #include "uring.c"

@@ -3,7 +3,7 @@
 // padding. Times are CLOCK_MONOTONIC ns, 0 for what did not happen.
 #pragma once
 
-enum kind { DISK_OP = 1, CPU_SLICE, SYSCALL, SYSCALL_PATH, URING_OP, PROCESS, PROCESS_TEXT };
+enum kind { DISK_OP = 1, CPU_SLICE, SYSCALL, SYSCALL_PATH, URING_OP, PROCESS, PROCESS_TEXT, WAKE };
 
 // Flags of a disk_op, whatever the kernel's own numbers are.
 enum { FLAG_SYNC = 1, FLAG_META = 2, FLAG_FUA = 4, FLAG_PREFLUSH = 8, FLAG_AHEAD = 16 };
@@ -35,6 +35,16 @@ struct cpu_slice {
 	__u32 tid;
 	__u32 state; // task's state bits, include/linux/sched.h
 	__u32 preempted;
+};
+
+struct wake {
+	__u32 kind;
+	__u32 interrupt; // 0: the thread that ran woke it
+	__u64 time;
+	__u32 tgid;
+	__u32 tid;
+	__u32 by_tgid; // who ran on that CPU
+	__u32 by_tid;
 };
 
 // What a descriptor stood for. All 0: nothing.

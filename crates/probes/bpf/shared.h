@@ -17,6 +17,7 @@ enum scope { OFF, TARGETS, ALL };
 // Set before loading.
 const volatile __u32 disk_scope = OFF;
 const volatile __u32 sched_scope = OFF;
+const volatile __u32 wake_scope = OFF;
 const volatile __u32 syscall_scope = OFF;
 const volatile __u32 recorder = 0;	 // its tgid: it doesn't record itself
 const volatile __u64 wakeup_bytes = 0; // in the ring before the reader is woken

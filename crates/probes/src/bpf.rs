@@ -31,6 +31,16 @@ const DISK: &[&str] = &[
     "block_bio_queue",
 ];
 const SCHED: &[&str] = &["sched_switch"];
+/// What says that an interrupt is over before what says that it begins, and that before who is woken.
+const WAKE: &[&str] = &[
+    "irq_handler_exit",
+    "softirq_exit",
+    "local_timer_exit",
+    "irq_handler_entry",
+    "softirq_entry",
+    "local_timer_entry",
+    "sched_waking",
+];
 const SYSCALL: &[&str] = &[
     "sched_process_exit",
     "sched_process_exec",
@@ -98,11 +108,11 @@ impl Bpf {
             calls.set(call.key(), call.form(), 0)?;
         }
         let mut attached: Vec<&str> = Vec::new();
-        let scopes = [options.disk, options.sched, options.syscall];
+        let scopes = [options.disk, options.sched, options.wake, options.syscall];
         if scopes.contains(&Scope::Targets) {
             attached.extend(FOLLOW);
         }
-        for (scope, names) in scopes.into_iter().zip([DISK, SCHED, SYSCALL]) {
+        for (scope, names) in scopes.into_iter().zip([DISK, SCHED, WAKE, SYSCALL]) {
             if scope != Scope::Off {
                 attached.extend(names);
             }
@@ -191,6 +201,7 @@ fn load(options: &Options, btf: &Btf) -> Result<Ebpf, Box<dyn Error + Send + Syn
     // The kernel takes powers of two of whole pages.
     let ring_bytes = options.buffer_bytes.clamp(4096, 1 << 30).next_power_of_two();
     let (disk, sched, syscall) = (options.disk as u32, options.sched as u32, options.syscall as u32);
+    let wake = options.wake as u32;
     let (recorder, wakeup_bytes) = (std::process::id(), u64::from(ring_bytes / WAKEUP_PART));
     let path = |of: fn(&Watch) -> &Vec<u8>| {
         let mut path = [0; LONGEST];
@@ -205,6 +216,7 @@ fn load(options: &Options, btf: &Btf) -> Result<Ebpf, Box<dyn Error + Send + Syn
         .btf(Some(btf))
         .override_global("disk_scope", &disk, true)
         .override_global("sched_scope", &sched, true)
+        .override_global("wake_scope", &wake, true)
         .override_global("syscall_scope", &syscall, true)
         .override_global("recorder", &recorder, true)
         .override_global("wakeup_bytes", &wakeup_bytes, true)

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::events::{
-    Change, CpuSlice, Dev, DiskOp, Event, Flags, Left, Op, Opened, Process, Syscall, UringOp, What, text,
+    Change, CpuSlice, Dev, DiskOp, Event, Flags, Left, Op, Opened, Process, Syscall, UringOp, Wake, What,
+    text,
 };
 
 // enum kind
@@ -14,6 +15,7 @@ const SYSCALL_PATH: u32 = 4;
 const URING_OP: u32 = 5;
 const PROCESS: u32 = 6;
 const PROCESS_TEXT: u32 = 7;
+const WAKE: u32 = 8;
 
 /// Threads of which paths are kept until their call comes. More only if many calls were dropped.
 const MOST_WAITING: usize = 1 << 14;
@@ -39,6 +41,7 @@ impl Decoder {
         match fields.u32()? {
             DISK_OP => disk_op(fields).map(Event::DiskOp),
             CPU_SLICE => cpu_slice(fields).map(Event::CpuSlice),
+            WAKE => wake(fields).map(Event::Wake),
             SYSCALL => syscall(fields).map(|call| Event::Syscall(self.with_paths(call))),
             URING_OP => uring_op(fields).map(Event::UringOp),
             PROCESS => self.process(fields).map(Event::Process),
@@ -144,6 +147,13 @@ fn cpu_slice(mut fields: Fields) -> Option<CpuSlice> {
     let (pid, tid) = (fields.u32()?, fields.u32()?);
     let left = left(fields.u32()?, fields.u32()? != 0);
     Some(CpuSlice { start, end, cpu, pid, tid, left })
+}
+
+fn wake(mut fields: Fields) -> Option<Wake> {
+    let (interrupt, time) = (fields.u32()? != 0, fields.u64()?);
+    let (pid, tid) = (fields.u32()?, fields.u32()?);
+    let by = (fields.u32()?, fields.u32()?);
+    Some(Wake { time, pid, tid, interrupt, by })
 }
 
 /// From a task's state bits (include/linux/sched.h).

@@ -8,6 +8,7 @@ use serde::Serialize;
 pub enum Event {
     DiskOp(DiskOp),
     CpuSlice(CpuSlice),
+    Wake(Wake),
     Syscall(Syscall),
     UringOp(UringOp),
     Process(Process),
@@ -106,6 +107,19 @@ pub enum Left {
     Ended,
     /// It hadn't when the recording ended, which is then `end`.
     Running,
+}
+
+/// That a thread was woken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Wake {
+    pub time: u64,
+    /// Who was woken.
+    pub pid: u32,
+    pub tid: u32,
+    /// An interrupt woke it, whoever ran: a timer, a device, the network.
+    pub interrupt: bool,
+    /// Process and thread that ran on that CPU.
+    pub by: (u32, u32),
 }
 
 /// A system call on files.

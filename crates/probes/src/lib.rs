@@ -1,4 +1,4 @@
-//! What the kernel knows of a program's I/O and a preload library can't see: disk I/O, CPU slices, system
+//! What the kernel knows of a program's I/O and a preload library can't see: disk I/O, CPU slices, who wakes whom, system
 //! calls, requests on io_uring.
 //!
 //! ```no_run
@@ -14,7 +14,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Two backends give the same [`DiskOp`] and [`CpuSlice`]: eBPF programs (bpf/), which also see system calls
+//! Two backends give the same [`DiskOp`], [`CpuSlice`] and [`Wake`]: eBPF programs (bpf/), which also see system calls
 //! and io_uring, and, where the kernel refuses them, tracefs.
 //!
 //! Constraints: Linux on x86-64, 5.18 or newer. Pids are those of the machine's first PID namespace. Memory is
@@ -37,7 +37,7 @@ use std::time::Duration;
 pub use crate::calls::name;
 pub use crate::error::Refused;
 pub use crate::events::{
-    Change, CpuSlice, Dev, DiskOp, Event, Flags, Left, Op, Opened, Process, Syscall, UringOp, What,
+    Change, CpuSlice, Dev, DiskOp, Event, Flags, Left, Op, Opened, Process, Syscall, UringOp, Wake, What,
 };
 
 #[cfg(ebpf)]
@@ -63,7 +63,7 @@ pub enum Scope {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
     Bpf,
-    /// [`DiskOp`] and [`CpuSlice`] only.
+    /// [`DiskOp`], [`CpuSlice`] and [`Wake`] only.
     Tracefs,
 }
 
@@ -75,6 +75,8 @@ pub struct Options {
     pub disk: Scope,
     /// [`CpuSlice`]s.
     pub sched: Scope,
+    /// [`Wake`]s, by who is woken.
+    pub wake: Scope,
     /// [`Syscall`]s and [`UringOp`]s; of targets also [`Process`]es.
     pub syscall: Scope,
     /// How a process that records its own calls is known. Its calls are then left out, but for those that its
@@ -91,6 +93,7 @@ impl Default for Options {
         Options {
             disk: Scope::Off,
             sched: Scope::Off,
+            wake: Scope::Off,
             syscall: Scope::Off,
             watch: None,
             buffer_bytes: 8 << 20,

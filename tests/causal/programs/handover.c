@@ -26,25 +26,15 @@
 #include <time.h>
 #include <unistd.h>
 
-static int count, fd;
+#include "log.h"
+
+static int count;
 static sem_t full;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t filled = PTHREAD_COND_INITIALIZER;
 static int held, waits;
 static pthread_barrier_t barrier;
 static int giver_us, taker_us;
-
-static long now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return time.tv_sec * 1000000000L + time.tv_nsec;
-}
-
-static void note(char what, int number, long before, long after) {
-    char line[128];
-    int length = snprintf(line, sizeof line, "%c %d %d %ld %ld\n", what, number, gettid(), before, after);
-    if (write(fd, line, length) != length) abort();
-}
 
 static void rest(int us) {
     long end = now() + us * 1000L;

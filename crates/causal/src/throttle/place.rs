@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Dependency, Found};
-use crate::matching::{Edges, Signal, Wait};
+use crate::matching::{Edges, How, Signal, Wait};
 
 /// Kind of these edges in a trail.
 pub const HIDDEN: &str = "hidden";
@@ -39,13 +39,15 @@ pub fn place(found: &[Found], threads: &[u32], free: &[OpTimes], edges: &mut Edg
         let given = if early.contains(&(dependency.giver, dependency.taker)) { begun } else { done };
         let edge = edges.count;
         edges.count += 1;
-        edges.signals.push(Signal { thread: threads[giver], ts: given, edge, kind: HIDDEN });
+        let how = How::Throttled;
+        edges.signals.push(Signal { thread: threads[giver], ts: given, edge, kind: HIDDEN, how });
         edges.waits.push(Wait {
             thread: threads[taker],
             start: until,
             end: Some(until),
             edge: Some(edge),
             kind: HIDDEN,
+            how,
             last: Some(given),
             within: *within,
             style: Some(*style),
@@ -59,7 +61,7 @@ pub fn gather(edges: &mut Edges) {
     let mut into: BTreeMap<u32, u32> = BTreeMap::new();
     let mut kept: Vec<Wait> = Vec::with_capacity(edges.waits.len());
     for wait in edges.waits.drain(..) {
-        let (HIDDEN, Some(edge)) = (wait.kind, wait.edge) else {
+        let (How::Throttled, Some(edge)) = (wait.how, wait.edge) else {
             kept.push(wait);
             continue;
         };

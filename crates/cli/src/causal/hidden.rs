@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use iotrail_causal::Style;
 use iotrail_causal::compute::Gap;
-use iotrail_causal::matching::{Edges, Wait};
-use iotrail_causal::throttle::{Found, HIDDEN, OpTimes, place};
+use iotrail_causal::matching::{Edges, How, Wait};
+use iotrail_causal::throttle::{Found, OpTimes, place};
 use iotrail_trail::{Error, TrailReader};
 
 use super::Threads;
@@ -86,7 +86,7 @@ pub fn part_gaps(gaps: &mut Vec<(Gap, Option<i64>)>, waits: &mut [&mut Wait]) {
 
 /// Whether a wait is of such an edge.
 pub fn is_hidden(wait: &Wait) -> bool {
-    wait.kind == HIDDEN && wait.edge.is_some()
+    wait.how == How::Throttled && wait.edge.is_some()
 }
 
 #[cfg(test)]
@@ -99,7 +99,8 @@ mod tests {
             start: until,
             end: Some(until),
             edge: Some(0),
-            kind: HIDDEN,
+            kind: "hidden",
+            how: How::Throttled,
             last: Some(last),
             within: 0,
             style: Some(style),

@@ -11,12 +11,13 @@ use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use iotrail_causal::calls::{Process, Reader, Row, Thread};
 use iotrail_causal::compute::{Gap, Reading, Slice, before, by_readings, by_slices};
 use iotrail_causal::critical::critical;
-use iotrail_causal::matching::{Edges, Wait, edges, explain_polls};
+use iotrail_causal::matching::{Edges, How, Wait, edges, explain_polls};
 use iotrail_causal::reduction::reduce;
-use iotrail_causal::throttle::{HIDDEN, gather};
+use iotrail_causal::throttle::gather;
+use iotrail_causal::woken::{self, Wake, explain_woken};
 use iotrail_format::call::{Call, WaitKind};
 use iotrail_format::schema::{
-    COMPUTE, CPU_SLICE, CRITICAL_PATH, PROCESS, SIGNAL, THREAD, THREAD_TIME, Table, WAIT,
+    COMPUTE, CPU_SLICE, CRITICAL_PATH, PROCESS, SIGNAL, THREAD, THREAD_TIME, Table, WAIT, WAKE,
 };
 use iotrail_trail::{Error, Ingest, Order, TrailReader, TrailWriter};
 
@@ -24,6 +25,9 @@ use hidden::{is_hidden, part_gaps};
 
 /// Rows of a batch.
 const ROWS: usize = 1 << 16;
+
+/// By thread and start of a call that starts or ends MPI: since when it waited for nobody any more.
+type Works = HashMap<(u32, i64), i64>;
 
 /// Threads of a trail, in the order of their ids, and the machine of each.
 #[derive(Default)]
@@ -90,6 +94,12 @@ pub fn derive(path: &Path, hidden: Option<&Hidden>) -> Result<usize, Error> {
     }
     let mut found = edges(&calls.finish());
     explain_polls(&mut found);
+    let (wakes, slices) = (wakes(&reader, &known)?, slices(&reader, &known)?);
+    if !wakes.is_empty() {
+        let call = |call: &(i64, i64, bool)| woken::Call { start: call.0, end: call.1 };
+        let of = |thread: &Vec<(i64, i64, bool)>| thread.iter().map(call).collect();
+        explain_woken(&mut found, &wakes, &waited.iter().map(of).collect::<Vec<_>>(), &slices);
+    }
     if let Some(hidden) = hidden {
         hidden.add_to(&mut found, &known, &reader)?;
     }
@@ -102,13 +112,13 @@ pub fn derive(path: &Path, hidden: Option<&Hidden>) -> Result<usize, Error> {
             writer.remove(&entry.path);
         }
     }
-    let mut works: HashMap<(u32, i64), i64> = works.into_iter().map(|call| (call, call.1)).collect();
+    let mut works: Works = works.into_iter().map(|call| (call, call.1)).collect();
     for wait in &found.waits {
         if let (Some(last), Some(from)) = (wait.last, works.get_mut(&(wait.thread, wait.start))) {
             *from = (*from).max(last);
         }
     }
-    let (ends, rests) = write_gaps(&reader, &known, waited, &works, &mut found, &mut writer)?;
+    let (ends, rests) = write_gaps(&reader, &known, waited, (&works, &slices), &mut found, &mut writer)?;
     found.waits.extend(rests);
     write_edges(&known, &found, &mut writer)?;
     write_critical(&known, &found, &ends, &mut writer)?;
@@ -148,6 +158,35 @@ fn processes(reader: &TrailReader, known: &Threads) -> Result<Vec<Process>, Erro
     Ok(rows.into_iter().filter_map(|mut row| process(row.ints, row.texts.remove(0))).collect())
 }
 
+/// Who woke whom, in the order of who was woken and when.
+fn wakes(reader: &TrailReader, known: &Threads) -> Result<Vec<Wake>, Error> {
+    let number = |id: Option<i64>| known.number_of.get(&id?).copied();
+    let rows = reader.small(&WAKE, &["thread", "ts", "waker"], &[])?;
+    let wake =
+        |ints: &[Option<i64>]| Some(Wake { thread: number(ints[0])?, ts: ints[1]?, waker: number(ints[2]) });
+    let mut wakes: Vec<Wake> = rows.iter().filter_map(|row| wake(&row.ints)).collect();
+    wakes.sort_unstable();
+    Ok(wakes)
+}
+
+/// When threads were on a CPU, as the kernel saw it, in the order of time.
+fn slices(reader: &TrailReader, known: &Threads) -> Result<Vec<Vec<Slice>>, Error> {
+    let mut slices: Vec<Vec<Slice>> = vec![Vec::new(); known.threads.len()];
+    for row in reader.small(&CPU_SLICE, &["thread", "ts", "dur"], &["kind", "state"])? {
+        if let (Some(thread), Some(start), Some(dur), Some("kernel")) = (
+            row.ints[0].and_then(|id| known.number_of.get(&id)),
+            row.ints[1],
+            row.ints[2],
+            row.texts[0].as_deref(),
+        ) {
+            let runnable = row.texts[1].as_deref() == Some("runnable");
+            slices[*thread as usize].push(Slice { start, end: start + dur, runnable });
+        }
+    }
+    slices.iter_mut().for_each(|of| of.sort_by_key(|slice| slice.start));
+    Ok(slices)
+}
+
 /// Writes what threads did between their calls, and says when each ended. `calls` has those of `sync_op`, `works` by thread and start
 /// since when a call that starts or ends MPI waited for nobody any more. What of that was neither a CPU's nor a file's is
 /// said, too: time that passes, as it did.
@@ -155,7 +194,7 @@ fn write_gaps(
     reader: &TrailReader,
     known: &Threads,
     mut calls: Vec<Vec<(i64, i64, bool)>>,
-    works: &HashMap<(u32, i64), i64>,
+    (works, slices): (&Works, &[Vec<Slice>]),
     found: &mut Edges,
     writer: &mut TrailWriter,
 ) -> Result<(Vec<i64>, Vec<Wait>), Error> {
@@ -178,18 +217,6 @@ fn write_gaps(
             }
         }
     }
-    let mut slices: Vec<Vec<Slice>> = vec![Vec::new(); known.threads.len()];
-    for row in reader.small(&CPU_SLICE, &["thread", "ts", "dur"], &["kind", "state"])? {
-        if let (Some(thread), Some(start), Some(dur), Some("kernel")) = (
-            row.ints[0].and_then(|id| known.number_of.get(&id)),
-            row.ints[1],
-            row.ints[2],
-            row.texts[0].as_deref(),
-        ) {
-            let runnable = row.texts[1].as_deref() == Some("runnable");
-            slices[*thread as usize].push(Slice { start, end: start + dur, runnable });
-        }
-    }
     let last = |(thread, calls): (&Thread, &Vec<(i64, i64, bool)>)| {
         let ends = calls.iter().map(|call| call.1).filter(|end| *end != i64::MAX);
         thread.end.or_else(|| ends.max()).unwrap_or(thread.start)
@@ -206,7 +233,6 @@ fn write_gaps(
         let [outside, waiting] = &mut readings[number];
         outside.sort_by_key(|reading| reading.start);
         waiting.sort_by_key(|reading| reading.start);
-        slices[number].sort_by_key(|slice| slice.start);
         by_readings(&mut gaps, outside);
         by_slices(&mut gaps, &slices[number]);
         by_readings(&mut sleeping, waiting);
@@ -223,6 +249,7 @@ fn write_gaps(
                 end: Some(call.end),
                 edge: None,
                 kind: "start",
+                how: How::default(),
                 last: None,
                 within: 0,
                 style: None,
@@ -284,7 +311,7 @@ fn write_edges(known: &Threads, found: &Edges, writer: &mut TrailWriter) -> Resu
             ints(signals.iter().map(|one| Some(id(one.thread)))),
             ints(signals.iter().map(|one| Some(known.edge(one.edge)))),
             texts(signals.iter().map(|one| one.kind)),
-            texts(signals.iter().map(|one| if one.kind == HIDDEN { "throttled" } else { "matched" })),
+            texts(signals.iter().map(|one| one.how.name())),
         ];
         table.add(batch(&SIGNAL, columns)?)?;
     }
@@ -300,8 +327,7 @@ fn write_edges(known: &Threads, found: &Edges, writer: &mut TrailWriter) -> Resu
             ints(waits.iter().map(|one| one.edge.map(|edge| known.edge(edge)))),
             texts(waits.iter().map(|one| one.kind)),
             texts(waits.iter().map(|one| match one.kind {
-                _ if is_hidden(one) => "throttled",
-                _ if has_edge(one) => "matched",
+                _ if has_edge(one) => one.how.name(),
                 "lock" => "lock",
                 _ => "none",
             })),

@@ -19,8 +19,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use iotrail_format::segment::{NONE, OP_DISK, OP_SLICE, SEGMENT_PREFIX, TextKind, UNFINISHED, UnseenKind};
-use iotrail_probes::{Backend, CpuSlice, DiskOp, Event, Left, Op, Options, Probes, Scope, Watch};
+use iotrail_format::segment::{
+    NONE, OP_DISK, OP_SLICE, OP_WAKE, SEGMENT_PREFIX, TextKind, UNFINISHED, UnseenKind,
+};
+use iotrail_probes::{Backend, CpuSlice, DiskOp, Event, Left, Op, Options, Probes, Scope, Wake, Watch};
 use iotrail_sdk::post::{self, Draft};
 
 use self::calls::Calls;
@@ -43,10 +45,20 @@ pub enum Via {
 pub enum Part {
     /// Disk I/O that the program's threads queue; with --system, of the whole machine
     Disk,
-    /// When the program's threads ran
+    /// When the program's threads ran; with --causal, also who woke them
     Cpu,
     /// Calls that pass no recorder in the program: statically linked programs, Go, io_uring
     Calls,
+}
+
+/// What is recorded of the kernel.
+pub struct Wanted<'a> {
+    /// Its parts.
+    pub parts: &'a [Part],
+    /// Whether disk I/O is that of the whole machine.
+    pub system: bool,
+    /// Whether who woke whom is wanted, with [`Part::Cpu`].
+    pub causal: bool,
 }
 
 /// Longest wait for the kernel's buffer to fill.
@@ -76,16 +88,17 @@ impl Kernel {
     /// Attaches to the kernel; from its return on disk I/O is seen, if the parts say so: of the program and its
     /// children, or of the whole machine. The program goes through the gate, so that nothing of it is missed.
     pub fn start(
-        (parts, system): (&[Part], bool),
+        wanted: &Wanted<'_>,
         via: Via,
         session: &Path,
         library: &OsStr,
         program: &Found,
     ) -> Result<(Self, Gate), Failure> {
-        let scope = |part, whose| if parts.contains(&part) { whose } else { Scope::Off };
+        let scope = |part, whose| if wanted.parts.contains(&part) { whose } else { Scope::Off };
         let options = Options {
-            disk: scope(Part::Disk, if system { Scope::All } else { Scope::Targets }),
+            disk: scope(Part::Disk, if wanted.system { Scope::All } else { Scope::Targets }),
             sched: scope(Part::Cpu, Scope::Targets),
+            wake: scope(Part::Cpu, if wanted.causal { Scope::Targets } else { Scope::Off }),
             syscall: scope(Part::Calls, Scope::Targets),
             watch: Some(Watch {
                 library: library.as_bytes().to_owned(),
@@ -194,6 +207,7 @@ impl Seen {
         match event {
             Event::DiskOp(op) => post_disk(op, &mut self.named),
             Event::CpuSlice(slice) => post_slice(slice, &mut self.named),
+            Event::Wake(wake) => post_wake(wake),
             Event::Syscall(call) => self.calls.syscall(call),
             Event::UringOp(op) => self.calls.uring(op),
             Event::Process(process) => self.calls.process(process),
@@ -254,4 +268,17 @@ fn post_slice(slice: &CpuSlice, named: &mut HashSet<(u32, u32)>) {
         aux: NONE,
     };
     post::interval(&draft, slice.start, slice.end.saturating_sub(slice.start), 0, 0);
+}
+
+fn post_wake(wake: &Wake) {
+    let draft = Draft {
+        opcode: OP_WAKE,
+        kind: u8::from(wake.interrupt),
+        fd: wake.tid as i32,
+        object: i64::from(wake.pid),
+        pos: i64::from(wake.by.0),
+        length: i64::from(wake.by.1),
+        aux: NONE,
+    };
+    post::interval(&draft, wake.time, 0, 0, 0);
 }

@@ -18,7 +18,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::time::Duration;
 
-use crate::events::{CpuSlice, Dev, DiskOp, Event, Left};
+use crate::events::{CpuSlice, Dev, DiskOp, Event, Left, Wake};
 use crate::{Dropped, Options, Scope, now};
 use disk::Pairing;
 use mount::{Instance, Root};
@@ -53,6 +53,7 @@ struct Cpu {
 struct Follow {
     disk: Scope,
     sched: Scope,
+    wake: Scope,
     targets: HashSet<u32>,
     processes: Processes,
     whole_disks: HashMap<Dev, Dev>,
@@ -66,15 +67,18 @@ struct Follow {
 impl Tracefs {
     /// An error is the reason, in a line.
     pub fn start(options: &Options) -> Result<Tracefs, String> {
-        if options.disk == Scope::Off && options.sched == Scope::Off {
-            return Err("it shows disk I/O and CPU slices only".to_owned());
+        if [options.disk, options.sched, options.wake].iter().all(|scope| *scope == Scope::Off) {
+            return Err("it shows disk I/O, CPU slices and wake-ups only".to_owned());
         }
         let root = Root::find().map_err(|error| format!("it can't be mounted: {error}"))?;
         let said = |error: io::Error| error.to_string();
         let instance = Instance::create(&root)
             .map_err(|error| format!("no instance of its own in {:?}: {error}", root.path))?;
         let events = root.path.join("events");
-        let catalog = Catalog::read(&events, options.disk != Scope::Off, options.sched != Scope::Off)?;
+        let catalog = Catalog::read(
+            &events,
+            [options.disk, options.sched, options.wake].map(|scope| scope != Scope::Off),
+        )?;
         // One read gives all of it, a second one nothing (show_header, kernel/trace/trace_events.c).
         let mut header = vec![0; 4096];
         let length = File::open(events.join("header_page")).and_then(|mut file| file.read(&mut header));
@@ -100,6 +104,7 @@ impl Tracefs {
         let follow = Follow {
             disk: options.disk,
             sched: options.sched,
+            wake: options.wake,
             targets: HashSet::new(),
             processes: Processes::new(root.path.join("saved_tgids")),
             whole_disks: HashMap::new(),
@@ -260,6 +265,13 @@ impl Follow {
                         self.unseen += lost.iter().flatten().count() as u64;
                     }
                     None => (),
+                }
+            }
+            Seen::Waking { tid, interrupt, by } => {
+                let pid = self.processes.of(tid);
+                if self.wanted(self.wake, pid) {
+                    let by = (self.processes.of(by), by);
+                    sink(Event::Wake(Wake { time, pid, tid, interrupt, by }));
                 }
             }
             Seen::Forked { parent, child } => {

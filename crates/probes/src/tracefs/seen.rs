@@ -31,6 +31,12 @@ pub enum Seen {
         state: u32,
         next: u32,
     },
+    /// `by` ran on that CPU.
+    Waking {
+        tid: u32,
+        interrupt: bool,
+        by: u32,
+    },
     Forked {
         parent: u32,
         child: u32,
@@ -39,6 +45,9 @@ pub enum Seen {
         tid: u32,
     },
 }
+
+/// Flags of an event that an interrupt caused: hard, soft, not to be masked (enum trace_flag_type, include/linux/trace_events.h).
+const INTERRUPT: u64 = 0x08 | 0x10 | 0x40;
 
 #[derive(Clone, Copy)]
 enum Kind {
@@ -49,6 +58,7 @@ enum Kind {
     RequestComplete,
     BioComplete,
     Switch,
+    Wake,
     Fork,
     Free,
 }
@@ -64,6 +74,7 @@ const DISK: &[(&str, Kind)] = &[
     ("block/block_bio_complete", Kind::BioComplete),
 ];
 const SCHED: &[(&str, Kind)] = &[("sched/sched_switch", Kind::Switch)];
+const WAKE: &[(&str, Kind)] = &[("sched/sched_waking", Kind::Wake)];
 const FOLLOW: &[(&str, Kind)] =
     &[("sched/sched_process_fork", Kind::Fork), ("sched/sched_process_free", Kind::Free)];
 
@@ -74,10 +85,12 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// Reads the formats below `events`. An error is the reason, in a line.
-    pub fn read(events: &Path, disk: bool, sched: bool) -> Result<Catalog, String> {
+    /// Reads the formats below `events` of disks, of the scheduler's switches and of who is woken, where they are wanted. An
+    /// error is the reason, in a line.
+    pub fn read(events: &Path, [disk, sched, wake]: [bool; 3]) -> Result<Catalog, String> {
         let mut catalog = Catalog { formats: HashMap::new(), names: Vec::new() };
-        for (_, list) in [(disk, DISK), (sched, SCHED), (true, FOLLOW)].into_iter().filter(|(on, _)| *on) {
+        let lists = [(disk, DISK), (sched, SCHED), (wake, WAKE), (true, FOLLOW)];
+        for (_, list) in lists.into_iter().filter(|(on, _)| *on) {
             for &(name, kind) in list {
                 let text = fs::read_to_string(events.join(name).join("format"))
                     .map_err(|error| format!("no event {name}: {error}"))?;
@@ -117,6 +130,11 @@ impl Catalog {
             Kind::Switch => {
                 Seen::Switched { tid: tid("prev_pid")?, state: tid("prev_state")?, next: tid("next_pid")? }
             }
+            Kind::Wake => Seen::Waking {
+                tid: tid("pid")?,
+                interrupt: number("common_flags")? & INTERRUPT != 0,
+                by: tid("common_pid")?,
+            },
             Kind::Fork => Seen::Forked { parent: tid("parent_pid")?, child: tid("child_pid")? },
             Kind::Free => Seen::Freed { tid: tid("pid")? },
         })

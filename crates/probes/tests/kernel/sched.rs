@@ -1,9 +1,10 @@
-//! CPU slices, with both backends.
+//! CPU slices and who woke whom, with both backends.
 
 use std::fs;
+use std::io::{Read, Write};
 use std::time::Duration;
 
-use iotrail_probes::{Backend, CpuSlice, Left, Options, Scope};
+use iotrail_probes::{Backend, CpuSlice, Event, Left, Options, Scope, Wake};
 
 use crate::loop_device::{LoopDevice, access, accesses};
 use crate::{Recorded, backends, record};
@@ -101,5 +102,42 @@ fn children_are_followed() {
         // Five and their parent.
         at_least(6, pids.len(), &recorded);
         assert!(pids.len() <= 6, "{backend:?} {pids:?}");
+    }
+}
+
+/// Threads pass a word to and fro through pipes, then sleep.
+#[test]
+fn who_woke_whom() {
+    const TIMES: usize = 50;
+    for backend in backends() {
+        let options = Options { wake: Scope::Targets, backend: Some(backend), ..Options::default() };
+        let recorded = record(&options, || {
+            let (mut there, mut back) = (std::io::pipe().unwrap(), std::io::pipe().unwrap());
+            let other = std::thread::spawn(move || {
+                for _ in 0..TIMES {
+                    there.0.read_exact(&mut [0]).unwrap();
+                    back.1.write_all(b".").unwrap();
+                }
+            });
+            for _ in 0..TIMES {
+                // by then the other one sleeps, mostly: on a busy machine it may not have run yet
+                std::thread::sleep(Duration::from_millis(1));
+                there.1.write_all(b".").unwrap();
+                back.0.read_exact(&mut [0]).unwrap();
+            }
+            other.join().unwrap();
+        });
+        let wakes: Vec<&Wake> =
+            recorded.all(|event| if let Event::Wake(wake) = event { Some(wake) } else { None });
+        assert!(wakes.iter().all(|wake| wake.pid == recorded.pid), "{backend:?}");
+        let by_other = |wake: &&&Wake| {
+            wake.tid != recorded.pid && !wake.interrupt && wake.by == (recorded.pid, recorded.pid)
+        };
+        at_least(TIMES - 10, wakes.iter().filter(by_other).count(), &recorded);
+        let by_timer = |wake: &&&Wake| wake.tid == recorded.pid && wake.interrupt;
+        at_least(TIMES - 10, wakes.iter().filter(by_timer).count(), &recorded);
+        // nobody else wakes it but what starts it and what ends it
+        let by_others = wakes.iter().filter(|wake| !wake.interrupt && wake.by.0 != recorded.pid).count();
+        assert!(by_others <= 3, "{backend:?} {wakes:?}");
     }
 }

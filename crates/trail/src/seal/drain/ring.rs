@@ -12,7 +12,7 @@ use iotrail_format::call::Call;
 use iotrail_format::record::{FIRST_TYPE, MAX_EXTRA, MAX_TYPES};
 use iotrail_format::segment::{
     OP_CALL, OP_CRUMB, OP_DISK, OP_IMAGE, OP_MORE, OP_SAMPLE, OP_SLICE, OP_TEXT, OP_TIME, OP_UNSEEN,
-    OP_VFORK, RECORDER, RingState,
+    OP_VFORK, OP_WAKE, RECORDER, RingState,
 };
 
 use super::output::{Output, Stopped, Turn};
@@ -102,7 +102,7 @@ impl Owner {
     fn can_post(&self, unit: &Unit, now: &mut u64) -> bool {
         let timed = match unit[0] as u16 {
             OP_TEXT | OP_UNSEEN | OP_MORE => false,
-            OP_DISK | OP_SLICE | OP_CALL | OP_IMAGE | OP_SAMPLE => return self.recorder,
+            OP_DISK | OP_SLICE | OP_WAKE | OP_CALL | OP_IMAGE | OP_SAMPLE => return self.recorder,
             OP_CRUMB | OP_VFORK | OP_TIME => true,
             number if (FIRST_TYPE..FIRST_TYPE + MAX_TYPES as u16).contains(&number) => true,
             number if Call::from_number(number).is_some() => true,

@@ -6,12 +6,13 @@
 //! journal, by when all that was posted before them has come.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
-use arrow_array::{ArrayRef, new_null_array};
+use arrow_array::{ArrayRef, Int64Array, new_null_array};
 use arrow_schema::DataType;
 use iotrail_format::ids::{ProcessId, ThreadId};
-use iotrail_format::schema::{CPU_SLICE, DISK_OP};
-use iotrail_format::segment::{NONE, OP_CALL, OP_DISK, OP_SAMPLE};
+use iotrail_format::schema::{CPU_SLICE, DISK_OP, WAKE};
+use iotrail_format::segment::{NONE, OP_CALL, OP_DISK, OP_SAMPLE, OP_WAKE};
 
 use super::images::Image;
 use super::records::{named_or_null, numbers, together};
@@ -180,12 +181,13 @@ impl Rows {
             due.append(&mut self.kernel.waiting);
         }
         let (mut disk, mut cpu, mut calls) = (Vec::new(), Vec::new(), Vec::new());
-        let mut samples = Vec::new();
+        let (mut samples, mut wakes) = (Vec::new(), Vec::new());
         let mut units = due.into_iter();
         while let Some(unit) = units.next() {
             match Fields(&unit).opcode() {
                 OP_DISK => disk.push(unit),
                 OP_SAMPLE => samples.push(unit),
+                OP_WAKE => wakes.push(unit),
                 OP_CALL => calls.extend(units.next().map(|more| [unit, more])),
                 _ => cpu.push(unit),
             }
@@ -193,8 +195,9 @@ impl Rows {
         self.write_calls(&calls, small, sink)?;
         self.write_disk(&disk, small, sink)?;
         self.write_cpu(&cpu, small, sink)?;
+        self.write_wakes(&wakes, small, sink)?;
         self.samples(&samples, small);
-        self.totals.kernel += (disk.len() + cpu.len()) as u64;
+        self.totals.kernel += (disk.len() + cpu.len() + wakes.len()) as u64;
         self.end_images(sequence, last, small);
         self.forget(sequence);
         Ok(())
@@ -356,6 +359,37 @@ impl Rows {
             named_or_null(state, words),
         ];
         sink(&CPU_SLICE, together(&CPU_SLICE, columns)?)
+    }
+}
+
+impl Rows {
+    fn write_wakes(&mut self, units: &[Unit], small: &mut Small, sink: Sink<'_>) -> Result<(), Error> {
+        // thread, time, who woke it, whether an interrupt did
+        let mut rows = Vec::with_capacity(units.len());
+        for unit in units {
+            let slot = Fields(unit);
+            let ts = self.clock.ts_of_mono(slot.start());
+            let (pid, tid) = (slot.object() as u32, slot.fd() as u32);
+            let found = self.whose(pid, tid, ts).map(|whose| (whose.thread, whose.image));
+            let (thread, image) = found.unwrap_or_else(|| (self.stranger(pid, tid, ts, small), None));
+            self.noticed(image, tid, slot);
+            let is_interrupt = slot.kind() != 0;
+            let waker = self.whose(slot.pos() as u32, slot.length() as u32, ts).filter(|_| !is_interrupt);
+            rows.push((thread, ts, waker.map(|whose| whose.thread), is_interrupt));
+        }
+        if rows.is_empty() {
+            return Ok(());
+        }
+        rows.sort_unstable();
+        let context = rows.iter().map(|row| Some(i32::from(row.3)));
+        let columns: Vec<ArrayRef> = vec![
+            ints(rows.iter().map(|row| row.1).collect()),
+            repeated(&self.node, rows.len()),
+            ints(rows.iter().map(|row| row.0).collect()),
+            Arc::new(rows.iter().map(|row| row.2).collect::<Int64Array>()),
+            named_or_null(context, vec!["thread", "interrupt"]),
+        ];
+        sink(&WAKE, together(&WAKE, columns)?)
     }
 }
 

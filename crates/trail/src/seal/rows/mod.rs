@@ -27,7 +27,7 @@ use iotrail_format::record::FIRST_TYPE;
 use iotrail_format::schema::{CLOCK, PROCESS, RECORDING, Table, UNSEEN};
 use iotrail_format::segment::{
     CRUMB_SLICE, CRUMB_TAKEN, NONE, OP_CALL, OP_CRUMB, OP_DISK, OP_IMAGE, OP_MORE, OP_SAMPLE, OP_SLICE,
-    OP_TEXT, OP_TIME, OP_UNSEEN, OP_VFORK, RECORDER, TEXT_BYTES, TextKind, UnseenKind,
+    OP_TEXT, OP_TIME, OP_UNSEEN, OP_VFORK, OP_WAKE, RECORDER, TEXT_BYTES, TextKind, UnseenKind,
 };
 
 use self::kernel::Kernel;
@@ -348,7 +348,7 @@ impl Rows {
                     next += self.record((process, thread), index, &slots[next - 1..], gathered, small);
                 }
                 OP_CRUMB => crumb = self.crumb(run, slot, gathered),
-                OP_DISK | OP_SLICE | OP_SAMPLE => gathered.kernel.push(*unit),
+                OP_DISK | OP_SLICE | OP_SAMPLE | OP_WAKE => gathered.kernel.push(*unit),
                 OP_TIME => small.time.push(self.own_time(thread, slot)),
                 OP_TEXT => self.text(run, unit, small),
                 OP_UNSEEN => {

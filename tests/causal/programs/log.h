@@ -1,0 +1,19 @@
+/* The log of hand-overs that handover.c and woken.c write: a line with what, number, thread and two times, of CLOCK_MONOTONIC in ns. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+static int fd;
+
+static long now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec * 1000000000L + time.tv_nsec;
+}
+
+static void note(char what, int number, long before, long after) {
+    char line[128];
+    int length = snprintf(line, sizeof line, "%c %d %d %ld %ld\n", what, number, gettid(), before, after);
+    if (write(fd, line, length) != length) abort();
+}
