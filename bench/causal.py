@@ -1,7 +1,7 @@
 """How right replays of parallel programs are on storage of another speed: as fast as possible, with think times, without waits, causal.
 
-examples/causal/ranks.c, whose ranks wait for each other in five ways, is recorded on three storage systems: memory, an emulated
-array, an emulated disk. Each recording is replayed on the other two, and simulated on the two devices. A program's time is from the first to the last operation on
+Programs of examples/causal, whose ranks, threads and processes wait for each other in different ways, and a pipeline are recorded on three storage
+systems: memory, an emulated array, an emulated disk. Each recording is replayed on the other two, and simulated on the two devices. A program's time is from the first to the last operation on
 its data; the error of a replay is (program - replay) / program, medians of interleaved rounds, and shown is the recording whose
 replay errs most (Mesnier et al., "//TRACE", FAST 2007, section 5). Needs root and Open MPI.
 """
@@ -26,15 +26,20 @@ from measure import ROOT, Spread, console, keep, scratch, table
 IOTRAIL = [sys.executable, "-m", "iotrail"]
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
 MODES = ("afap", "think", "compute", "causal")
-RANKS = 4
 DISK = "hdd-7200"
-# Name -> kind, blocks and bytes of a block, for ranks.c.
+MPI = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n"]
+PIPELINE = "seq 1 150000 | gzip -1 | dd of={data}/out bs=4k iflag=fullblock oflag=dsync status=none"
+# Name -> command; {ranks} and {workers} are the programs, {data} is the folder of their files.
 PROGRAMS = {
-    "checkpoint": ("plain", 40, 16_384),
-    "checkpoint, in step": ("sync", 40, 16_384),
-    "checkpoint, in step, computing": ("compute", 40, 16_384),
-    "readers in turn": ("turns", 60, 16_384),
-    "solver": ("solver", 40, 16_384),
+    "checkpoint": [*MPI, "4", "{ranks}", "plain", "40", "16384", "{data}"],
+    "checkpoint, in step": [*MPI, "4", "{ranks}", "sync", "40", "16384", "{data}"],
+    "checkpoint, in step, 8 ranks": [*MPI, "8", "{ranks}", "sync", "20", "16384", "{data}"],
+    "checkpoint, in step, computing": [*MPI, "4", "{ranks}", "compute", "40", "16384", "{data}"],
+    "readers in turn": [*MPI, "4", "{ranks}", "turns", "60", "16384", "{data}"],
+    "solver": [*MPI, "4", "{ranks}", "solver", "40", "16384", "{data}"],
+    "bounded queue": ["{workers}", "queue", "60", "4096", "{data}"],
+    "requests to a server": ["{workers}", "rpc", "60", "4096", "{data}"],
+    "pipeline": ["sh", "-c", PIPELINE],
 }
 ARRAY = """
 format = 1
@@ -91,14 +96,12 @@ def emulated(folder: Path, device: str) -> Iterator[Path]:
         process.wait(timeout=60)
 
 
-def record(ranks: Path, program: str, folder: Path, output: Path) -> Path:
+def record(built: dict[str, Path], program: str, folder: Path, output: Path) -> Path:
     """Records a program whose data lie in a folder."""
-    kind, blocks, length = PROGRAMS[program]
     data = folder / "checkpoints"
     shutil.rmtree(data, ignore_errors=True)
     data.mkdir()
-    mpi = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(RANKS)]
-    command = [*mpi, ranks, kind, str(blocks), str(length), data]
+    command = [word.format(data=data, **built) for word in PROGRAMS[program]]
     words = [*IOTRAIL, "record", "--causal", "-o", output, "--force", "--", *command]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -150,16 +153,17 @@ def bench() -> None:
         emulated(folder / "array", array(folder)) as fast,
         emulated(folder / "disk", DISK) as slow,
     ):
-        ranks = folder / "ranks"
-        source = ROOT / "examples" / "causal" / "ranks.c"
-        subprocess.run(["mpicc", "-O2", "-o", ranks, source], check=True)
+        built = {name: folder / name for name in ("ranks", "workers")}
+        for name, path in built.items():
+            source = ROOT / "examples" / "causal" / f"{name}.c"
+            subprocess.run(["mpicc", "-O2", "-pthread", "-o", path, source], check=True)
         memory = Path("/dev/shm") / folder.name
         memory.mkdir()
         try:
             storages = {"memory": memory, "array": fast, "disk": slow}
             devices = {"array": array(folder), "disk": DISK}
             for program in PROGRAMS:
-                cases += measure(ranks, program, storages, devices, folder)
+                cases += measure(built, program, storages, devices, folder)
         finally:
             shutil.rmtree(memory)
     show(cases)
@@ -174,10 +178,10 @@ def array(folder: Path) -> str:
 
 
 def measure(
-    ranks: Path, program: str, storages: dict[str, Path], devices: dict[str, str], folder: Path
+    built: dict[str, Path], program: str, storages: dict[str, Path], devices: dict[str, str], folder: Path
 ) -> list[Case]:
     """One program on all storage systems."""
-    recorded = {name: record(ranks, program, at, folder / f"{name}.trail") for name, at in storages.items()}
+    recorded = {name: record(built, program, at, folder / f"{name}.trail") for name, at in storages.items()}
     cases = []
     for storage, at in storages.items():
         others = [name for name in storages if name != storage]
@@ -187,7 +191,7 @@ def measure(
                 console.print(
                     f"  {program} on {storage}, round {number + 1}/{ROUNDS}      ", end="\r", style="dim"
                 )
-            trail = record(ranks, program, at, folder / "program.trail")
+            trail = record(built, program, at, folder / "program.trail")
             took.setdefault(("program", ""), []).append(seconds(trail))
             for other in others:
                 for mode in MODES:
