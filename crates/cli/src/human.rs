@@ -29,9 +29,11 @@ pub fn counted(number: u64, noun: &str) -> String {
     }
 }
 
-/// A time, in milliseconds at finest.
+/// A time, in whole milliseconds; shorter ones in microseconds.
 pub fn duration(time: Duration) -> humantime::FormattedDuration {
-    humantime::format_duration(Duration::from_millis(time.as_millis() as u64))
+    let micros = time.as_micros() as u64;
+    let rounded = if micros < 1000 { micros } else { micros / 1000 * 1000 };
+    humantime::format_duration(Duration::from_micros(rounded))
 }
 
 /// A size, in binary units.

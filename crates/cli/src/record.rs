@@ -93,6 +93,9 @@ pub struct Args {
     /// Pause before each N-th operation only: faster, edges may be misplaced by up to N - 1 operations [default: 1]
     #[arg(long, requires = "throttle", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     period: Option<u32>,
+    /// Run CMD once more with longer operations, and say how far a prediction of that run from the recording is off
+    #[arg(long, requires = "causal")]
+    check: bool,
     /// Record until the last process that CMD started has ended, daemons too; Ctrl-C ends the recording before
     #[arg(long)]
     follow: bool,
@@ -179,10 +182,11 @@ pub fn run(mut args: Args) -> Result<ExitCode, Failure> {
     };
     target.settle();
     throttle::forget(&target.path);
-    let Recording { mut child, session, sealer, kernel, sampler, pruner, page } = recording;
+    let Recording { mut child, spawned, session, sealer, kernel, sampler, pruner, page } = recording;
     let status = host
         .wait(&mut child)
         .map_err(|error| Failure::new(format!("cannot wait for {}: {error}", program.path.display())))?;
+    let ran = spawned.elapsed();
     if args.follow {
         host.wait_for_rest(&sealer, &session);
     }
@@ -218,6 +222,9 @@ pub fn run(mut args: Args) -> Result<ExitCode, Failure> {
     }
     if let (Some(wish), Some(page), true) = (&wish, page, is_sealed) {
         Throttle::begin(&target.path, &again, wish, &page, status).run();
+    }
+    if args.check && is_sealed {
+        throttle::check(&target.path, &again, ran, status);
     }
     let is_whole = closing::report(&target.path, sealed, took, asked);
     closing::report_pruned(pruned, &target.path);
@@ -314,6 +321,8 @@ fn default_name(program: &Path, force: bool) -> Result<PathBuf, Failure> {
 /// A program being recorded.
 struct Recording {
     child: Child,
+    /// When it was started.
+    spawned: Instant,
     /// The session's folder, as its environment names it.
     session: PathBuf,
     sealer: Sealer,
@@ -414,13 +423,14 @@ fn start(
     let mut facts = facts(args);
     facts.extend(kernel.as_ref().map(|kernel| ("kernel_via".to_owned(), Some(kernel.via.to_owned()))));
     let sealer = Sealer::start(writer, session, budget, &facts).inspect_err(|_| undo(Some(dir.clone())))?;
+    let began = Instant::now();
     let spawned = command.spawn();
     // Its ends of the gate, without which the kernel's recorder would wait for a program that never came.
     drop(command);
     match spawned {
         Ok(child) => {
             let sampler = Sampler::start(&dir, child.id());
-            Ok(Recording { child, session: dir, sealer, kernel, sampler, pruner, page })
+            Ok(Recording { child, spawned: began, session: dir, sealer, kernel, sampler, pruner, page })
         }
         Err(error) => {
             if let Some(kernel) = kernel {

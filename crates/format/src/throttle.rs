@@ -1,4 +1,5 @@
-//! The byte layout of the page by which the recorder pauses threads of a program (`record --throttle`), and follows how far they come.
+//! The byte layout of the page by which the recorder pauses threads of a program (`record --throttle`), or makes their operations longer
+//! (`record --check`), and follows how far they come.
 //!
 //! It is a file in the session's directory beside the control file, mapped by the recorder and by each recorded process of its user:
 //!
@@ -13,7 +14,7 @@
 use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
 
 /// First eight bytes.
-pub const THROTTLE_MAGIC: u64 = u64::from_le_bytes(*b"IOTRTHR1");
+pub const THROTTLE_MAGIC: u64 = u64::from_le_bytes(*b"IOTRTHR2");
 /// Name of the file in a session's directory.
 pub const THROTTLE_NAME: &str = "throttle";
 /// Threads in one run; more are neither followed nor paused, but counted.
@@ -49,6 +50,8 @@ pub struct ThrottlePage {
     pub held_count: u32,
     /// Held nodes pause before each operation whose index is a multiple of it.
     pub period: u32,
+    /// How long each thread sleeps after each operation, ns; 0 not at all.
+    pub longer: u64,
     /// Lineages of the nodes that are held.
     pub held: [u64; MAX_NODES],
 }
@@ -92,6 +95,8 @@ pub struct NodeSlot {
     pub thread: AtomicI64,
     /// Hash of the operations it has done.
     pub signature: AtomicU64,
+    /// How long it slept after operations, ns ([`ThrottlePage::longer`]).
+    pub slept: AtomicU64,
     /// Its process.
     pub pid: AtomicU32,
     /// Its id of the system.

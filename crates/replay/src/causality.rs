@@ -15,7 +15,7 @@ use crate::plan::{Plan, Thread};
 const TIMERS: [&str; 3] = ["sleep", "timer", "start"];
 
 /// What each thread of a plan did, by its number.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Causality {
     /// Times are those of the plan.
     pub recorded: Vec<Recorded>,

@@ -1,5 +1,5 @@
 //! Following threads and pausing them before their calls on files, when the recorder asks (`record --throttle`; //TRACE, FAST 2007,
-//! section 4.1.1). See [`iotrail_format::throttle`] for the page.
+//! section 4.1.1), or letting them sleep after them for a time (`record --check`). See [`iotrail_format::throttle`] for the page.
 //!
 //! Without it nothing is done here: the CPU clock's own look at the counter ([`crate::cpu`]) leads here where it is asked for. A paused
 //! thread sleeps on a futex, looks at the recorder's heartbeat each [`NAP`], and goes on for good when that stands still: a recorder that is
@@ -222,15 +222,20 @@ pub(crate) fn before_call(thread: &mut Thread, draft: &Draft) {
     }
     let may_be_operation = Call::from_number(draft.opcode).is_some_and(Call::may_be_operation);
     if may_be_operation && node.done.load(Relaxed) >= node.allowed.load(Acquire) {
-        // A signal handler's calls see it: no store that the compiler may leave out because nothing here reads it.
-        let due = &raw mut thread.due;
-        // SAFETY: the calling thread's own state.
-        unsafe { due.write_volatile(u64::MAX) };
-        pause(page, node);
-        // SAFETY: as above.
-        unsafe { due.write_volatile(ALWAYS) };
+        unfollowed(thread, || pause(page, node));
     }
     node.state.store(NodeState::InCall as u32, Release);
+}
+
+/// Does something for the thread; calls of a signal handler that comes meanwhile are neither paused nor counted.
+fn unfollowed(thread: &mut Thread, run: impl FnOnce()) {
+    // A signal handler's calls see it: no store that the compiler may leave out because nothing here reads it.
+    let due = &raw mut thread.due;
+    // SAFETY: the calling thread's own state.
+    unsafe { due.write_volatile(u64::MAX) };
+    run();
+    // SAFETY: as above.
+    unsafe { due.write_volatile(ALWAYS) };
 }
 
 /// Sleeps until the recorder lets the node do its next operation, or is gone.
@@ -261,6 +266,19 @@ fn pause(page: &ThrottlePage, node: &NodeSlot) {
     }
 }
 
+/// Sleeps for as long as each operation is to take longer.
+#[inline(never)]
+fn sleep(page: &ThrottlePage, node: &NodeSlot) {
+    const FUTEX_WAIT: usize = 0;
+    const SECOND: u64 = 1_000_000_000;
+    let time = [(page.longer / SECOND) as i64, (page.longer % SECOND) as i64];
+    let begun = sys::monotonic();
+    // SAFETY: a mapped futex word that nobody changes before all is over, and a timespec.
+    unsafe { sys::futex(node.allowed.as_ptr(), FUTEX_WAIT, FREE as usize, (&raw const time) as usize) };
+    let slept = sys::monotonic().wrapping_sub(begun);
+    node.slept.store(node.slept.load(Relaxed).wrapping_add(slept), Relaxed);
+}
+
 /// An outermost call has returned. As [`before_call`].
 #[cold]
 pub(crate) fn after_call(thread: &mut Thread, draft: &Draft, result: i64, errno: u8) {
@@ -276,6 +294,9 @@ pub(crate) fn after_call(thread: &mut Thread, draft: &Draft, result: i64, errno:
         let signature = sign(node.signature.load(Relaxed), call, result);
         node.signature.store(signature, Relaxed);
         node.done.store(node.done.load(Relaxed).wrapping_add(1), Release);
+        if let Some(page) = page().filter(|page| page.longer > 0) {
+            unfollowed(thread, || sleep(page, node));
+        }
     }
     node.state.store(NodeState::Outside as u32, Release);
 }

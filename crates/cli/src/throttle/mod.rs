@@ -4,6 +4,7 @@
 //! Constraints: the trail of the run without pauses is whole before the first further run, and stays as it is if one fails. Runs that
 //! are done are kept beside it and not repeated. However a run ends, nothing of it is left running or paused.
 
+mod check;
 mod free;
 mod keep;
 mod page;
@@ -25,6 +26,7 @@ use iotrail_trail::seal::session::{Session, node};
 use crate::causal::{self, Hidden};
 use crate::host::{Host, processes_of};
 use crate::human;
+pub use check::check;
 use free::{Counted, FreeRun};
 use keep::{Job, Kept};
 pub use page::Page;
@@ -356,7 +358,7 @@ impl<'a> Throttle<'a> {
         let page = Page::create(session.dir(), lineages, self.job.period).map_err(|error| {
             format!("cannot make the page of pauses in {}: {error}", session.dir().display())
         })?;
-        let (mut child, output) = self.spawn(session.dir())?;
+        let (mut child, output) = spawn(self.program, session.dir())?;
         let mut dog = Watchdog::new(&page, free, self.job.period, scale);
         let is_shown = std::io::stderr().is_terminal();
         if is_shown {
@@ -374,29 +376,29 @@ impl<'a> Throttle<'a> {
         let watched = watched.map_err(|error| format!("cannot wait for the program: {error}"))?;
         Ok((watched.run, watched.end, output))
     }
+}
 
-    fn spawn(&self, session: &Path) -> Result<(Child, Output), String> {
-        let program = self.program;
-        let mut command = Command::new(program.path);
-        std::os::unix::process::CommandExt::arg0(&mut command, &program.words[0]);
-        command.args(&program.words[1..]).env(iotrail_format::segment::SESSION_ENV, session);
-        let preload = (program.preload)(session)
-            .ok_or_else(|| format!("cannot link the recorder's library into {}", session.display()))?;
-        command.env("LD_PRELOAD", preload).stdin(Stdio::null());
-        program.host.restore_in(&mut command);
-        // what they stand for decides which calls are calls on files
-        command.stdout(like(libc::STDOUT_FILENO)).stderr(like(libc::STDERR_FILENO));
-        let mut child =
-            command.spawn().map_err(|error| format!("cannot run {}: {error}", program.path.display()))?;
-        let output = Output::default();
-        if let Some(stdout) = child.stdout.take() {
-            drain(stdout, None);
-        }
-        if let Some(stderr) = child.stderr.take() {
-            drain(stderr, Some(output.clone()));
-        }
-        Ok((child, output))
+/// Starts the program once more, recorded into a session. Its stdin is empty, and what it prints isn't shown.
+fn spawn(program: &Program<'_>, session: &Path) -> Result<(Child, Output), String> {
+    let mut command = Command::new(program.path);
+    std::os::unix::process::CommandExt::arg0(&mut command, &program.words[0]);
+    command.args(&program.words[1..]).env(iotrail_format::segment::SESSION_ENV, session);
+    let preload = (program.preload)(session)
+        .ok_or_else(|| format!("cannot link the recorder's library into {}", session.display()))?;
+    command.env("LD_PRELOAD", preload).stdin(Stdio::null());
+    program.host.restore_in(&mut command);
+    // what they stand for decides which calls are calls on files
+    command.stdout(like(libc::STDOUT_FILENO)).stderr(like(libc::STDERR_FILENO));
+    let mut child =
+        command.spawn().map_err(|error| format!("cannot run {}: {error}", program.path.display()))?;
+    let output = Output::default();
+    if let Some(stdout) = child.stdout.take() {
+        drain(stdout, None);
     }
+    if let Some(stderr) = child.stderr.take() {
+        drain(stderr, Some(output.clone()));
+    }
+    Ok((child, output))
 }
 
 /// The end of what a program wrote to stderr.

@@ -33,6 +33,8 @@ pub struct Seen {
     pub done: u32,
     /// See [`NodeSlot::allowed`].
     pub allowed: u32,
+    /// How long it slept after operations, ns.
+    pub slept: u64,
     /// What it does.
     pub state: NodeState,
     /// See [`NodeSlot::waits_for`].
@@ -49,6 +51,15 @@ impl Seen {
 impl Page {
     /// Makes the file in a session's directory, before any program knows that. The nodes of these lineages are held.
     pub fn create(session: &Path, held: &[u64], period: u32) -> io::Result<Self> {
+        Self::make(session, held, period, 0)
+    }
+
+    /// The same for a run in which nobody is held, and each operation takes so many ns longer.
+    pub fn longer(session: &Path, longer: u64) -> io::Result<Self> {
+        Self::make(session, &[], 1, longer)
+    }
+
+    fn make(session: &Path, held: &[u64], period: u32, longer: u64) -> io::Result<Self> {
         let path = session.join(THROTTLE_NAME);
         let mut file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)?;
         // Written, not made longer: on a full tmpfs this is an error instead of SIGBUS later.
@@ -73,6 +84,7 @@ impl Page {
         page.held[..count].copy_from_slice(&held[..count]);
         page.held_count = count as u32;
         page.period = period;
+        page.longer = longer;
         page.magic = THROTTLE_MAGIC;
         Ok(Self { base: base.cast() })
     }
@@ -113,6 +125,7 @@ impl Page {
                 tid: slot.tid.load(Relaxed),
                 done,
                 allowed: slot.allowed.load(Relaxed),
+                slept: slot.slept.load(Relaxed),
                 state: NodeState::from_number(slot.state.load(Acquire)),
                 waits_for: slot.waits_for.load(Relaxed),
             }

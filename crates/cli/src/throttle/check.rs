@@ -1,0 +1,216 @@
+//! `iotrail record --causal --check`: one more run of the program, in which each operation takes longer, beside a simulation of it from the
+//! recording. How far they differ says how well other storage is predicted for this program.
+
+use std::path::Path;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow_array::{ArrayRef, RecordBatch, StringArray};
+use iotrail_causal::{Durations, Machines, Reason, Waited, evaluate};
+use iotrail_format::schema::RECORDING;
+use iotrail_replay::plan_with_causality;
+use iotrail_trail::seal::session::{Session, node};
+use iotrail_trail::{Ingest, TrailReader, TrailWriter, say};
+
+use super::{Program, kill, page::Page, spawn, tail, watch};
+use crate::causal::operations;
+use crate::human;
+
+/// How much longer an operation takes at least and at most, ns: what a sleep can be told from, and what nobody waits for.
+const LEAST: i64 = 200_000;
+const MOST: i64 = 50_000_000;
+/// A run becomes about twice as long, and at least so much longer, ns: starting a short program alone takes now 5, now 20 ms.
+const LEAST_ADDED: u128 = 500_000_000;
+/// Between two looks at the program.
+const TICK: Duration = Duration::from_millis(2);
+
+/// What came of it.
+struct Checked {
+    /// How much longer each operation took, ns.
+    longer: u64,
+    /// How long the program ran, as it is and so, ns.
+    took: u64,
+    took_longer: u64,
+    /// How long it would have run so by the recording, ns.
+    predicted: u64,
+}
+
+/// Does the run, says how far off a simulation of it is, and writes that into the trail. `took` is how long the program ran when it was recorded,
+/// `status` how it ended. What can't be done is said.
+pub fn check(trail: &Path, program: &Program<'_>, took: Duration, status: ExitStatus) {
+    if let Err(why) = try_check(trail, program, took, status) {
+        say!("iotrail: warning: the recording was not checked: {why}");
+    }
+}
+
+fn try_check(trail: &Path, program: &Program<'_>, took: Duration, status: ExitStatus) -> Result<(), String> {
+    let model = Model::read(trail)?;
+    let most = model.starts.iter().map(Vec::len).max().unwrap_or(0) as i64;
+    if most == 0 {
+        return Err("it has no calls on files".to_owned());
+    }
+    let longer = (took.as_nanos().max(LEAST_ADDED) as i64 / most).clamp(LEAST, MOST);
+    let all: usize = model.starts.iter().map(Vec::len).sum();
+    say!(
+        "iotrail: one more run of the program, in which each of its {} operations takes {} longer: about {}",
+        human::count(all as u64),
+        human::duration(Duration::from_nanos(longer as u64)),
+        human::duration(took + Duration::from_nanos((longer * most) as u64))
+    );
+    let (took_longer, longer) = run(program, longer as u64, took, status)?;
+    let added = model.elapsed(longer as i64)? - model.elapsed(0)?;
+    let took = took.as_nanos() as u64;
+    let checked = Checked { longer, took, took_longer, predicted: took.saturating_add_signed(added) };
+    let error = checked.predicted as f64 / checked.took_longer as f64 - 1.0;
+    say!(
+        "iotrail: with {} more for each operation the program ran {} instead of {}; predicted {} ({:+.1} %)",
+        human::duration(Duration::from_nanos(checked.longer)),
+        human::duration(Duration::from_nanos(checked.took_longer)),
+        human::duration(Duration::from_nanos(checked.took)),
+        human::duration(Duration::from_nanos(checked.predicted)),
+        100.0 * error
+    );
+    checked.write(trail).map_err(|error| format!("what it showed could not be written: {error}"))
+}
+
+/// Runs the program. How long it ran, and how much longer an operation took on average, ns.
+fn run(program: &Program<'_>, longer: u64, took: Duration, status: ExitStatus) -> Result<(u64, u64), String> {
+    let session = Session::create_on(&node(), program.memory).map_err(|error| error.to_string())?;
+    session.record_causality();
+    session.follow_only();
+    let ran = watched(program, &session, longer, took, status);
+    session.close();
+    session.remove();
+    ran
+}
+
+fn watched(
+    program: &Program<'_>,
+    session: &Session,
+    longer: u64,
+    took: Duration,
+    status: ExitStatus,
+) -> Result<(u64, u64), String> {
+    let page = Page::longer(session.dir(), longer)
+        .map_err(|error| format!("cannot make the page of pauses in {}: {error}", session.dir().display()))?;
+    let began = Instant::now();
+    let (mut child, output) = spawn(program, session.dir())?;
+    let limit = Duration::from_nanos(watch::HANG) + took * 20;
+    let ended = loop {
+        page.beat();
+        match child.try_wait() {
+            Ok(Some(ended)) => break ended,
+            Ok(None) => {}
+            Err(error) => {
+                kill(session.dir(), &mut child);
+                return Err(format!("cannot wait for the program: {error}"));
+            }
+        }
+        if let Some(signal) = program.host.next_signal(TICK) {
+            kill(session.dir(), &mut child);
+            return Err(format!("it was ended by signal {signal}"));
+        }
+        if began.elapsed() > limit {
+            kill(session.dir(), &mut child);
+            return Err(format!(
+                "the program ran for {} and was ended{}",
+                human::duration(limit),
+                tail(&output)
+            ));
+        }
+    };
+    let ran = began.elapsed().as_nanos() as u64;
+    if ended != status {
+        return Err(format!(
+            "the program ended with {ended} instead of {status}, its files may have to be as they were before{}",
+            tail(&output)
+        ));
+    }
+    let seen = page.read();
+    let slept: u64 = seen.iter().map(|seen| seen.slept).sum();
+    let count: u64 = seen.iter().map(|seen| u64::from(seen.done)).sum();
+    if count == 0 {
+        return Err("no operation of it was seen".to_owned());
+    }
+    Ok((ran, slept / count))
+}
+
+/// The recorded program in virtual time.
+struct Model {
+    plan: iotrail_replay::Plan,
+    /// Of each thread the start of each operation, in the times of the plan.
+    starts: Vec<Vec<i64>>,
+    machines: Machines,
+}
+
+impl Model {
+    fn read(trail: &Path) -> Result<Self, String> {
+        let plan = plan_with_causality(trail).map_err(|error| error.to_string())?;
+        let reader = TrailReader::open(trail).map_err(|error| error.to_string())?;
+        let mut found = operations(&reader).map_err(|error| error.to_string())?;
+        let mut of = |thread: i64| found.remove(&thread).unwrap_or_default().times;
+        let starts = plan
+            .threads
+            .iter()
+            .map(|thread| of(thread.id).into_iter().map(|(start, _)| start - plan.zero).collect())
+            .collect();
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Ok(Self { plan, starts, machines: Machines::one(cores as u32) })
+    }
+
+    /// How long it runs if each operation takes so much longer, ns.
+    fn elapsed(&self, longer: i64) -> Result<i64, String> {
+        let mut causality = self.plan.causality.clone().unwrap_or_default();
+        let mut durs = Vec::with_capacity(self.plan.threads.len());
+        for ((thread, starts), recorded) in
+            self.plan.threads.iter().zip(&self.starts).zip(&mut causality.recorded)
+        {
+            let mut rest = starts.iter().copied().peekable();
+            let mut of_thread = Vec::with_capacity(thread.ops.len());
+            for op in &thread.ops {
+                // calls that a replay doesn't repeat: time that passes
+                while let Some(start) = rest.next_if(|start| *start < op.start) {
+                    recorded.waits.push(Waited { start, dur: longer, reason: Reason::Timer });
+                }
+                let is_longer = rest.next_if(|start| *start == op.start).is_some();
+                of_thread.push(op.dur + if is_longer { longer } else { 0 });
+            }
+            recorded.waits.extend(rest.map(|start| Waited { start, dur: longer, reason: Reason::Timer }));
+            durs.push(of_thread);
+        }
+        let scripts = causality.scripts(false);
+        evaluate(&scripts, &self.plan, &mut Durations::new(durs), &self.machines)
+            .map(|found| found.elapsed)
+            .map_err(|standstill| standstill.to_string())
+    }
+}
+
+impl Checked {
+    /// Writes what was found as facts of the recording.
+    fn write(&self, trail: &Path) -> Result<(), iotrail_trail::Error> {
+        let facts = [
+            ("check_longer_ns", self.longer),
+            ("check_took_ns", self.took),
+            ("check_took_longer_ns", self.took_longer),
+            ("check_predicted_ns", self.predicted),
+        ];
+        let texts = |values: Vec<String>| -> ArrayRef { Arc::new(StringArray::from(values)) };
+        let columns = [
+            texts(vec![node(); facts.len()]),
+            texts(facts.iter().map(|(name, _)| (*name).to_owned()).collect()),
+            texts(facts.iter().map(|(_, value)| value.to_string()).collect()),
+        ];
+        let named = RECORDING.columns.iter().map(|column| column.name).zip(columns);
+        let batch = RecordBatch::try_from_iter(named).map_err(|error| iotrail_trail::Error::BadRows {
+            table: RECORDING.name,
+            why: error.to_string(),
+        })?;
+        let mut writer = TrailWriter::open(trail)?;
+        let mut table = Ingest::new(&mut writer, &RECORDING);
+        table.add(batch)?;
+        table.finish()?;
+        writer.publish()?;
+        Ok(())
+    }
+}
