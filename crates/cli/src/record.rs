@@ -224,7 +224,8 @@ pub fn run(mut args: Args) -> Result<ExitCode, Failure> {
         Throttle::begin(&target.path, &again, wish, &page, status).run();
     }
     if args.check && is_sealed {
-        throttle::check(&target.path, &again, ran, status);
+        let machine = args.node.clone().unwrap_or_else(node);
+        throttle::check(&target.path, &machine, &again, ran, status);
     }
     let is_whole = closing::report(&target.path, sealed, took, asked);
     closing::report_pruned(pruned, &target.path);

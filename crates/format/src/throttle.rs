@@ -50,7 +50,7 @@ pub struct ThrottlePage {
     pub held_count: u32,
     /// Held nodes pause before each operation whose index is a multiple of it.
     pub period: u32,
-    /// How long each thread sleeps after each operation, ns; 0 not at all.
+    /// How long each thread sleeps after each operation whose number, from 1, is a multiple of `period`, ns; 0 not at all.
     pub longer: u64,
     /// Lineages of the nodes that are held.
     pub held: [u64; MAX_NODES],

@@ -293,8 +293,9 @@ pub(crate) fn after_call(thread: &mut Thread, draft: &Draft, result: i64, errno:
     {
         let signature = sign(node.signature.load(Relaxed), call, result);
         node.signature.store(signature, Relaxed);
-        node.done.store(node.done.load(Relaxed).wrapping_add(1), Release);
-        if let Some(page) = page().filter(|page| page.longer > 0) {
+        let done = node.done.load(Relaxed).wrapping_add(1);
+        node.done.store(done, Release);
+        if let Some(page) = page().filter(|page| page.longer > 0 && done.is_multiple_of(page.period)) {
             unfollowed(thread, || sleep(page, node));
         }
     }

@@ -288,7 +288,7 @@ def _show(answer: dict[str, Any]) -> None:
     )
     if check := answer["check"]:
         console.print(
-            f"Checked when it was recorded: with {units.duration(check['longer_ns'])} more for each operation it ran "
+            f"Checked when it was recorded: with operations that took {units.duration(check['longer_ns'])} longer it ran "
             f"{units.duration(check['took_longer_ns'])} instead of {units.duration(check['took_ns'])}; predicted "
             f"{units.duration(check['predicted_ns'])} ({100 * check['error']:+.1f} %)."
         )

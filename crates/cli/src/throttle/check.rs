@@ -17,13 +17,21 @@ use super::{Program, kill, page::Page, spawn, tail, watch};
 use crate::causal::operations;
 use crate::human;
 
-/// How much longer an operation takes at least and at most, ns: what a sleep can be told from, and what nobody waits for.
+/// How much longer an operation takes at least and at most, ns: a shorter sleep is mostly what ending it costs, a longer one nobody waits for.
+/// Where there are too many operations for the one, some of them take longer.
 const LEAST: i64 = 200_000;
 const MOST: i64 = 50_000_000;
 /// A run becomes about twice as long, and at least so much longer, ns: starting a short program alone takes now 5, now 20 ms.
 const LEAST_ADDED: u128 = 500_000_000;
 /// Between two looks at the program.
 const TICK: Duration = Duration::from_millis(2);
+
+/// Which operations of a thread take longer: each `period`-th, by so many ns.
+#[derive(Clone, Copy)]
+struct Longer {
+    ns: i64,
+    period: u32,
+}
 
 /// What came of it.
 struct Checked {
@@ -36,46 +44,59 @@ struct Checked {
     predicted: u64,
 }
 
-/// Does the run, says how far off a simulation of it is, and writes that into the trail. `took` is how long the program ran when it was recorded,
-/// `status` how it ended. What can't be done is said.
-pub fn check(trail: &Path, program: &Program<'_>, took: Duration, status: ExitStatus) {
-    if let Err(why) = try_check(trail, program, took, status) {
+/// Does the run, says how far off a simulation of it is, and writes that into the trail of this machine. `took` is how long the program ran when it
+/// was recorded, `status` how it ended. What can't be done is said.
+pub fn check(trail: &Path, machine: &str, program: &Program<'_>, took: Duration, status: ExitStatus) {
+    if let Err(why) = try_check(trail, machine, program, took, status) {
         say!("iotrail: warning: the recording was not checked: {why}");
     }
 }
 
-fn try_check(trail: &Path, program: &Program<'_>, took: Duration, status: ExitStatus) -> Result<(), String> {
+fn try_check(
+    trail: &Path,
+    machine: &str,
+    program: &Program<'_>,
+    took: Duration,
+    status: ExitStatus,
+) -> Result<(), String> {
     let model = Model::read(trail)?;
     let most = model.starts.iter().map(Vec::len).max().unwrap_or(0) as i64;
     if most == 0 {
         return Err("it has no calls on files".to_owned());
     }
-    let longer = (took.as_nanos().max(LEAST_ADDED) as i64 / most).clamp(LEAST, MOST);
-    let all: usize = model.starts.iter().map(Vec::len).sum();
+    let added = took.as_nanos().max(LEAST_ADDED) as i64;
+    let period = u32::try_from((LEAST * most / added).max(1)).unwrap_or(u32::MAX);
+    let wanted = Longer { ns: (added / most * i64::from(period)).clamp(LEAST, MOST), period };
+    let all: u64 = model.starts.iter().map(|of| of.len() as u64 / u64::from(period)).sum();
     say!(
-        "iotrail: one more run of the program, in which each of its {} operations takes {} longer: about {}",
-        human::count(all as u64),
-        human::duration(Duration::from_nanos(longer as u64)),
-        human::duration(took + Duration::from_nanos((longer * most) as u64))
+        "iotrail: one more run of the program, in which {} of its operations take {} longer: about {}",
+        human::count(all),
+        human::duration(Duration::from_nanos(wanted.ns as u64)),
+        human::duration(took + Duration::from_nanos((wanted.ns * (most / i64::from(period))) as u64))
     );
-    let (took_longer, longer) = run(program, longer as u64, took, status)?;
-    let added = model.elapsed(longer as i64)? - model.elapsed(0)?;
+    let (took_longer, ns) = run(program, wanted, took, status)?;
+    let added = model.elapsed(Longer { ns, period })? - model.elapsed(Longer { ns: 0, period })?;
     let took = took.as_nanos() as u64;
-    let checked = Checked { longer, took, took_longer, predicted: took.saturating_add_signed(added) };
+    let checked =
+        Checked { longer: ns as u64, took, took_longer, predicted: took.saturating_add_signed(added) };
     let error = checked.predicted as f64 / checked.took_longer as f64 - 1.0;
     say!(
-        "iotrail: with {} more for each operation the program ran {} instead of {}; predicted {} ({:+.1} %)",
-        human::duration(Duration::from_nanos(checked.longer)),
+        "iotrail: so the program ran {} instead of {}; predicted {} ({:+.1} %)",
         human::duration(Duration::from_nanos(checked.took_longer)),
         human::duration(Duration::from_nanos(checked.took)),
         human::duration(Duration::from_nanos(checked.predicted)),
         100.0 * error
     );
-    checked.write(trail).map_err(|error| format!("what it showed could not be written: {error}"))
+    checked.write(trail, machine).map_err(|error| format!("what it showed could not be written: {error}"))
 }
 
-/// Runs the program. How long it ran, and how much longer an operation took on average, ns.
-fn run(program: &Program<'_>, longer: u64, took: Duration, status: ExitStatus) -> Result<(u64, u64), String> {
+/// Runs the program. How long it ran, and how much longer such an operation took on average, ns.
+fn run(
+    program: &Program<'_>,
+    longer: Longer,
+    took: Duration,
+    status: ExitStatus,
+) -> Result<(u64, i64), String> {
     let session = Session::create_on(&node(), program.memory).map_err(|error| error.to_string())?;
     session.record_causality();
     session.follow_only();
@@ -88,11 +109,11 @@ fn run(program: &Program<'_>, longer: u64, took: Duration, status: ExitStatus) -
 fn watched(
     program: &Program<'_>,
     session: &Session,
-    longer: u64,
+    longer: Longer,
     took: Duration,
     status: ExitStatus,
-) -> Result<(u64, u64), String> {
-    let page = Page::longer(session.dir(), longer)
+) -> Result<(u64, i64), String> {
+    let page = Page::longer(session.dir(), longer.ns as u64, longer.period)
         .map_err(|error| format!("cannot make the page of pauses in {}: {error}", session.dir().display()))?;
     let began = Instant::now();
     let (mut child, output) = spawn(program, session.dir())?;
@@ -129,11 +150,11 @@ fn watched(
     }
     let seen = page.read();
     let slept: u64 = seen.iter().map(|seen| seen.slept).sum();
-    let count: u64 = seen.iter().map(|seen| u64::from(seen.done)).sum();
+    let count: u64 = seen.iter().map(|seen| u64::from(seen.done / longer.period)).sum();
     if count == 0 {
         return Err("no operation of it was seen".to_owned());
     }
-    Ok((ran, slept / count))
+    Ok((ran, (slept / count) as i64))
 }
 
 /// The recorded program in virtual time.
@@ -159,24 +180,26 @@ impl Model {
         Ok(Self { plan, starts, machines: Machines::one(cores as u32) })
     }
 
-    /// How long it runs if each operation takes so much longer, ns.
-    fn elapsed(&self, longer: i64) -> Result<i64, String> {
+    /// How long it runs if these operations take so much longer, ns.
+    fn elapsed(&self, longer: Longer) -> Result<i64, String> {
         let mut causality = self.plan.causality.clone().unwrap_or_default();
         let mut durs = Vec::with_capacity(self.plan.threads.len());
         for ((thread, starts), recorded) in
             self.plan.threads.iter().zip(&self.starts).zip(&mut causality.recorded)
         {
-            let mut rest = starts.iter().copied().peekable();
+            let is_longer = |(number, _): &(u32, i64)| number.is_multiple_of(longer.period);
+            let mut rest =
+                (1..).zip(starts.iter().copied()).filter(is_longer).map(|(_, start)| start).peekable();
             let mut of_thread = Vec::with_capacity(thread.ops.len());
             for op in &thread.ops {
                 // calls that a replay doesn't repeat: time that passes
                 while let Some(start) = rest.next_if(|start| *start < op.start) {
-                    recorded.waits.push(Waited { start, dur: longer, reason: Reason::Timer });
+                    recorded.waits.push(Waited { start, dur: longer.ns, reason: Reason::Timer });
                 }
                 let is_longer = rest.next_if(|start| *start == op.start).is_some();
-                of_thread.push(op.dur + if is_longer { longer } else { 0 });
+                of_thread.push(op.dur + if is_longer { longer.ns } else { 0 });
             }
-            recorded.waits.extend(rest.map(|start| Waited { start, dur: longer, reason: Reason::Timer }));
+            recorded.waits.extend(rest.map(|start| Waited { start, dur: longer.ns, reason: Reason::Timer }));
             durs.push(of_thread);
         }
         let scripts = causality.scripts(false);
@@ -188,7 +211,7 @@ impl Model {
 
 impl Checked {
     /// Writes what was found as facts of the recording.
-    fn write(&self, trail: &Path) -> Result<(), iotrail_trail::Error> {
+    fn write(&self, trail: &Path, machine: &str) -> Result<(), iotrail_trail::Error> {
         let facts = [
             ("check_longer_ns", self.longer),
             ("check_took_ns", self.took),
@@ -197,7 +220,7 @@ impl Checked {
         ];
         let texts = |values: Vec<String>| -> ArrayRef { Arc::new(StringArray::from(values)) };
         let columns = [
-            texts(vec![node(); facts.len()]),
+            texts(vec![machine.to_owned(); facts.len()]),
             texts(facts.iter().map(|(name, _)| (*name).to_owned()).collect()),
             texts(facts.iter().map(|(_, value)| value.to_string()).collect()),
         ];

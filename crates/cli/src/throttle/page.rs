@@ -54,9 +54,9 @@ impl Page {
         Self::make(session, held, period, 0)
     }
 
-    /// The same for a run in which nobody is held, and each operation takes so many ns longer.
-    pub fn longer(session: &Path, longer: u64) -> io::Result<Self> {
-        Self::make(session, &[], 1, longer)
+    /// The same for a run in which nobody is held, and each `period`-th operation takes so many ns longer.
+    pub fn longer(session: &Path, longer: u64, period: u32) -> io::Result<Self> {
+        Self::make(session, &[], period, longer)
     }
 
     fn make(session: &Path, held: &[u64], period: u32, longer: u64) -> io::Result<Self> {
