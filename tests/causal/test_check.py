@@ -126,3 +126,25 @@ def test_what_cannot_be_checked(check: Callable[..., Checked]) -> None:
         [*IOTRAIL, "record", "--check", "--", "true"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 2 and "--causal" in done.stderr
+
+
+def test_a_causal_replay_says_it_too(
+    build: Callable[[str], Path], check: Callable[..., Checked], memory: Path, tmp_path: Path
+) -> None:
+    (memory / "data").mkdir()
+    found = check(build("turns"), "turns", 2, 10, memory / "data")
+    words = [
+        *IOTRAIL,
+        "replay",
+        found.trail.path,
+        "--root",
+        memory / "r",
+        "-o",
+        tmp_path / "r.trail",
+        "--force",
+    ]
+    causal, think = (
+        subprocess.run([*words, "--mode", mode], capture_output=True, text=True, check=True).stdout
+        for mode in ("causal", "think")
+    )
+    assert "Checked when it was recorded" in causal and "Checked" not in think

@@ -15,6 +15,7 @@ from typing import Any
 from rich.table import Table
 
 from iotrail import schema
+from iotrail.causal import check
 from iotrail.errors import IotrailError
 from iotrail.terminal import Console, Text
 from iotrail.trail import Trail
@@ -320,11 +321,16 @@ def _one(trail: Trail, sql: str, **values: object) -> dict[str, Any]:
 def judge(said: str) -> None:
     """Print how faithful the replay was of which `iotrail-native replay` says this."""
     outcome = json.loads(said)
-    result = fidelity(Trail(outcome["replay_of"]), Trail(outcome["trail"]))
+    recorded = Trail(outcome["replay_of"])
+    result = fidelity(recorded, Trail(outcome["trail"]))
+    checked = check.found(recorded) if result.mode == "causal" else None
     if outcome["json"]:
-        print(json.dumps(result.as_dict() | {"trail": outcome["trail"]}, indent=1, ensure_ascii=False))
+        found = result.as_dict() | {"check": checked, "trail": outcome["trail"]}
+        print(json.dumps(found, indent=1, ensure_ascii=False))
     else:
         show(result)
+        if checked:
+            print(check.sentence(checked))
         print(f"next: iotrail diff {outcome['replay_of']} {outcome['trail']}")
 
 

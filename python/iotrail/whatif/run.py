@@ -15,6 +15,7 @@ import rich.box
 from rich.table import Table
 
 from iotrail import units
+from iotrail.causal import check
 from iotrail.errors import QueryError, TrailError, UsageError
 from iotrail.terminal import Console, Text
 from iotrail.trail import Trail
@@ -89,24 +90,11 @@ def run(
         "seed": seed,
         "where": where,
         "curves": _curves(trail, found["curves"], classes),
-        "check": _check(trail),
+        "check": check.found(trail),
     }
     if devices:
         answer |= {"journal": journal, "volume": volume}
     print(json.dumps(answer)) if as_json else _show(answer)
-
-
-def _check(trail: Trail) -> dict[str, Any] | None:
-    """What `record --check` found; None if it wasn't asked for."""
-    facts = dict(
-        trail.query(
-            "SELECT name, CAST(value AS BIGINT) AS value FROM recording WHERE name LIKE 'check\\_%' ESCAPE '\\'"
-        ).fetchall()
-    )
-    if not facts:
-        return None
-    found = {name.removeprefix("check_"): value for name, value in facts.items()}
-    return found | {"error": found["predicted_ns"] / found["took_longer_ns"] - 1}
 
 
 def _cores(trail: Trail) -> int:
@@ -286,12 +274,8 @@ def _show(answer: dict[str, Any]) -> None:
         "Simulated: the same model with nothing changed; how far it is from the record is how far the model is off "
         f"({100 * answer['model_error']:+.1f} %)."
     )
-    if check := answer["check"]:
-        console.print(
-            f"Checked when it was recorded: with operations that took {units.duration(check['longer_ns'])} longer it ran "
-            f"{units.duration(check['took_longer_ns'])} instead of {units.duration(check['took_ns'])}; predicted "
-            f"{units.duration(check['predicted_ns'])} ({100 * check['error']:+.1f} %)."
-        )
+    if answer["check"]:
+        console.print(check.sentence(answer["check"]))
     console.print(
         "Range: times of calls drawn anew, "
         + ("other places on the device, " if answer["kept"] is not None else "")
