@@ -152,6 +152,7 @@ fn the_trail_of_format_version_1_is_read() {
         "network_transmit",
         "disk_op",
         "cpu_slice",
+        "wake",
         "thread_time",
         "compute",
         "signal",
