@@ -31,6 +31,7 @@ KEPT = {
     ("buffer_op", "kind"),
     *(("disk_op", name) for name in ("kind", "op")),
     *(("cpu_slice", name) for name in ("kind", "state")),
+    ("wake", "context"),
     ("thread_time", "source"),
     *(("signal", name) for name in ("kind", "how")),
     *(("wait", name) for name in ("kind", "how", "style")),
@@ -48,11 +49,11 @@ EMPTY = {("unseen", "detail"), ("member", "detail"), ("process", "cmd"), ("proce
 FACTS = (
     "format", "lines", "records", "events", "skipped", "version", "time_base", "time_unit", "completions",
     "completions_with_start", "unfinished", "merged", "backwards", "zero_length", "calls_without_rows", "signals",
-    "events_without_rows", "summed_calls",
+    "events_without_rows", "summed_calls", "check_longer_ns", "check_took_ns", "check_took_longer_ns", "check_predicted_ns",
 )  # fmt: skip
 # Columns of ids that are hashes of names, or were handed out by a system.
 IDS = {
-    "thread", "process", "parent", "edge", "file", "file2", "device", "object", "crumb", "parent_crumb", "workload", "trace_hi",
+    "thread", "waker", "process", "parent", "edge", "file", "file2", "device", "object", "crumb", "parent_crumb", "workload", "trace_hi",
     "trace_lo", "span",
 }  # fmt: skip
 PATHS = {("file", "path"), ("process", "exe")}

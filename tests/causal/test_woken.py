@@ -1,5 +1,6 @@
 """Waits that only the kernel explains, beside what programs log of them: all are found, and no others; who waits for nobody, doesn't."""
 
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from iotrail.trail import Trail
 
-from ..kernel.recording import needs_root, recordings
+from ..kernel.recording import IOTRAIL, needs_root, recordings
 from .order import known, missing, of_trail
 from .test_edges import lifetime, logged, offset_of
 
@@ -81,6 +82,21 @@ def test_who_waits_for_time_and_files_waits_for_nobody(
     assert contexts["interrupt"] >= 4 * COUNT
     [[between]] = trail.query("SELECT COUNT(*) FROM wake WHERE waker IS NOT NULL").fetchall()
     assert between <= 5
+
+
+@needs_root
+def test_an_anonymous_trail_says_it_as_well(
+    recorded: Callable[[str, str], Iterator[tuple[Trail, Path]]], tmp_path: Path
+) -> None:
+    [(trail, _)] = recorded("queue", "ebpf")
+    other = tmp_path / "other.trail"
+    subprocess.run([*IOTRAIL, "anonymize", trail.path, "-o", other], check=True)
+    query = (
+        "SELECT context, t.tid IS NULL AS nobody, COUNT(*) AS n FROM wake AS w "
+        "LEFT JOIN thread AS t ON t.thread = w.waker GROUP BY ALL ORDER BY ALL"
+    )
+    said = [[(row[0], row[2]) for row in of.query(query).fetchall()] for of in (trail, Trail(other))]
+    assert said[0] == said[1] and len(said[0]) >= 2
 
 
 @needs_root
