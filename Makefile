@@ -96,7 +96,7 @@ demo-model: build
 demo-caching: build
 	@$(BIN)/python examples/models/caching.py
 
-## demo-causal: an MPI program recorded in memory, explained, and replayed on an emulated disk, beside the program there (2 minutes)
+## demo-causal: an MPI program recorded in memory, explained, and replayed on an emulated disk, beside the program there (3 minutes)
 demo-causal: build
 	@scripts/packages mpicc=libopenmpi-dev mpirun=openmpi-bin fusermount3=fuse3 losetup=mount mkfs.ext4=e2fsprogs
 	@$(BIN)/python examples/causal/demo.py
