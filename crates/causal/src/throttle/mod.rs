@@ -24,7 +24,7 @@ mod simulator;
 mod tests;
 
 pub use analyze::{Analysis, CHANCE, analyze};
-pub use place::{HIDDEN, OpTimes, gather, place};
+pub use place::{OpTimes, gather, place};
 pub use plan::{Releases, groups, one_each};
 
 use crate::script::Style;

@@ -6,7 +6,7 @@ use super::{Dependency, Found};
 use crate::matching::{Edges, How, Signal, Wait};
 
 /// Kind of these edges in a trail.
-pub const HIDDEN: &str = "hidden";
+const HIDDEN: &str = "hidden";
 
 /// When a node did its operations in the run without pauses, ns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
