@@ -142,6 +142,10 @@ fn watched(
         }
     };
     let ran = began.elapsed().as_nanos() as u64;
+    // a terminal sends it to the program, too
+    if let Some(signal) = program.host.next_signal(Duration::ZERO) {
+        return Err(format!("it was ended by signal {signal}"));
+    }
     if ended != status {
         return Err(format!(
             "the program ended with {ended} instead of {status}, its files may have to be as they were before{}",
