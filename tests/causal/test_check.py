@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -126,6 +127,24 @@ def test_what_cannot_be_checked(check: Callable[..., Checked]) -> None:
         [*IOTRAIL, "record", "--check", "--", "true"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 2 and "--causal" in done.stderr
+    assert "warning: the recording was not checked: it has no calls on files" in check("true").stderr
+
+
+def test_ctrl_c_ends_the_second_run_and_leaves_the_trail(memory: Path, tmp_path: Path) -> None:
+    path = tmp_path / "x.trail"
+    program = ["sh", "-c", f"for i in 1 2 3 4; do echo x > {memory}/$i; sleep 0.1; done"]
+    recorder = subprocess.Popen(
+        [*IOTRAIL, "record", "--causal", "--check", "-o", path, "--", *program],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert recorder.stderr is not None
+    assert "one more run of the program" in recorder.stderr.readline()
+    os.killpg(recorder.pid, signal.SIGINT)
+    said = recorder.stderr.read()
+    assert recorder.wait() == 0 and "the recording was not checked: it was ended by signal 2" in said
+    assert ask(path)["check"] is None
 
 
 def test_a_causal_replay_says_it_too(
