@@ -140,6 +140,8 @@ bench: build
 lint: $(VENV)/.installed web
 	cargo fmt --all --check
 	cargo clippy --release --locked --workspace --all-targets -- -D warnings
+	@# fuzz/ is a workspace of its own, whose crates depend on these: `cargo update --workspace` there brings its lock up to date
+	cargo metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
