@@ -2,6 +2,7 @@
 
 import statistics
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -105,3 +106,27 @@ def test_a_trail_without_causality_is_refused(tmp_path: Path) -> None:
     words = ["replay", trail, "--root", tmp_path / "r", "--mode", "causal"]
     done = subprocess.run([*IOTRAIL, *words], capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "record --causal" in done.stderr, done.stderr
+
+
+def test_a_duplicate_writes_as_durably_as_what_it_is_of(record: Callable[..., Trail], tmp_path: Path) -> None:
+    """As `dd oflag=dsync` does, which makes the file its stdout."""
+    program = (
+        "import os, sys\n"
+        "fd = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_DSYNC)\n"
+        "if sys.argv[2] == 'dup':\n"
+        "    os.dup2(fd, 100)\n"
+        "    os.close(fd)\n"
+        "    fd = 100\n"
+        "for _ in range(20):\n"
+        "    os.write(fd, bytes(4096))\n"
+    )
+    device = device_file(tmp_path)
+    took = {}
+    for how in ("itself", "dup"):
+        trail = record(sys.executable, "-c", program, tmp_path / "data", how)
+        (tmp_path / "data").unlink()
+        answer = ask(trail.path, "--io", str(device), "--where", "path LIKE '%/data'", "--force")
+        [took[how]] = [case["chosen_ns"] for case in answer["cases"] if case["device"]]
+    # a write and a flush at least, of 5 and 11 ms
+    assert took["itself"] > 20 * 16e6
+    assert took["dup"] == pytest.approx(took["itself"], rel=0.02)

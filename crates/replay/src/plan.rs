@@ -391,11 +391,14 @@ impl Maker<'_> {
         }
         if succeeded && makes_descriptor(call) {
             let kept = !(libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC);
-            let (origin, flags) = (Origin::Opened, op.flags & kept);
-            let made = self.new_handle(Handle { path: op.path, origin, flags, pos: 0 }, file.unwrap_or(0));
+            // a duplicate is of the same open file
+            let of = (call == Call::Dup && op.handle != NONE).then_some(op.handle as usize);
+            let flags = of.map_or(op.flags & kept, |of| self.plan.handles[of].flags);
+            let handle = Handle { path: op.path, origin: Origin::Opened, flags, pos: 0 };
+            let made = self.new_handle(handle, file.unwrap_or(0));
             self.opened[made as usize].by = Some(me);
-            if call == Call::Dup && op.handle != NONE {
-                self.opened[made as usize].position = self.opened[op.handle as usize].position;
+            if let Some(of) = of {
+                self.opened[made as usize].position = self.opened[of].position;
             }
             op.made = made;
         }
