@@ -7,12 +7,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import pytest
 
 from iotrail.trail import Trail
 
-from .conftest import IOTRAIL
+from .conftest import IOTRAIL, ask
 from .order import Arrow, known, missing, of_trail
 
 # What the program counts itself, of the calls that it makes (`Call::is_operation`).
@@ -253,20 +254,30 @@ def processes(directory: Path) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def until_it_says(stream: IO[str], words: str) -> str:
+    """What it says until then."""
+    said = ""
+    for line in stream:
+        said += line
+        if words in line:
+            return said
+    raise AssertionError(f"{words!r} was not said:\n{said}")
+
+
+@pytest.mark.parametrize(
+    ("how", "which"), [(signal.SIGINT, "groups"), (signal.SIGKILL, "groups"), (signal.SIGINT, "auto")]
+)
 def test_runs_go_on_after_the_recorder_was_ended(
-    how: signal.Signals, build: Callable[[str], Path], tmp_path: Path
+    how: signal.Signals, which: str, build: Callable[[str], Path], tmp_path: Path
 ) -> None:
     directory, path = tmp_path / "files", tmp_path / "x.trail"
     directory.mkdir()
     program = [build("unseen"), "pingpong", "flag", "2", "40", directory, tmp_path / "log"]
-    command = [*IOTRAIL, "record", "--causal", "--throttle", "groups", "-o", path, "--", *program]
+    command = [*IOTRAIL, "record", "--causal", "--throttle", which, "-o", path, "--", *program]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as first:
         assert first.stderr is not None
-        said = first.stderr.readline()
-        assert "further runs of the program, with about" in said, said
-        said = first.stderr.readline()
-        assert "run 1 of" in said, said
+        before = until_it_says(first.stderr, "run 1 of")
+        assert "further runs of the program, with about" in before, before
         time.sleep(0.1)
         first.send_signal(how)
         rest = first.stderr.read()
@@ -285,6 +296,47 @@ def test_runs_go_on_after_the_recorder_was_ended(
     assert missing(logged(run), known(of_trail(run.trail))) == []
     assert missing(hidden(run.trail), known(logged(run))) == []
     assert not path.with_name("x.trail.throttle").exists()
+    check = ask(path, "--force")["check"]
+    assert check is None if which == "groups" else abs(check["error"]) < 0.1
+
+
+def test_auto_pauses_nobody_where_calls_explain_all(
+    build: Callable[[str], Path], throttle: Callable[..., Throttled], tmp_path: Path
+) -> None:
+    path = tmp_path / "x.trail"
+    options = ("--causal", "--throttle", "auto")
+    folder = tmp_path / "turns"
+    folder.mkdir()
+    command = [*IOTRAIL, "record", *options, "-o", path, "--", build("turns"), "turns", "3", "40", folder]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    assert "no further runs: a prediction is off by no more than 5 %" in done.stderr
+    assert "paused" not in done.stderr and hidden(Trail(path)) == []
+    assert abs(ask(path)["check"]["error"]) <= 0.05
+    # and of one thread there is nothing to find, however far off it is
+    alone = throttle("none", "flag", 1, 20, options=("--throttle", "auto", "--force"))
+    assert alone.done.returncode == 0, alone.done.stderr
+    assert "no further runs: " in alone.done.stderr and alone.runs == 0
+
+
+def test_auto_pauses_until_a_prediction_is_right(throttle: Callable[..., Throttled]) -> None:
+    run = throttle("pingpong", "flag", 2, 60, options=("--throttle", "auto"))
+    assert run.done.returncode == 0, run.done.stderr
+    [first, last] = [line for line in run.done.stderr.splitlines() if "so the program ran" in line]
+    assert run.runs in (4, 8)
+    assert missing(logged(run), known(of_trail(run.trail))) == []
+    assert missing(hidden(run.trail), known(logged(run))) == []
+    check = ask(run.path, "--force")["check"]
+    assert abs(check["error"]) < 0.1
+    assert f"({100 * check['error']:+.1f} %)" in last and "(-" in first
+
+
+def test_auto_chooses_the_period(throttle: Callable[..., Throttled]) -> None:
+    run = throttle("pingpong", "flag", 2, 20, options=("--throttle", "auto", "--period", "2"))
+    assert run.done.returncode != 0 and not run.path.exists()
+    assert (
+        "error: --throttle auto chooses the period" in run.done.stderr
+        and "leave --period out" in run.done.stderr
+    )
 
 
 def test_another_command_does_not_go_on(throttle: Callable[..., Throttled]) -> None:

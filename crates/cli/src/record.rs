@@ -30,7 +30,7 @@ use crate::memory;
 use crate::program::{self, Found};
 use crate::prune::{self, Pruner, Rule};
 use crate::sampler::Sampler;
-use crate::throttle::{self, Page, Throttle, Which, Wish};
+use crate::throttle::{self, First, Page, Throttle, Which, Wish};
 
 /// Name of the recorder's library, beside this binary.
 const LIBRARY: &str = "libiotrail_preload.so";
@@ -87,8 +87,8 @@ pub struct Args {
     #[arg(long, conflicts_with = "no_calls")]
     causal: bool,
     /// Run CMD again with threads paused before their operations, to find who waits for whom without a call that shows it: halves of
-    /// the threads in each run, each alone, or N of them
-    #[arg(long, requires = "causal", value_name = "groups|all|N")]
+    /// the threads in each run, each alone, or N of them; auto only if a check (as --check) says that something is missing
+    #[arg(long, requires = "causal", value_name = "auto|groups|all|N")]
     throttle: Option<Which>,
     /// Pause before each N-th operation only: faster, edges may be misplaced by up to N - 1 operations [default: 1]
     #[arg(long, requires = "throttle", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -161,7 +161,15 @@ pub fn run(mut args: Args) -> Result<ExitCode, Failure> {
         host: &host,
         memory: budget.segments,
     };
-    let wish = args.throttle.map(|which| Wish { which, period: args.period.unwrap_or(1) });
+    let wish = match (args.throttle, args.period) {
+        (Some(Which::Auto), Some(_)) => {
+            return Err(Failure::new("--throttle auto chooses the period")
+                .hint("leave --period out, or choose the threads: --throttle groups"));
+        }
+        (Some(Which::Auto), None) => Some(Wish { which: Which::Auto, period: None }),
+        (Some(which), period) => Some(Wish { which, period: period.or(Some(1)) }),
+        (None, _) => None,
+    };
     if let (Some(wish), Some(trail), false) = (&wish, &args.output, args.force)
         && throttle::unfinished(trail, &args.command, wish)
             .map_err(|why| Failure::new(why).hint("--force records anew"))?
@@ -220,11 +228,13 @@ pub fn run(mut args: Args) -> Result<ExitCode, Failure> {
     {
         say!("iotrail: warning: the trail is whole, but who waited for whom could not be found: {error}");
     }
+    let machine = args.node.clone().unwrap_or_else(node);
     if let (Some(wish), Some(page), true) = (&wish, page, is_sealed) {
-        Throttle::begin(&target.path, &again, wish, &page, status).run();
+        let first = First { machine: &machine, took: ran, status };
+        Throttle::begin(&target.path, &again, wish, &page, &first).run();
     }
-    if args.check && is_sealed {
-        let machine = args.node.clone().unwrap_or_else(node);
+    // which auto has done
+    if args.check && is_sealed && args.throttle != Some(Which::Auto) {
         throttle::check(&target.path, &machine, &again, ran, status);
     }
     let is_whole = closing::report(&target.path, sealed, took, asked);

@@ -34,7 +34,7 @@ struct Longer {
 }
 
 /// What came of it.
-struct Checked {
+pub struct Checked {
     /// How much longer each operation took, ns.
     longer: u64,
     /// How long the program ran, as it is and so, ns.
@@ -47,18 +47,19 @@ struct Checked {
 /// Does the run, says how far off a simulation of it is, and writes that into the trail of this machine. `took` is how long the program ran when it
 /// was recorded, `status` how it ended. What can't be done is said.
 pub fn check(trail: &Path, machine: &str, program: &Program<'_>, took: Duration, status: ExitStatus) {
-    if let Err(why) = try_check(trail, machine, program, took, status) {
+    let checked = measure(trail, program, took, status).and_then(|checked| checked.keep(trail, machine));
+    if let Err(why) = checked {
         say!("iotrail: warning: the recording was not checked: {why}");
     }
 }
 
-fn try_check(
+/// Does the run, and says how far off a simulation of it is.
+pub fn measure(
     trail: &Path,
-    machine: &str,
     program: &Program<'_>,
     took: Duration,
     status: ExitStatus,
-) -> Result<(), String> {
+) -> Result<Checked, String> {
     let model = Model::read(trail)?;
     let most = model.starts.iter().map(Vec::len).max().unwrap_or(0) as i64;
     if most == 0 {
@@ -79,15 +80,14 @@ fn try_check(
     let took = took.as_nanos() as u64;
     let checked =
         Checked { longer: ns as u64, took, took_longer, predicted: took.saturating_add_signed(added) };
-    let error = checked.predicted as f64 / checked.took_longer as f64 - 1.0;
     say!(
         "iotrail: so the program ran {} instead of {}; predicted {} ({:+.1} %)",
         human::duration(Duration::from_nanos(checked.took_longer)),
         human::duration(Duration::from_nanos(checked.took)),
         human::duration(Duration::from_nanos(checked.predicted)),
-        100.0 * error
+        100.0 * checked.error()
     );
-    checked.write(trail, machine).map_err(|error| format!("what it showed could not be written: {error}"))
+    Ok(checked)
 }
 
 /// Runs the program. How long it ran, and how much longer such an operation took on average, ns.
@@ -214,7 +214,17 @@ impl Model {
 }
 
 impl Checked {
-    /// Writes what was found as facts of the recording.
+    /// How much longer than it ran it would have run by the recording, as a share of it.
+    pub fn error(&self) -> f64 {
+        self.predicted as f64 / self.took_longer as f64 - 1.0
+    }
+
+    /// Writes what was found into the trail of this machine.
+    pub fn keep(&self, trail: &Path, machine: &str) -> Result<(), String> {
+        self.write(trail, machine).map_err(|error| format!("what it showed could not be written: {error}"))
+    }
+
+    /// As facts of the recording.
     fn write(&self, trail: &Path, machine: &str) -> Result<(), iotrail_trail::Error> {
         let facts = [
             ("check_longer_ns", self.longer),

@@ -23,7 +23,11 @@ pub struct Job {
     pub period: u32,
     /// Of the random choices.
     pub seed: u64,
-    /// How the run without pauses ended, as a status of wait(2).
+    /// Name of the machine.
+    pub machine: String,
+    /// How long the program ran without pauses, ns.
+    pub took: u64,
+    /// How that run ended, as a status of wait(2).
     pub status: i32,
     /// Its threads.
     pub counted: Vec<Counted>,
@@ -170,6 +174,8 @@ mod tests {
             which: "groups".into(),
             period: 2,
             seed: 9,
+            machine: "here".into(),
+            took: 10,
             status: 256,
             counted: vec![counted],
         };

@@ -4,6 +4,7 @@
 //! Constraints: the trail of the run without pauses is whole before the first further run, and stays as it is if one fails. Runs that
 //! are done are kept beside it and not repeated. However a run ends, nothing of it is left running or paused.
 
+mod auto;
 mod check;
 mod free;
 mod keep;
@@ -50,6 +51,8 @@ pub enum Which {
     All,
     /// So many of them, each alone.
     Some(u32),
+    /// Halves, if a check says that something is missing, with a period that becomes smaller until none does.
+    Auto,
 }
 
 impl std::str::FromStr for Which {
@@ -59,9 +62,10 @@ impl std::str::FromStr for Which {
         match text {
             "groups" => Ok(Self::Groups),
             "all" => Ok(Self::All),
+            "auto" => Ok(Self::Auto),
             _ => match text.parse() {
                 Ok(count) if count > 0 => Ok(Self::Some(count)),
-                _ => Err("expected groups, all, or a number of threads".into()),
+                _ => Err("expected auto, groups, all, or a number of threads".into()),
             },
         }
     }
@@ -73,6 +77,7 @@ impl std::fmt::Display for Which {
             Self::Groups => f.write_str("groups"),
             Self::All => f.write_str("all"),
             Self::Some(count) => write!(f, "{count}"),
+            Self::Auto => f.write_str("auto"),
         }
     }
 }
@@ -81,7 +86,7 @@ impl Which {
     /// The nodes that are held in each run.
     fn plan(self, nodes: u32, seed: u64) -> Vec<Vec<u32>> {
         match self {
-            Self::Groups => groups(nodes, seed),
+            Self::Groups | Self::Auto => groups(nodes, seed),
             Self::All => one_each(nodes, nodes, seed),
             Self::Some(count) => one_each(nodes, count, seed),
         }
@@ -106,8 +111,18 @@ pub struct Program<'a> {
 pub struct Wish {
     /// Which threads pause.
     pub which: Which,
-    /// Before how many of their operations.
-    pub period: u32,
+    /// Before how many of their operations; none if that is chosen ([`Which::Auto`]).
+    pub period: Option<u32>,
+}
+
+/// The run without pauses.
+pub struct First<'a> {
+    /// Name of the machine.
+    pub machine: &'a str,
+    /// How long the program ran.
+    pub took: Duration,
+    /// How it ended.
+    pub status: ExitStatus,
 }
 
 /// Runs that are to be done for a trail.
@@ -124,13 +139,14 @@ pub fn unfinished(trail: &Path, words: &[OsString], wish: &Wish) -> Result<bool,
     let Some(job) = Kept::of(trail).job().filter(|_| trail.join("snapshots").is_dir()) else {
         return Ok(false);
     };
-    if job.command != bytes(words) || job.which != wish.which.to_string() || job.period != wish.period {
+    let is_same_period = wish.period.is_none_or(|period| period == job.period);
+    if job.command != bytes(words) || job.which != wish.which.to_string() || !is_same_period {
         let command: Vec<_> = job.command.iter().map(|word| String::from_utf8_lossy(word)).collect();
+        let period = wish.period.map(|_| format!(" --period {}", job.period)).unwrap_or_default();
         return Err(format!(
-            "{} waits for more runs of another command: --throttle {} --period {} -- {}",
+            "{} waits for more runs of another command: --throttle {}{period} -- {}",
             trail.display(),
             job.which,
-            job.period,
             command.join(" ")
         ));
     }
@@ -148,7 +164,7 @@ impl<'a> Throttle<'a> {
         program: &'a Program<'a>,
         wish: &Wish,
         page: &Page,
-        status: ExitStatus,
+        first: &First<'_>,
     ) -> Self {
         let seen = page.read();
         let counted = seen.iter().filter(|seen| seen.lineage != 0).map(Counted::from).collect();
@@ -161,9 +177,11 @@ impl<'a> Throttle<'a> {
         let job = Job {
             command: bytes(program.words),
             which: wish.which.to_string(),
-            period: wish.period,
+            period: wish.period.unwrap_or(1),
             seed: u64::from(std::process::id()),
-            status: status.into_raw(),
+            machine: first.machine.to_owned(),
+            took: first.took.as_nanos() as u64,
+            status: first.status.into_raw(),
             counted,
         };
         Self { trail, program, which: wish.which, job, kept: Kept::of(trail) }
@@ -196,11 +214,30 @@ impl<'a> Throttle<'a> {
                 free.incomplete
             );
         }
+        if self.which == Which::Auto {
+            return auto::run(self, &free);
+        }
         if let Some(why) = nothing_to_find(&free) {
             say!("iotrail: no further runs: {why}");
             return Ok(());
         }
-        if self.kept.job().as_ref() != Some(&self.job) {
+        self.pause_all(&free)
+    }
+
+    /// The same with another period.
+    fn with_period(&self, period: u32) -> Self {
+        let (trail, program, which) = (self.trail, self.program, self.which);
+        Self { trail, program, which, job: Job { period, ..self.job.clone() }, kept: Kept::of(trail) }
+    }
+
+    /// Whether runs of it are kept that it goes on with.
+    fn is_begun(&self) -> bool {
+        self.kept.job().as_ref() == Some(&self.job)
+    }
+
+    /// Does the runs of the plan, and writes what they say into the trail.
+    fn pause_all(&self, free: &FreeRun) -> Result<(), String> {
+        if !self.is_begun() {
             let began = self.kept.begin(&self.job);
             began
                 .map_err(|error| format!("cannot keep runs in {}: {error}", self.kept.folder().display()))?;
@@ -209,14 +246,14 @@ impl<'a> Throttle<'a> {
         if let Some(Ok(left)) = self.kept.session().map(|session| Session::open(&session)) {
             left.remove();
         }
-        let runs = self.do_runs(&free)?;
-        let analysis = analyze_all(&runs, &free);
+        let runs = self.do_runs(free)?;
+        let analysis = analyze_all(&runs, free);
         let threads = free.nodes.iter().map(|node| node.thread).collect();
         let hidden = Hidden { found: analysis.found.clone(), threads };
         let edges = causal::derive(self.trail, Some(&hidden)).map_err(|error| {
             format!("who waited for whom could not be written: {error}; the same command tries again")
         })?;
-        report(&analysis, edges, &runs, &free);
+        report(&analysis, edges, &runs, free);
         self.kept.remove().map_err(|error| format!("cannot remove {}: {error}", self.kept.folder().display()))
     }
 
@@ -338,6 +375,12 @@ impl<'a> Throttle<'a> {
             began.elapsed().as_secs_f64()
         );
         Ok(run)
+    }
+
+    /// How long the pauses of the plan's runs take at least, ns.
+    fn least(&self, free: &FreeRun) -> u64 {
+        let plan = self.which.plan(free.nodes.len() as u32, self.job.seed);
+        plan.iter().map(|held| self.pauses(free, held)).sum::<u64>() * watch::LEAST_PAUSE
     }
 
     /// About how many pauses a run has in which these are held.
