@@ -6,7 +6,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import chdir, nullcontext, redirect_stderr, redirect_stdout
+from pathlib import Path
 from typing import NoReturn
 from unittest import mock
 
@@ -25,8 +26,10 @@ def _replace(path: str, words: Sequence[str]) -> NoReturn:
     raise _Replaced(path, words)
 
 
-def run(*words: object, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """A command, its output, errors and status. `env` is added to the environment.
+def run(
+    *words: object, env: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """A command, its output, errors and status. `env` is added to the environment; it runs in the folder `cwd`.
 
     A verb of the native binary, which takes the place of Python's process, is a process of its own.
     """
@@ -34,6 +37,7 @@ def run(*words: object, env: Mapping[str, str] | None = None) -> subprocess.Comp
     out, errors, status = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO(), 0
     handler = signal.getsignal(signal.SIGTERM)
     with (
+        chdir(cwd) if cwd else nullcontext(),
         redirect_stdout(out),
         redirect_stderr(errors),
         mock.patch.object(sys, "argv", argv),

@@ -1,29 +1,16 @@
 """`iotrail device` as people run it: from a trace with response times to a device file that is read again."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from tests.command import iotrail
+
 from .written import is_judged
 
 SHARED = Path(__file__).resolve().parents[3] / "shared/traces/block/disksim-atlas10k.trace"
-
-
-def iotrail(*words: object, fails: bool = False) -> str:
-    """What a command prints."""
-    done = subprocess.run(
-        [sys.executable, "-m", "iotrail", *map(str, words)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert (done.returncode != 0) == fails, done.stderr
-    return done.stderr if fails else done.stdout
 
 
 def trail_of(folder: Path, lines: list[str]) -> Path:

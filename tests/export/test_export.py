@@ -1,7 +1,6 @@
 """`iotrail export`: what other tools read of a recording is what the recording says."""
 
 import json
-import os
 import subprocess
 import sys
 from collections import Counter
@@ -17,6 +16,7 @@ from iotrail import native
 from iotrail.exporters import export
 from iotrail.exporters.oracle_general import REQUEST
 from iotrail.trail import Trail
+from tests.command import run
 
 # Prime numbers: of writes of 5000 bytes, of reads of 4096 at every third page, of reads of what isn't there.
 PROGRAM = """
@@ -54,8 +54,7 @@ def trail(tmp_path_factory: pytest.TempPathFactory) -> Trail:
 
 
 def iotrail(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "iotrail", "export", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd, env=os.environ)
+    return run("export", *arguments, cwd=cwd)
 
 
 def test_csv_and_parquet(trail: Trail, tmp_path: Path) -> None:

@@ -1,8 +1,6 @@
 """The command: formats guessed, bad input, nothing left behind, ids equal to a recorder's."""
 
-import os
 import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -14,20 +12,14 @@ from iotrail.errors import IotrailError, TraceError
 from iotrail.importers.base import Options
 from iotrail.importers.ids import file_id
 from iotrail.trail import Trail
+from tests.command import run
 
 CSV = "t_s,offset,size,op\n1,0,512,r\n2,512,512,w\n"
 
 
 def iotrail(*words: object, cwd: Path) -> subprocess.CompletedProcess[str]:
     """Run the command."""
-    path = {"PYTHONPATH": str(Path(importers.__file__).parents[2])}
-    return subprocess.run(
-        [sys.executable, "-m", "iotrail", *map(str, words)],
-        cwd=cwd,
-        env={**os.environ, **path},
-        capture_output=True,
-        text=True,
-    )
+    return run(*words, cwd=cwd)
 
 
 def test_an_import_ends_with_what_comes_next(tmp_path):

@@ -3,7 +3,6 @@
 import json
 import shutil
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -17,15 +16,14 @@ import pytest
 from iotrail.errors import ModelError
 from iotrail.model import merge as merging
 from iotrail.model.fit import draw, load
+from tests.command import run
 
 GIB, SECOND = 1 << 30, 10**9
 
 
 def iotrail(*words: object, fails: bool = False) -> subprocess.CompletedProcess[str]:
     """A command, and what it printed."""
-    done = subprocess.run(
-        [sys.executable, "-m", "iotrail", *map(str, words)], capture_output=True, text=True, check=False
-    )
+    done = run(*words)
     assert (done.returncode != 0) == fails, done.stderr
     assert "Traceback" not in done.stderr
     return done

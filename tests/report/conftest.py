@@ -1,8 +1,6 @@
 """Trails, their reports and a browser for the tests of the report."""
 
-import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from iotrail import native
+from tests.command import run
 
 from . import database_trail
 
@@ -33,10 +32,7 @@ def ingest(tmp_path_factory: pytest.TempPathFactory) -> Ingest:
 
 def run_report(trail: Path, *options: str | Path) -> subprocess.CompletedProcess[str]:
     """`iotrail report`, as a user runs it."""
-    command = [sys.executable, "-m", "iotrail", "report", trail, *options]
-    return subprocess.run(
-        command, capture_output=True, text=True, check=False, cwd=trail.parent, env=os.environ
-    )
+    return run("report", trail, *options, cwd=trail.parent)
 
 
 @pytest.fixture(scope="session")

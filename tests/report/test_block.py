@@ -4,8 +4,6 @@ import itertools
 import json
 import math
 import random
-import subprocess
-import sys
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,6 +17,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from iotrail import block, report, reuse
 from iotrail.trail import Trail
+from tests.command import iotrail
 
 from .conftest import Ingest, run_report
 from .test_page import opened, span_of, table_rows
@@ -64,11 +63,6 @@ def draw(n: int = 6_000) -> list[Request]:
 REQUESTS = draw()
 
 
-def run(*arguments: object) -> str:
-    command = [sys.executable, "-m", "iotrail", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-
 @pytest.fixture(scope="module")
 def traced(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The trail of these requests, as an msr trace."""
@@ -78,13 +72,13 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for i, r in enumerate(REQUESTS)
     ]
     (folder / "vol.csv").write_text("\n".join(lines) + "\n")
-    run("import", "msr", folder / "vol.csv", "-o", folder / "vol.trail")
+    iotrail("import", "msr", folder / "vol.csv", "-o", folder / "vol.trail")
     return folder / "vol.trail"
 
 
 @pytest.fixture(scope="module")
 def view(traced: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(run("report", "--json", traced))
+    found: dict[str, Any] = json.loads(iotrail("report", "--json", traced))
     return found
 
 
@@ -324,7 +318,7 @@ def test_chain_heads_follow_chains_of_any_length() -> None:
 
 
 def test_summary_says_the_same(traced: Path) -> None:
-    kinds = {row["kind"]: row for row in json.loads(run("summary", "--json", traced))["block"]["kinds"]}
+    kinds = {row["kind"]: row for row in json.loads(iotrail("summary", "--json", traced))["block"]["kinds"]}
     wanted = expected(0, 1 << 62)
     for kind, row in kinds.items():
         assert row["sequential"] == wanted[f"sequential-{kind}"]
@@ -336,7 +330,7 @@ def test_summary_says_the_same(traced: Path) -> None:
     assert kinds["read"]["n"] == wanted["requests-read"]
     assert kinds["all"]["working_set_bytes"] == wanted["working-all"]
     assert kinds["write"]["working_set_bytes"] == wanted["working-write-only"] + wanted["working-both"]
-    text = run("summary", traced)
+    text = iotrail("summary", traced)
     section = text[text.index("Requests to devices") : text.index("Calls")]
     assert "2 devices" in section
     assert f"{kinds['all']['sequential_share'] * 100:.1f}%" in section
@@ -396,8 +390,10 @@ def test_a_trace_without_times_has_no_gaps(tmp_path: Path, browser: Browser) -> 
     lines += [f"/dev/sdx read {4096 * (i % 5)} 4096" for i in range(20)] + ["/dev/sdx close"]
     (tmp_path / "job.log").write_text("\n".join(lines) + "\n")
     trail = tmp_path / "job.trail"
-    run("import", "fio", tmp_path / "job.log", "-o", trail)
-    [row] = [k for k in json.loads(run("summary", "--json", trail))["block"]["kinds"] if k["kind"] == "read"]
+    iotrail("import", "fio", tmp_path / "job.log", "-o", trail)
+    [row] = [
+        k for k in json.loads(iotrail("summary", "--json", trail))["block"]["kinds"] if k["kind"] == "read"
+    ]
     assert (row["n"], row["gaps"], row["gap_p50_ns"], row["working_set_bytes"]) == (20, None, None, 5 * PAGE)
     output = tmp_path / "job.html"
     assert run_report(trail, "-o", output).returncode == 0
@@ -419,8 +415,8 @@ def test_what_a_trace_does_not_say_is_not_0(tmp_path: Path, browser: Browser) ->
     (tmp_path / "disk.csv").write_text("\n".join(lines) + "\n")
     columns = "ts=t,unit=ms,pos=pos,pos_unit=sectors,length=len,length_unit=sectors,op=op,dur=dur,dur_unit=us"
     trail, output = tmp_path / "disk.trail", tmp_path / "disk.html"
-    run("import", "csv", tmp_path / "disk.csv", "--map", columns, "-o", trail)
-    [line] = [line for line in run("summary", trail).splitlines() if line.strip().startswith("all ")]
+    iotrail("import", "csv", tmp_path / "disk.csv", "--map", columns, "-o", trail)
+    [line] = [line for line in iotrail("summary", trail).splitlines() if line.strip().startswith("all ")]
     assert line.count("not known") == 2 and "0 ns" not in line
     assert run_report(trail, "-o", output).returncode == 0
     with opened(browser, output) as page:
@@ -442,7 +438,7 @@ def test_a_program_has_no_block_view(browser: Browser, page_file: Path, database
     with opened(browser, page_file) as page:
         assert page.locator("#block").count() == 0
         assert page.locator("#heat").count() == 1
-    assert json.loads(run("summary", "--json", database))["block"] is None
+    assert json.loads(iotrail("summary", "--json", database))["block"] is None
 
 
 @pytest.mark.parametrize("file", ["page_file", "page_of_trace"])

@@ -3,7 +3,6 @@
 import json
 import random
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from iotrail.requests.explain.command import Explanation
 from iotrail.requests.explain.show import link_speed
 from iotrail.requests.find import Chosen
 from iotrail.trail import Trail
+from tests.command import run
 
 from .conftest import MakeTrail
 
@@ -272,12 +272,7 @@ def test_other_link_speeds_are_refused(text: str) -> None:
 
 
 def asked(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "iotrail", "explain", *map(str, words)],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
+    return run("explain", *words)
 
 
 def test_the_command_prints_the_verdict_first_and_json_has_it_all(make: MakeTrail) -> None:

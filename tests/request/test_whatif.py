@@ -1,14 +1,13 @@
 """`iotrail whatif ram`, `move`, `merge` and `encode` on a store whose every change is known: it is run changed, too."""
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.command import iotrail, run
 from tests.request.conftest import MakeTrail
 from tests.request.tiny_store import BLOCK, Setup, Store
 
@@ -23,9 +22,7 @@ def ran(setup: Setup, seed: int, writes: float = 0.15) -> Store:
 
 
 def whatif(trail: Path, *words: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "iotrail", "whatif", words[0], str(trail), *words[1:], "--json"]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    found: dict[str, Any] = json.loads(done.stdout)
+    found: dict[str, Any] = json.loads(iotrail("whatif", words[0], trail, *words[1:], "--json"))
     return found
 
 
@@ -117,8 +114,7 @@ def test_copies(make: MakeTrail, seed: int, copies: int) -> None:
 
 
 def refused(trail: Path, *words: str) -> str:
-    command = [sys.executable, "-m", "iotrail", "whatif", words[0], str(trail), *words[1:]]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    done = run("whatif", words[0], trail, *words[1:])
     assert done.returncode in (1, 2) and done.stdout == "" and "Traceback" not in done.stderr
     return done.stderr
 
@@ -200,22 +196,10 @@ def test_answers_for_people(make: MakeTrail) -> None:
     store = Store(SETUP)
     store.run(0, 200, BLOCKS, 0.2)
     trail = make(store.rows)
-    command = [
-        sys.executable,
-        "-m",
-        "iotrail",
-        "whatif",
-        "encode",
-        str(trail),
-        "--client",
-        "ada",
-        "--copies",
-        "1",
-    ]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert "ada's files in 1 copies" in done.stdout and "1 file of ada: 2 → 1 copies" in done.stdout
+    said = iotrail("whatif", "encode", trail, "--client", "ada", "--copies", "1")
+    assert "ada's files in 1 copies" in said and "1 file of ada: 2 → 1 copies" in said
     for name in ("as recorded", "simulated", "changed", "disk I/Os", "none waits"):
-        assert name in done.stdout
+        assert name in said
 
 
 def test_what_an_answer_does_not_rest_on_is_said(make: MakeTrail) -> None:
