@@ -1,5 +1,6 @@
 """`iotrail whatif run`: what a run would take on faster storage, beside the program really run there; and by hand."""
 
+import re
 import statistics
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import pytest
 
 from iotrail.trail import Trail
 
+from ..command import iotrail
 from ..emudisk.conftest import Emulate, device_file, emulate, is_root
 from .conftest import IOTRAIL, ask
 
@@ -66,6 +68,22 @@ def test_known_runs(make_causal: Path) -> None:
     assert elapsed == {0.5: 430 + 250, 1.0: 430 + 500, 2.0: 430 + 1000}
     [first, *_] = answer["cases"][1]["path"]["io"]
     assert (first["call"], first["path"], first["ns"]) == ("pread", "/data/a", 300)
+    assert answer["simulated_ns"] == 930
+    recorded, off = answer["recorded_ns"], answer["model_error"]
+    assert off == pytest.approx(930 / recorded - 1)
+    # what is changed is no error of the model
+    answer = ask(make_causal, "--compute", "0.5", "--cores", "2", "--samples", "0")
+    [case] = answer["cases"]
+    assert case["elapsed_ns"] == 430 / 2 + 500
+    assert case["speed_up"] == pytest.approx(930 / case["elapsed_ns"])
+    assert (answer["simulated_ns"], answer["model_error"]) == (930, off)
+    missing = recorded - 930
+    low = min(715 * (1 - abs(off)), 715 + missing)
+    high = max(715 * (1 + abs(missing) / recorded), 715 + missing)
+    assert case["elapsed_low_ns"] == pytest.approx(low, abs=2)
+    assert case["elapsed_high_ns"] == pytest.approx(high, abs=2)
+    shown = iotrail("whatif", "run", make_causal, "--compute", "0.5", "--lock", "2", "--cores", "3")
+    assert re.search(r"simulated +\d", shown) and "computing × 0.5, locks × 2, 3 cores" in shown
     answer = ask(make_causal, "--by", "file,call,rank,lock", "--cores", "2", "--samples", "0")
     of_name = {(curve["kind"], curve["name"]): curve for curve in answer["curves"]}
     curve = of_name["file", "/data/a"]

@@ -65,10 +65,12 @@ def run(
         raise TrailError(
             f"{trail.path} has no calls on files", "iotrail record --causal PROGRAM records them"
         )
-    known = cores or _cores(trail)
+    recorded_cores = _cores(trail)
+    known = cores or recorded_cores
     factors = sorted({1.0, *io})
     words = ["run", str(trail.path), "--io", ",".join(map(repr, factors)), "--compute", repr(compute)]
-    words += ["--cores", str(known), "--samples", str(samples), "--seed", str(seed)]
+    words += ["--cores", str(known), "--recorded-cores", str(recorded_cores)]
+    words += ["--samples", str(samples), "--seed", str(seed)]
     words += ["--lock", repr(lock), *(["--by", ",".join(by)] if by else [])]
     words += [word for device in devices for word in ("--on", device)]
     words += [] if journal else ["--no-journal"]
@@ -87,6 +89,7 @@ def run(
     answer = _answer(found, classes, share, known) | {
         "compute": compute,
         "lock": lock,
+        "recorded_cores": recorded_cores,
         "seed": seed,
         "where": where,
         "curves": _curves(trail, found["curves"], classes),
@@ -163,14 +166,12 @@ def _curves(trail: Trail, found: list[dict[str, Any]], classes: list[dict[str, A
 def _answer(found: dict[str, Any], classes: list[dict[str, Any]], share: float, cores: int) -> dict[str, Any]:
     """The native answer with names, ranges and speed-ups."""
     of_class = {row["class"]: row for row in classes}
-    base = _unchanged(found)["took"]["elapsed_ns"]
-    # what the model is off by is no better known of the changed run
-    off = abs(base / found["recorded_ns"] - 1) if found["recorded_ns"] else 0.0
+    base = found.pop("unchanged")["elapsed_ns"]
     for case in found["cases"]:
         took = [case.pop("took"), case.pop("fixed"), *case.pop("samples")]
         for name in ("elapsed_ns", "chosen_ns"):
             case[name] = took[0][name]
-            low, high = _range([each[name] for each in took], off)
+            low, high = _range([each[name] for each in took], base, found["recorded_ns"])
             case |= {name.replace("_", "_low_"): low, name.replace("_", "_high_"): high}
         case["speed_up"] = base / case["elapsed_ns"] if case["elapsed_ns"] else None
         by_file: dict[tuple[str, str | None], int] = {}
@@ -185,32 +186,44 @@ def _answer(found: dict[str, Any], classes: list[dict[str, Any]], share: float, 
     return {
         **found,
         "cores": cores,
+        "simulated_ns": base,
         "unexplained_share": share,
         "model_error": base / found["recorded_ns"] - 1,
     }
 
 
-def _range(times: list[int | None], off: float) -> tuple[int | None, int | None]:
-    """From the shortest to the longest: of the first two, and of all but the outermost of the samples behind them."""
+def _range(times: list[int | None], base: int, recorded: int) -> tuple[int | None, int | None]:
+    """From the shortest to the longest: of the first two, and of all but the outermost of the samples behind them.
+
+    What the model is off by is no better known of the changed run than of the recorded one, and may be a share of the time or a
+    time: what wake-ups cost doesn't change with the storage.
+    """
     known = [time for time in times if time is not None]
     if not known:
         return None, None
     ends: list[float] = [*known[:2]]
     if known[2:]:
         ends += [float(np.quantile(known[2:], quantile)) for quantile in (_LOW, _HIGH)]
-    return round(min(ends) * (1 - off)), round(max(ends) * (1 + off))
+    low, high, missing = min(ends), max(ends), recorded - base
+    off = abs(missing) / recorded if recorded else 0.0
+    return round(max(min(low * (1 - off), low + missing), 0)), round(max(high * (1 + off), high + missing))
 
 
-def _unchanged(found: dict[str, Any]) -> dict[str, Any]:
-    """The case in which calls take their times."""
-    case: dict[str, Any] = next(case for case in found["cases"] if case["io"] == 1)
-    return case
+def _changes(answer: dict[str, Any]) -> list[str]:
+    """What is changed besides the calls on files."""
+    return [
+        *([f"computing × {answer['compute']:g}"] if answer["compute"] != 1 else []),
+        *([f"locks × {answer['lock']:g}"] if answer["lock"] != 1 else []),
+        *([units.counted(answer["cores"], "core")] if answer["cores"] != answer["recorded_cores"] else []),
+    ]
 
 
-def _name(case: dict[str, Any]) -> str:
+def _name(case: dict[str, Any], answer: dict[str, Any]) -> str:
     if case["device"] is not None:
-        return f"on {case['device']}"
-    return "simulated" if case["io"] == 1 else f"I/O × {case['io']:g}"
+        of_calls = [f"on {case['device']}"]
+    else:
+        of_calls = [] if case["io"] == 1 else [f"I/O × {case['io']:g}"]
+    return ", ".join([*of_calls, *_changes(answer)]) or "simulated"
 
 
 def _ends(case: dict[str, Any], of: str) -> str:
@@ -219,7 +232,7 @@ def _ends(case: dict[str, Any], of: str) -> str:
 
 
 def _curves_table(answer: dict[str, Any]) -> Table:
-    base = _unchanged(answer)["elapsed_ns"]
+    base = next(case for case in answer["cases"] if case["io"] == 1)["elapsed_ns"]
     table = Table(box=rich.box.SIMPLE_HEAD, title="Speed-up if it took less time", title_justify="left")
     table.add_column("")
     for name in ("critical path", *(f"× {point['factor']:g}" for point in answer["curves"][0]["points"])):
@@ -244,11 +257,12 @@ def _show(answer: dict[str, Any]) -> None:
     for name in ("", "run", "range", "speed-up", "computing", "no core", "storage", "resting"):
         table.add_column(name, justify="right" if name else "left")
     table.add_row("recorded", units.duration(answer["recorded_ns"]))
+    if _changes(answer):
+        table.add_row("simulated", units.duration(answer["simulated_ns"]))
     for case in answer["cases"]:
         path = case["path"]
-        name = _name(case)
         table.add_row(
-            name if answer["compute"] == 1 else f"{name}, computing × {answer['compute']:g}",
+            _name(case, answer),
             units.duration(case["elapsed_ns"]),
             _ends(case, "elapsed"),
             "" if case["speed_up"] is None else f"{case['speed_up']:.2f}",
@@ -258,7 +272,7 @@ def _show(answer: dict[str, Any]) -> None:
     for case in answer["cases"]:
         longest = case["path"]["io"][:_SHOWN] if case["io"] == 1 or case["device"] is not None else []
         if longest:
-            console.print(f"Longest on the critical path, of calls on files ({_name(case)}):")
+            console.print(f"Longest on the critical path, of calls on files ({_name(case, answer)}):")
         for row in longest:
             console.print(Text(f"  {units.duration(row['ns'])}  {row['call']}  {row['path'] or ''}"))
     if answer["curves"]:
@@ -268,7 +282,7 @@ def _show(answer: dict[str, Any]) -> None:
         for case in answer["cases"]:
             if case["chosen_ns"] is not None:
                 console.print(
-                    f"  {_name(case)}: {units.duration(case['chosen_ns'])} ({_ends(case, 'chosen')})"
+                    f"  {_name(case, answer)}: {units.duration(case['chosen_ns'])} ({_ends(case, 'chosen')})"
                 )
     console.print(
         "Simulated: the same model with nothing changed; how far it is from the record is how far the model is off "

@@ -1,6 +1,6 @@
 //! Calls on files of a trail, with what changes are for and what they have in common.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use iotrail_causal::{Activity, Evaluated, Reason, Scripts, Step, Waited};
 use iotrail_format::schema::{PROCESS, THREAD};
@@ -24,9 +24,13 @@ pub(super) struct Calls {
     pub(super) names: Vec<Vec<i64>>,
     /// Ranks, by thread; -1 none.
     pub(super) ranks: Vec<i64>,
-    /// Of each class the times of its calls, in the order of time.
-    of_class: HashMap<i64, Vec<i64>>,
+    /// Thread and operation of calls that times may be drawn from for each other: of a class, and of how they use storage, in the
+    /// order of threads and time.
+    alike: BTreeMap<(i64, i32), Vec<(usize, usize)>>,
 }
+
+/// Flags of an open file by which calls on it differ in what they do.
+const FLAGS: i32 = libc::O_SYNC | libc::O_DSYNC | libc::O_DIRECT;
 
 impl Calls {
     /// Reads standard input, and the ranks of threads. Calls that no plan has are times that pass.
@@ -53,7 +57,7 @@ impl Calls {
             ranks: ranks(trail, plan)?,
             chosen: durs.iter().map(|of| vec![false; of.len()]).collect(),
             durs,
-            of_class: HashMap::new(),
+            alike: BTreeMap::new(),
         };
         for batch in batches()? {
             let batch = batch?;
@@ -67,7 +71,9 @@ impl Calls {
                     calls.chosen[number][index] = chosen[row] != 0;
                     calls.files[number][index] = file[row];
                     calls.names[number][index] = name[row];
-                    calls.of_class.entry(class[row]).or_default().push(dur);
+                    let handle = plan.handles.get(plan.threads[number].ops[index].handle as usize);
+                    let flags = handle.map_or(0, |handle| handle.flags & FLAGS);
+                    calls.alike.entry((class[row], flags)).or_default().push((number, index));
                 } else if let Some(number) = numbers.get(&thread) {
                     let start = ts - plan.zero;
                     causality.recorded[*number].waits.push(Waited { start, dur, reason: Reason::Timer });
@@ -85,32 +91,23 @@ impl Calls {
             .collect()
     }
 
-    /// Times drawn anew: of each class blocks of its calls as they followed each other (Künsch, "The jackknife and the bootstrap
-    /// for general stationary observations", Annals of Statistics 17(3), 1989), so that slow phases stay together.
+    /// Times drawn anew: of calls that are alike blocks as they followed each other (Künsch, "The jackknife and the bootstrap for
+    /// general stationary observations", Annals of Statistics 17(3), 1989), from nearby, as programs have phases (Paparoditis and
+    /// Politis, "Local block bootstrap", Comptes Rendus Mathematique 335(11), 2002).
     pub(super) fn resampled(&self, random: &mut Pcg64Mcg) -> Vec<Vec<i64>> {
-        let mut drawn: HashMap<i64, Vec<i64>> = HashMap::new();
-        let mut classes: Vec<&i64> = self.of_class.keys().collect();
-        classes.sort_unstable();
-        for class in classes {
-            let times = &self.of_class[class];
-            let length = (times.len() as f64).sqrt().ceil() as usize;
-            let mut into = Vec::with_capacity(times.len() + length);
-            while into.len() < times.len() {
-                let begin = random.random_range(0..=times.len() - length);
-                into.extend_from_slice(&times[begin..begin + length]);
+        let mut drawn = self.durs.clone();
+        for places in self.alike.values() {
+            let length = (places.len() as f64).sqrt().ceil() as usize;
+            let last = places.len() - length;
+            for (number, block) in places.chunks(length).enumerate() {
+                let at = number * length;
+                let from = random.random_range(at.saturating_sub(length).min(last)..=(at + length).min(last));
+                for ((thread, op), (of, taken)) in block.iter().zip(&places[from..]) {
+                    drawn[*thread][*op] = self.durs[*of][*taken];
+                }
             }
-            // popped from the end
-            into.truncate(times.len());
-            into.reverse();
-            drawn.insert(*class, into);
         }
-        let draw = |(dur, class): (&i64, &i64)| drawn.get_mut(class).and_then(Vec::pop).unwrap_or(*dur);
-        let mut draw = draw;
-        self.durs
-            .iter()
-            .zip(&self.classes)
-            .map(|(durs, classes)| durs.iter().zip(classes).map(&mut draw).collect())
-            .collect()
+        drawn
     }
 
     pub(super) fn path(&self, scripts: &Scripts, found: &Evaluated) -> Path {
@@ -153,4 +150,60 @@ fn ranks(trail: &std::path::Path, plan: &Plan) -> Result<Vec<i64>, Failure> {
         }
     }
     Ok(plan.threads.iter().map(|thread| of_thread.get(&thread.id).copied().unwrap_or(-1)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng as _;
+
+    use super::*;
+
+    fn calls(durs: Vec<Vec<i64>>, alike: BTreeMap<(i64, i32), Vec<(usize, usize)>>) -> Calls {
+        let like = |of: &Vec<i64>| vec![0; of.len()];
+        let numbers: Vec<Vec<i64>> = durs.iter().map(like).collect();
+        Calls {
+            classes: numbers.clone(),
+            chosen: durs.iter().map(|of| vec![false; of.len()]).collect(),
+            files: numbers.clone(),
+            names: numbers,
+            ranks: vec![-1; durs.len()],
+            durs,
+            alike,
+        }
+    }
+
+    #[test]
+    fn times_are_drawn_from_nearby_and_from_calls_that_are_alike() {
+        // a slow phase after a fast one, and a call of another kind among them
+        let mut durs: Vec<i64> =
+            (0..200).map(|number| if number < 100 { 10 } else { 1000 } + number % 7).collect();
+        durs[50] = 70_000;
+        let places: Vec<_> = (0..200).filter(|number| *number != 50).map(|number| (0, number)).collect();
+        let alike = BTreeMap::from([((1, 0), places), ((1, libc::O_DSYNC), vec![(0, 50)])]);
+        let calls = calls(vec![durs.clone()], alike);
+        let mut differ = 0;
+        for seed in 0..50 {
+            let drawn = calls.resampled(&mut Pcg64Mcg::seed_from_u64(seed)).remove(0);
+            assert_eq!((drawn.len(), drawn[50]), (200, 70_000));
+            // a block is 15 calls long, and comes from no further away
+            assert!(
+                drawn[..70].iter().enumerate().all(|(number, dur)| number == 50 || *dur < 20),
+                "{drawn:?}"
+            );
+            assert!(drawn[131..].iter().all(|dur| (1000..1010).contains(dur)), "{drawn:?}");
+            differ += usize::from(drawn != durs);
+        }
+        assert!(differ > 45, "{differ}");
+    }
+
+    #[test]
+    fn few_calls_are_drawn_from_themselves() {
+        let alike = BTreeMap::from([((1, 0), vec![(0, 0)]), ((2, 0), vec![(0, 1), (1, 0)])]);
+        let calls = calls(vec![vec![5, 6], vec![7]], alike);
+        for seed in 0..20 {
+            let drawn = calls.resampled(&mut Pcg64Mcg::seed_from_u64(seed));
+            assert_eq!(drawn[0][0], 5);
+            assert!([6, 7].contains(&drawn[0][1]) && [6, 7].contains(&drawn[1][0]));
+        }
+    }
 }

@@ -62,6 +62,9 @@ pub struct Args {
     /// Cores of each machine
     #[arg(long)]
     cores: u32,
+    /// Those of the recorded ones
+    #[arg(long)]
+    recorded_cores: u32,
     /// Simulations of resampled times for each factor
     #[arg(long, default_value_t = 0)]
     samples: u32,
@@ -77,6 +80,8 @@ struct Answer {
     operations: usize,
     /// From the beginning of the first thread to the end of the last, as recorded, ns.
     recorded_ns: i64,
+    /// With nothing changed.
+    unchanged: Took,
     /// What nothing explains, of all threads, ns.
     unexplained_ns: i64,
     /// What devices don't do; none without devices.
@@ -135,6 +140,11 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     };
     let (waiting, fixed) = (scripts(false), scripts(true));
     check(&waiting, &plan).map_err(|problem| Failure::new(format!("{}: {problem}", args.trail.display())))?;
+    let unchanged = {
+        let before = Situation { machines: Machines::one(args.recorded_cores), ..case };
+        let scripts = causality.scripts(false);
+        before.took(&scripts, &before.evaluate(&scripts, &calls.durs)?)
+    };
     let mut cases = Vec::new();
     for io in args.io {
         let known = case.evaluate(&waiting, &calls.scaled(&calls.durs, io))?;
@@ -174,6 +184,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         threads: causality.recorded.len(),
         operations: plan.threads.iter().map(|thread| thread.ops.len()).sum(),
         recorded_ns: causality.length(),
+        unchanged,
         unexplained_ns: causality
             .recorded
             .iter()
