@@ -56,6 +56,8 @@ rate = { value = 500, unit = "MB/s", source = "benchmark" }
 """
 # What is aimed at: //TRACE's were 6 and 17 %.
 GOAL_MEAN, GOAL_WORST = 0.03, 0.10
+# Programs that take less, s, are shown but not counted: a replay begins and ends some ms off.
+LEAST = 0.1
 
 
 @dataclass(frozen=True)
@@ -96,13 +98,26 @@ def emulated(folder: Path, device: str) -> Iterator[Path]:
         process.wait(timeout=60)
 
 
+def build(folder: Path) -> dict[str, Path]:
+    """The programs, by the names that commands have for them."""
+    built = {name: folder / name for name in ("ranks", "workers")}
+    for name, path in built.items():
+        source = ROOT / "examples" / "causal" / f"{name}.c"
+        subprocess.run(["mpicc", "-O2", "-pthread", "-o", path, source], check=True)
+    return built
+
+
+def command(program: str, built: dict[str, Path], data: Path) -> list[str]:
+    """A program on files in a folder that is there."""
+    return [word.format(data=data, **built) for word in PROGRAMS[program]]
+
+
 def record(built: dict[str, Path], program: str, folder: Path, output: Path) -> Path:
     """Records a program whose data lie in a folder."""
     data = folder / "checkpoints"
     shutil.rmtree(data, ignore_errors=True)
     data.mkdir()
-    command = [word.format(data=data, **built) for word in PROGRAMS[program]]
-    words = [*IOTRAIL, "record", "--causal", "-o", output, "--force", "--", *command]
+    words = [*IOTRAIL, "record", "--causal", "-o", output, "--force", "--", *command(program, built, data)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SystemExit(f"bench: error: {program}: {done.stderr[-2000:]}")
@@ -153,10 +168,7 @@ def bench() -> None:
         emulated(folder / "array", array(folder)) as fast,
         emulated(folder / "disk", DISK) as slow,
     ):
-        built = {name: folder / name for name in ("ranks", "workers")}
-        for name, path in built.items():
-            source = ROOT / "examples" / "causal" / f"{name}.c"
-            subprocess.run(["mpicc", "-O2", "-pthread", "-o", path, source], check=True)
+        built = build(folder)
         memory = Path("/dev/shm") / folder.name
         memory.mkdir()
         try:
@@ -229,14 +241,15 @@ def show(cases: list[Case]) -> None:
             for error, other in [found or (0.0, "")]
         )
         shown.add_row(case.program, case.storage, case.took.text(".2f"), *errors)
+    counted = [case for case in cases if case.took.median >= LEAST]
     for name, of in (("mean", statistics.mean), ("worst", max)):
         figures = (
-            f"{100 * of([abs(case.errors[mode][0]) for case in cases if mode in case.errors]):.1f}"
+            f"{100 * of([abs(case.errors[mode][0]) for case in counted if mode in case.errors]):.1f}"
             for mode in (*MODES, "simulated")
         )
-        shown.add_row(f"[bold]{name}[/]", "", "", *figures)
+        shown.add_row(f"[bold]{name}[/]", f"over {LEAST} s", "", *figures)
     console.print(shown)
-    causal = [abs(case.errors["causal"][0]) for case in cases]
+    causal = [abs(case.errors["causal"][0]) for case in counted]
     met = "met" if statistics.mean(causal) < GOAL_MEAN and max(causal) < GOAL_WORST else "missed"
     console.print(
         f"goal of causal: {100 * GOAL_MEAN:.0f} on average, {100 * GOAL_WORST:.0f} at most: {met}\n"

@@ -1,7 +1,7 @@
 """`make bench`: run the benchmarks and print their tables.
 
     run.py [NAME…]     all, or some of: call, post, load, trail, report, page, cluster, notices, replay, diff,
-                       import, requests, requests_query, diagnosis, model, generate, causal, device_disk, device_ssd, device_emulated; device is all of device*
+                       import, requests, requests_query, diagnosis, model, generate, causal, causal_cost, causal_whatif, device_disk, device_ssd, device_emulated; device and causal are all whose names begin so
 
 Figures of a busy machine mislead: the load average is printed first.
 """
@@ -34,16 +34,20 @@ NAMES = {
     "model": "model",
     "generate": "generate",
     "causal": "causal",
+    "causal_cost": "causal_cost",
+    "causal_whatif": "causal_whatif",
     "device": "device",
 }
+# Names of those that several modules measure, whose names begin so.
+GROUPS = ("device", "causal")
 
 
 def main(names: list[str]) -> int:
     """Run the benchmarks named."""
-    if "device" in names:
-        # The models of devices are measured by several modules.
-        names = [name for name in names if name != "device"]
-        names += [name for name in NAMES if name.startswith("device") and name not in names]
+    for group in GROUPS:
+        if group in names:
+            names = [name for name in names if name != group]
+            names += [name for name in NAMES if name.startswith(group) and name not in names]
     unknown = [name for name in names if name not in NAMES]
     if unknown:
         console.print(f"bench: error: no benchmark {', '.join(unknown)}; there are {', '.join(NAMES)}")

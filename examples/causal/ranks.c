@@ -10,7 +10,8 @@
  * | solver | builds a mesh (reads and writes at random), rank 0 collects and writes it, then all compute steps and write their state now and then |
  *
  * The first four are the shapes of the pseudo-applications and the reader of Mesnier et al., "//TRACE" (FAST 2007), section 5.1, the last that
- * of its solver. Writes are durable (O_DSYNC), reads bypass the page cache where the file system can (O_DIRECT).
+ * of its solver. Writes are durable (O_DSYNC) and into blocks that the files have, reads bypass the page cache where the file system
+ * can (O_DIRECT). COMPUTE=F in the environment multiplies all computing.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -26,8 +27,11 @@ static int rank, ranks, blocks;
 static size_t bytes;
 static char *block;
 
+static double factor = 1.0;
+
 static void compute(double ms) {
     struct timespec start, now;
+    ms *= factor;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &start);
     do clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
     while ((now.tv_sec - start.tv_sec) * 1e3 + (now.tv_nsec - start.tv_nsec) / 1e6 < ms);
@@ -51,12 +55,21 @@ static void put(int fd, long at) {
     if (pwrite(fd, block, bytes, at * (long)bytes) != (ssize_t)bytes) fail("pwrite");
 }
 
+/* A file of so many blocks, which it has before they are written durably: how much a file system writes where a file gets blocks is chance. */
+static void fill(const char *directory, const char *name, long count) {
+    int fd = open_in(directory, name, O_WRONLY | O_CREAT | O_DIRECT);
+    for (long at = 0; at < count; at++) put(fd, at);
+    if (fsync(fd) || close(fd)) fail(name);
+}
+
 static void get(int fd, long at) {
     if (pread(fd, block, bytes, at * (long)bytes) != (ssize_t)bytes) fail("pread");
 }
 
 static void checkpoint(const char *directory, int meets, double ms) {
-    int fd = open_in(directory, "checkpoint", O_WRONLY | O_CREAT | O_DSYNC | O_DIRECT);
+    if (rank == 0) fill(directory, "checkpoint", (long)blocks * ranks);
+    MPI_Barrier(MPI_COMM_WORLD);
+    int fd = open_in(directory, "checkpoint", O_WRONLY | O_DSYNC | O_DIRECT);
     for (int at = 0; at < blocks; at++) {
         put(fd, (long)at * ranks + rank);
         if (meets) MPI_Barrier(MPI_COMM_WORLD);
@@ -74,12 +87,7 @@ static void checkpoint(const char *directory, int meets, double ms) {
 
 static void read_in_turns(const char *directory) {
     char token = 0;
-    if (rank == 0) {
-        int fd = open_in(directory, "input", O_WRONLY | O_CREAT | O_DIRECT);
-        for (long at = 0; at < (long)blocks * ranks; at++) put(fd, at);
-        fsync(fd);
-        close(fd);
-    }
+    if (rank == 0) fill(directory, "input", (long)blocks * ranks);
     MPI_Barrier(MPI_COMM_WORLD);
     int fd = open_in(directory, "input", O_RDONLY | O_DIRECT);
     if (rank > 0) MPI_Recv(&token, 1, MPI_CHAR, rank - 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -92,9 +100,9 @@ static void read_in_turns(const char *directory) {
 static void solve(const char *directory) {
     char name[64];
     snprintf(name, sizeof name, "mesh.%d", rank);
-    int fd = open_in(directory, name, O_RDWR | O_CREAT | O_DIRECT);
     unsigned seed = rank + 1;
-    for (long at = 0; at < blocks; at++) put(fd, at);
+    fill(directory, name, blocks);
+    int fd = open_in(directory, name, O_RDWR | O_DIRECT);
     for (int at = 0; at < blocks; at++) {
         long where = rand_r(&seed) % blocks;
         get(fd, where);
@@ -105,7 +113,8 @@ static void solve(const char *directory) {
     close(fd);
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0) {
-        fd = open_in(directory, "mesh", O_WRONLY | O_CREAT | O_DSYNC | O_DIRECT);
+        fill(directory, "mesh", (long)blocks * (ranks - 1));
+        fd = open_in(directory, "mesh", O_WRONLY | O_DSYNC | O_DIRECT);
         for (int at = 0; at < blocks * (ranks - 1); at++) {
             MPI_Recv(block, (int)bytes, MPI_CHAR, MPI_ANY_SOURCE, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
             put(fd, at);
@@ -119,7 +128,9 @@ static void solve(const char *directory) {
     }
     MPI_Barrier(MPI_COMM_WORLD);
     snprintf(name, sizeof name, "state.%d", rank);
-    fd = open_in(directory, name, O_WRONLY | O_CREAT | O_DSYNC | O_DIRECT);
+    fill(directory, name, (blocks + 3) / 4);
+    MPI_Barrier(MPI_COMM_WORLD);
+    fd = open_in(directory, name, O_WRONLY | O_DSYNC | O_DIRECT);
     double mine = rank, all;
     for (int at = 0; at < blocks; at++) {
         compute((at + rank) % ranks == 0 ? 2 : 0.5);
@@ -142,6 +153,7 @@ int main(int argc, char **argv) {
     bytes = strtoul(argv[3], NULL, 10);
     if (posix_memalign((void **)&block, 4096, bytes)) fail("memory");
     memset(block, rank + 1, bytes);
+    if (getenv("COMPUTE")) factor = atof(getenv("COMPUTE"));
     MPI_Barrier(MPI_COMM_WORLD);
     if (!strcmp(argv[1], "plain")) checkpoint(argv[4], 0, 0);
     else if (!strcmp(argv[1], "sync")) checkpoint(argv[4], 1, 0);

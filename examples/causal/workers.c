@@ -4,9 +4,11 @@
  * | KIND | what it does |
  * |---|---|
  * | queue | two producers log each item, then put it into a queue with room for four; two consumers take items, compute, and write them |
+ * | table | four threads change a table that one at a time may change, and log it to files of their own |
  * | rpc | a server with a thread for each of three clients logs their requests, one at a time, and answers; the clients, processes of their own, compute in between |
  *
- * Writes are durable (O_DSYNC), into blocks that the files have already.
+ * Writes are durable (O_DSYNC), into blocks that the files have already. COMPUTE=F in the environment multiplies all computing, HELD=F
+ * what is computed with the table's lock.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -31,8 +33,16 @@ static void fail(const char *what) {
     exit(1);
 }
 
+static double factor(const char *variable) {
+    const char *text = getenv(variable);
+    return text ? atof(text) : 1.0;
+}
+
+static double all, held;
+
 static void compute(double ms) {
     struct timespec start, now;
+    ms *= all;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &start);
     do clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
     while ((now.tv_sec - start.tv_sec) * 1e3 + (now.tv_nsec - start.tv_nsec) / 1e6 < ms);
@@ -104,6 +114,25 @@ static void run_queue(void) {
     for (int at = 0; at < 2 * WORKERS; at++) pthread_join(threads[at], NULL);
 }
 
+static void *change(void *number) {
+    int fd = file("log", (int)(long)number, count);
+    for (int at = 0; at < count; at++) {
+        compute(0.3);
+        pthread_mutex_lock(&mutex);
+        compute(0.8 * held);
+        pthread_mutex_unlock(&mutex);
+        put(fd, at);
+    }
+    close(fd);
+    return NULL;
+}
+
+static void run_table(void) {
+    pthread_t threads[2 * WORKERS];
+    for (long at = 0; at < 2 * WORKERS; at++) pthread_create(&threads[at], NULL, change, (void *)at);
+    for (int at = 0; at < 2 * WORKERS; at++) pthread_join(threads[at], NULL);
+}
+
 static int logged, log_fd;
 
 static void *serve(void *connection) {
@@ -154,8 +183,15 @@ static void run_rpc(void) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 5 || (strcmp(argv[1], "queue") && strcmp(argv[1], "rpc"))) {
-        fprintf(stderr, "usage: workers queue|rpc COUNT BYTES DIRECTORY\n");
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } kinds[] = {{"queue", run_queue}, {"table", run_table}, {"rpc", run_rpc}};
+    void (*run)(void) = NULL;
+    for (size_t at = 0; argc == 5 && at < sizeof kinds / sizeof *kinds; at++)
+        if (!strcmp(argv[1], kinds[at].name)) run = kinds[at].run;
+    if (!run) {
+        fprintf(stderr, "usage: workers queue|table|rpc COUNT BYTES DIRECTORY\n");
         return 2;
     }
     count = atoi(argv[2]);
@@ -163,7 +199,8 @@ int main(int argc, char **argv) {
     directory = argv[4];
     block = calloc(1, bytes);
     if (!block) fail("memory");
-    if (strcmp(argv[1], "rpc")) run_queue();
-    else run_rpc();
+    all = factor("COMPUTE");
+    held = factor("HELD");
+    run();
     return 0;
 }
