@@ -47,7 +47,7 @@ pub(super) fn run(throttle: &Throttle<'_>, free: &FreeRun) -> Result<(), String>
         let least = pauses(period);
         if least > LONGEST {
             say!(
-                "iotrail: no more runs: pauses before each {period}. operation would take {}; --throttle groups --period {period} does them",
+                "iotrail: no more runs: their pauses would take {}; --throttle groups --period {period} does them",
                 human::duration(Duration::from_nanos(least))
             );
             break;

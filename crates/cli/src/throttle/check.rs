@@ -53,7 +53,7 @@ pub fn check(trail: &Path, machine: &str, program: &Program<'_>, took: Duration,
     }
 }
 
-/// Does the run, and says how far off a simulation of it is.
+/// Does the run, and says how far off a simulation of it is. An error if the program ends otherwise than before, or hangs.
 pub fn measure(
     trail: &Path,
     program: &Program<'_>,
