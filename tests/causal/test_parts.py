@@ -147,7 +147,11 @@ def test_parts_wait_for_each_other(
         said, problems = part.communicate(timeout=120)
         assert part.returncode == 0, (said, problems)
     found = writes([trail for _, trail in running])
-    assert sorted(map(len, found.values())) == [WRITES] * 4
+    # rank 0 fills the file before
+    assert sorted(map(len, found.values())) == [WRITES] * 3 + [5 * WRITES]
+    filled = max(times[-WRITES - 1][1] for times in found.values() if len(times) > WRITES)
+    found = {name: times[-WRITES:] for name, times in found.items()}
+    assert all(times[0][0] >= filled for times in found.values())
     assert all(len(writes([trail])) in (1, 2, 3) for _, trail in running), "each part has ranks"
     for (before, one), (after, other) in itertools.permutations(found.items(), 2):
         assert before != after
