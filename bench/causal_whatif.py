@@ -33,19 +33,6 @@ PROGRAMS = {
 }
 # What is aimed at: mean error, share of truths inside, width of ranges.
 GOAL_ERROR, GOAL_INSIDE, GOAL_WIDTH = 0.05, 0.9, 0.15
-DEVICE = """
-format = 1
-kind = "fixed"
-name = "of a benchmark, x {factor:g}"
-[fixed]
-capacity = {{ value = 1, unit = "GiB", source = "benchmark" }}
-servers = {{ value = 8, unit = "count", source = "benchmark" }}
-read = {{ value = {ms}, unit = "ms", source = "benchmark" }}
-write = {{ value = {ms}, unit = "ms", source = "benchmark" }}
-flush = {{ value = {half}, unit = "ms", source = "benchmark" }}
-trim = {{ value = 0.1, unit = "ms", source = "benchmark" }}
-rate = {{ value = 5, unit = "GB/s", source = "benchmark" }}
-"""
 
 
 @dataclass(frozen=True)
@@ -120,9 +107,8 @@ def bench() -> None:
         built = causal.build(folder)
         mounted = {}
         for speed in (1.0, *SPEEDS):
-            device = folder / f"{speed:g}.toml"
-            device.write_text(DEVICE.format(factor=speed, ms=BASE_MS * speed, half=BASE_MS * speed / 4))
-            mounted[speed] = devices.enter_context(causal.emulated(folder / f"at-{speed:g}", str(device)))
+            device = causal.fixed(folder, f"x-{speed:g}", BASE_MS * speed, BASE_MS * speed / 4)
+            mounted[speed] = devices.enter_context(causal.emulated(folder / f"at-{speed:g}", device))
         for program in PROGRAMS:
             cases += measure(program, built, mounted, folder)
     show(cases)
