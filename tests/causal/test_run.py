@@ -78,11 +78,13 @@ def test_known_runs(make_causal: Path) -> None:
     assert case["speed_up"] == pytest.approx(930 / case["elapsed_ns"])
     assert (answer["simulated_ns"], answer["model_error"]) == (930, off)
     missing = recorded - 930
-    low = min(715 * (1 - abs(off)), 715 + missing)
-    high = max(715 * (1 + abs(missing) / recorded), 715 + missing)
+    # in 9 of 10 changes that were really made predictions were off by no more
+    share = max(abs(missing) / recorded, 0.16)
+    low, high = min(715 * (1 - share), 715 + missing), max(715 * (1 + share), 715 + missing)
     assert case["elapsed_low_ns"] == pytest.approx(low, abs=2)
     assert case["elapsed_high_ns"] == pytest.approx(high, abs=2)
-    shown = iotrail("whatif", "run", make_causal, "--compute", "0.5", "--lock", "2", "--cores", "3")
+    words = ("--compute", "0.5", "--lock", "2", "--cores", "3")
+    shown = iotrail("whatif", "run", make_causal, *words, env={"COLUMNS": "160"})
     assert re.search(r"simulated +\d", shown) and "computing × 0.5, locks × 2, 3 cores" in shown
     answer = ask(make_causal, "--by", "file,call,rank,lock", "--cores", "2", "--samples", "0")
     of_name = {(curve["kind"], curve["name"]): curve for curve in answer["curves"]}
