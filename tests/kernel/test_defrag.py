@@ -79,7 +79,9 @@ def test_a_file_that_the_kernel_maps_is_put_together(mounted: Path, tmp_path: Pa
     ]
     assert found["in_files"] >= HOLES
     assert found["after"]["sequential"] >= HOLES - 1 > found["before"]["sequential"]
-    assert found["speed_up"]["arrivals_after_completions"] > 1.2
+    # The time that all takes: response times are means with what else the disks did meanwhile, which is chance.
+    before, after = (found[each]["arrivals_after_completions"]["elapsed_ns"] for each in ("before", "after"))
+    assert before > 1.25 * after
     assert "--fiemap" in ask().stderr
     file.unlink()
     assert "no recorded file can be found on a recorded disk" in ask("--fiemap").stderr
