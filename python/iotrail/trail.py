@@ -4,8 +4,8 @@
     trail.query("SELECT call, n FROM call_summary WHERE errors > $least", values={"least": 0})
 
 A trail is pinned to its newest readable snapshot when opened, so that a compaction running beside
-changes nothing under a reader. Views are made when a query first names them, in order of dependency,
-with the comments of the schema and the modules. Rows are never handled in Python.
+changes nothing under a reader. Views are made when a query first names them, in order of dependency.
+Rows are never handled in Python.
 """
 
 import atexit
@@ -42,6 +42,8 @@ from iotrail.snapshot import DataFile
 # Keys of a join that DuckDB holds one by one against the bounds of files and row groups before it reads them; of more
 # it takes the smallest and largest. Its own 50 are less than a path of many parts has.
 _FEW = 1000
+# Where a query reads comments.
+_CATALOGUE = re.compile(r"\b(duckdb_\w+|information_schema)\b", re.IGNORECASE)
 # Characters of DuckDB's messages that are shown.
 _LONGEST_MESSAGE = 10_000
 
@@ -77,15 +79,6 @@ class Trail:
     def files(self, table: str) -> list[DataFile]:
         """The files of a table."""
         return self._files.get(table, [])
-
-    def connect(self) -> duckdb.DuckDBPyConnection:
-        """A connection of its own with all tables and modules as commented views."""
-        connection = _open_duckdb()
-        made: set[str] = set()
-        self._create_params(connection)
-        for name in (*self.tables, *self.modules):
-            self._create(connection, made, name)
-        return connection
 
     def query(self, sql: str, values: Mapping[str, object] | None = None) -> duckdb.DuckDBPyRelation:
         """Run one SELECT and return its relation. `values` are the query's own `$name` parameters."""
@@ -127,7 +120,9 @@ class Trail:
         words = dict.fromkeys(re.findall(r"\w+", sql.lower()))
         for name in words:
             if name in self.tables or name in self.modules:
-                self._create(self.connection, self._made, name, materialize=True)
+                self._create(name)
+        if _CATALOGUE.search(sql):
+            self._comment()
 
     def set_params(self, params: Mapping[str, object]) -> None:
         """Set parameters of modules for the queries that follow."""
@@ -150,7 +145,7 @@ class Trail:
     def source(self, table: str) -> str:
         """The SELECT that reads a table's files: for queries over two trails in one connection."""
         if table not in self._sources:
-            self._sources[table] = self._scan(self.connection, self.tables[table])
+            self._sources[table] = self._scan(self.tables[table])
         return self._sources[table]
 
     def number_nodes(self) -> None:
@@ -233,48 +228,44 @@ class Trail:
             for param in self.params.values()
         ]
         connection.execute(f"CREATE OR REPLACE VIEW params AS SELECT {', '.join(columns) or '0 AS none'}")
-        for param in self.params.values():
-            comment = f"{param.meaning} [{param.unit}]" if param.unit else param.meaning
-            connection.execute(f"COMMENT ON COLUMN params.{quoted(param.name)} IS {_text(comment)}")
 
-    def _create(
-        self, connection: duckdb.DuckDBPyConnection, made: set[str], name: str, materialize: bool = False
-    ) -> None:
+    def _create(self, name: str) -> None:
         if table := self.tables.get(name):
-            if name not in made:
-                self._create_view(
-                    connection, name, self._scan(connection, table), table.meaning, table.columns
-                )
-                made.add(name)
+            if name not in self._made:
+                self._create_view(name, self._scan(table))
             return
         for module in sql_modules.closure([name], self.modules):
             for required in module.requires:
                 if required in self.tables:
-                    self._create(connection, made, required)
-            if module.name not in made:
-                kind = "TABLE" if materialize and module.materialize else "VIEW"
-                self._create_view(connection, module.name, module.sql, module.doc, module.columns, kind)
-                made.add(module.name)
+                    self._create(required)
+            if module.name not in self._made:
+                self._create_view(module.name, module.sql)
 
-    def _create_view(
-        self,
-        connection: duckdb.DuckDBPyConnection,
-        name: str,
-        sql: str,
-        meaning: str,
-        columns: Iterable[Column],
-        kind: str = "VIEW",
-    ) -> None:
+    def _create_view(self, name: str, sql: str) -> None:
         with self.errors(sql):
-            connection.execute(f"CREATE OR REPLACE {kind} {quoted(name)} AS {sql}")
-            comments = [f"COMMENT ON {kind} {quoted(name)} IS {_text(meaning)}"]
+            self.connection.execute(f"CREATE OR REPLACE {self._kind(name)} {quoted(name)} AS {sql}")
+        self._made.add(name)
+
+    def _kind(self, name: str) -> str:
+        return "TABLE" if name in self.modules and self.modules[name].materialize else "VIEW"
+
+    def _comment(self) -> None:
+        """Give what is made the comments of the schema and the modules: that takes as long as making it, so it is
+        done for queries of the catalogue alone."""
+        comments = []
+        for param in self.params.values():
+            comment = f"{param.meaning} [{param.unit}]" if param.unit else param.meaning
+            comments.append(f"COMMENT ON COLUMN params.{quoted(param.name)} IS {_text(comment)}")
+        for name in self._made:
+            meaning, columns = self.describe(name)
+            comments.append(f"COMMENT ON {self._kind(name)} {quoted(name)} IS {_text(meaning)}")
             comments += [
                 f"COMMENT ON COLUMN {quoted(name)}.{quoted(column.name)} IS {_text(column.comment)}"
                 for column in columns
             ]
-            connection.execute(";".join(comments))
+        self.connection.execute(";".join(comments))
 
-    def _scan(self, connection: duckdb.DuckDBPyConnection, table: Table) -> str:
+    def _scan(self, table: Table) -> str:
         """The SELECT that reads a table: its columns in order, null where the files lack one."""
         if table.name == CALL_TABLE.name:
             calls = ", ".join(
@@ -282,19 +273,17 @@ class Trail:
                 for call in trail_schema.load().calls
             )
             return f"SELECT * FROM (VALUES {calls}) AS t(call, kind, meaning)"
-        return self.scan(table.name, self._files[table.name], connection)
+        return self.scan(table.name, self._files[table.name])
 
     def scan(
         self,
         name: str,
         files: Iterable[DataFile],
-        connection: duckdb.DuckDBPyConnection | None = None,
         *,
         filename: bool = False,
     ) -> str:
         """The SELECT that reads some files of a table; with `filename` it has a column that says of which."""
-        table, connection = self.tables[name], connection or self.connection
-        files = list(files)
+        table, files = self.tables[name], list(files)
         if not files:
             columns = [f"CAST(NULL AS {c.type}) AS {quoted(c.name)}" for c in table.columns]
             columns += ["CAST(NULL AS VARCHAR) AS filename"] if filename else []
@@ -304,8 +293,8 @@ class Trail:
         source = f"read_parquet([{paths}], union_by_name = true{', filename = true' * filename})"
         describe = f"DESCRIBE SELECT * FROM {source}"
         with self.errors(describe):
-            found = {row[0]: str(row[1]) for row in connection.execute(describe).fetchall()}
-        self._check_nulls(connection, table, paths, len(files))
+            found = {row[0]: str(row[1]) for row in self.connection.execute(describe).fetchall()}
+        self._check_nulls(table, paths, len(files))
         columns = ["filename"] if filename else []
         for column in table.columns:
             if column.name not in found:
@@ -320,9 +309,7 @@ class Trail:
                 )
         return f"SELECT {', '.join(columns)} FROM {source}"
 
-    def _check_nulls(
-        self, connection: duckdb.DuckDBPyConnection, table: Table, paths: str, files: int
-    ) -> None:
+    def _check_nulls(self, table: Table, paths: str, files: int) -> None:
         """Columns that can't be null are declared so in every file, as the trail's writer does: then they have none,
         whoever wrote the file. A second column of that name, or one within another, says nothing of the first."""
         query = f"""
@@ -330,7 +317,7 @@ class Trail:
                 COUNT(*) FILTER (repetition_type = 'REQUIRED' AND name = lower(name))
             FROM parquet_schema([{paths}]) GROUP BY 1"""
         with self.errors(query):
-            counts = {name: counted for name, *counted in connection.execute(query).fetchall()}
+            counts = {name: counted for name, *counted in self.connection.execute(query).fetchall()}
         hint = f"iotrail trail check {self.path}"
         if counts.get(None, [0])[0] != files:
             raise DamagedTrailError(f"{self.path}: table {table.name}: found a column of several", hint)

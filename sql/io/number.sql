@@ -4,12 +4,15 @@
 -- @column i BIGINT: the number
 WITH digit AS (
     SELECT d FROM (VALUES (0), (1), (2), (3), (4), (5), (6), (7), (8), (9)) AS t (d)
+),
+
+thousand AS (
+    SELECT a.d + 10 * b.d + 100 * c.d AS t
+    FROM digit AS a
+    CROSS JOIN digit AS b
+    CROSS JOIN digit AS c
 )
 
-SELECT CAST(a.d + 10 * b.d + 100 * c.d + 1000 * d.d + 10000 * e.d + 100000 * f.d AS BIGINT) AS i
-FROM digit AS a
-CROSS JOIN digit AS b
-CROSS JOIN digit AS c
-CROSS JOIN digit AS d
-CROSS JOIN digit AS e
-CROSS JOIN digit AS f
+SELECT CAST(a.t + 1000 * b.t AS BIGINT) AS i
+FROM thousand AS a
+CROSS JOIN thousand AS b

@@ -24,7 +24,9 @@ width AS (
             CASE WHEN s.asked > 0 THEN 1000000 ELSE 200 END AS most
         FROM span AS s
         CROSS JOIN (VALUES (1), (2), (5)) AS m (m)
-        CROSS JOIN number AS e
+        CROSS JOIN (
+            VALUES (0), (1), (2), (3), (4), (5), (6), (7), (8), (9), (10), (11), (12), (13), (14), (15), (16)
+        ) AS e (i)
         -- up to 5e16 ns (19 months a bucket); a width that was asked for grows at most 1e6 times
         WHERE e.i <= CASE WHEN s.asked > 0 THEN 6 ELSE 16 END
     ) AS candidate
