@@ -53,7 +53,7 @@ FACTS = (
 )  # fmt: skip
 # Columns of ids that are hashes of names, or were handed out by a system.
 IDS = {
-    "thread", "waker", "process", "parent", "edge", "file", "file2", "device", "object", "crumb", "parent_crumb", "workload", "trace_hi",
+    "thread", "waker", "process", "parent", "edge", "until_edge", "file", "file2", "device", "object", "crumb", "parent_crumb", "workload", "trace_hi",
     "trace_lo", "span",
 }  # fmt: skip
 PATHS = {("file", "path"), ("process", "exe")}

@@ -69,6 +69,12 @@ def logged(log: Path, offset: int) -> tuple[list[Arrow], list[Arrow]]:
         "event",
         "counter",
         "join",
+        "shared",
+        "meeting",
+        "signalfd",
+        "sigwait",
+        "sigwaitinfo",
+        "latch",
     ],
 )
 def test_hand_overs_are_found_and_nothing_else(

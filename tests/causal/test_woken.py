@@ -56,9 +56,11 @@ def test_who_woke_whom_is_found_and_nothing_else(
     assert len(missing(begun, known(arrows))) <= min(lost, COUNT // 2)
     own = [arrow for arrow in arrows if not lifetime(trail, arrow)]
     assert missing(own, known(done)) == []
+    # of processes that were forked what they share is known, and who sends a signal to whom
+    matched = how in ("signal", "kill", "shared")
     assert trail.query(
         "SELECT DISTINCT how FROM wait WHERE edge IS NOT NULL AND kind NOT IN ('begin', 'end')"
-    ).fetchall() == [("woken",)]
+    ).fetchall() == [("matched" if matched else "woken",)]
     [[unexplained, blocked]] = trail.query(
         "SELECT SUM(blocked_ns) FILTER (WHERE state = 'unexplained'), SUM(blocked_ns) FROM wait_state"
     ).fetchall()

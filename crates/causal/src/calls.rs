@@ -6,10 +6,12 @@ use iotrail_format::call::{Call, CallKind, WaitKind};
 use iotrail_format::ids::hash63;
 
 use crate::matching::{Act, Channel, Meeting, Role, Room, What};
+use crate::signals::{self, Sent, Taken};
 use crate::sockets::{Connections, OnSocket};
 
 /// Error numbers of what waited no longer (errno(3)).
-const EAGAIN: i64 = 11;
+const EINTR: i64 = 4;
+pub(crate) const EAGAIN: i64 = 11;
 const ETIMEDOUT: i64 = 110;
 /// Calls on locks that took no longer, ns, had not to wait.
 const CONTENDED: i64 = 10_000;
@@ -17,6 +19,8 @@ const CONTENDED: i64 = 10_000;
 const GIVE_BACK: [Call; 3] = [Call::MutexUnlock, Call::RwlockUnlock, Call::SpinUnlock];
 /// All timerfds have this id: what /proc calls them (proc(5)).
 const TIMERFD: i64 = hash63(b"anon_inode:[timerfd]");
+/// And all signalfds this.
+const SIGNALFD: i64 = hash63(b"anon_inode:[signalfd]");
 /// Bytes that a pipe holds (pipe(7), "Pipe capacity").
 const PIPE: u64 = 65_536;
 
@@ -115,6 +119,14 @@ pub struct Reader<'a> {
     /// Rows of MPI that begin or complete requests, which one thread may do for another.
     requests: Vec<Row>,
     sockets: Vec<OnSocket>,
+    /// Rows of semaphores and barriers, and when the call began that they are inside of.
+    shared: Vec<(Row, Option<i64>)>,
+    /// Semaphores and barriers that were made, by process and address: whether processes share them.
+    made: HashMap<(i64, i64), bool>,
+    /// Children whose end a handler was told, by thread and start of the call that it interrupted.
+    reaped: HashMap<(u32, i64), Row>,
+    sent: Vec<Sent>,
+    taken: Vec<Taken>,
     /// Those that found something ready, and when the call began that they are inside of.
     polls: Vec<(Row, Option<i64>)>,
     acts: Vec<Act>,
@@ -123,7 +135,7 @@ pub struct Reader<'a> {
 }
 
 /// Whether a call waited until its timeout was over: sigtimedwait(2) says so otherwise.
-fn is_expired(row: &Row) -> bool {
+pub(crate) fn is_expired(row: &Row) -> bool {
     row.errno == ETIMEDOUT || row.kind == WaitKind::Signal && row.errno == EAGAIN
 }
 
@@ -167,6 +179,11 @@ impl<'a> Reader<'a> {
             joins: Vec::new(),
             requests: Vec::new(),
             sockets: Vec::new(),
+            shared: Vec::new(),
+            made: HashMap::new(),
+            reaped: HashMap::new(),
+            sent: Vec::new(),
+            taken: Vec::new(),
             polls: Vec::new(),
             acts: Vec::new(),
             inside: None,
@@ -199,14 +216,13 @@ impl<'a> Reader<'a> {
             WaitKind::Pipe => self.add_pipe(row),
             WaitKind::Socket => self.add_socket(row),
             WaitKind::Event => self.add_event(row),
-            WaitKind::Semaphore => self.add_semaphore(row),
+            WaitKind::Semaphore | WaitKind::Barrier => self.add_shared(row),
             WaitKind::Condition => self.add_condition(row),
-            WaitKind::Barrier => self.add_barrier(row),
             WaitKind::Thread => self.add_thread(row),
             _ if row.call == Call::Fork => self.add_fork(row),
             // What is inside says whom it let go on; the call around it how it waits.
             WaitKind::Process if self.inside.is_none() => self.joins.push(*row),
-            WaitKind::Process => {}
+            WaitKind::Process => self.reap(row),
             // Which of them have to wait for a lock is another matter on other storage.
             WaitKind::Lock
                 if GIVE_BACK.contains(&row.call)
@@ -214,7 +230,10 @@ impl<'a> Reader<'a> {
             WaitKind::Signal | WaitKind::Queue | WaitKind::Futex if is_expired(row) => {
                 self.push(row, What::Wait { kind: "timer" });
             }
+            WaitKind::Signal if row.call == Call::Kill => self.add_kill(row),
+            WaitKind::Signal => self.take_signal(row),
             WaitKind::Poll if row.result == Some(0) => self.push(row, What::Wait { kind: "timer" }),
+            WaitKind::Poll if row.errno == EINTR => self.take_signal(row),
             WaitKind::Poll => self.polls.push((*row, self.inside)),
             kind => self.push(row, What::Wait { kind: kind.name() }),
         }
@@ -245,6 +264,9 @@ impl<'a> Reader<'a> {
 
     fn add_event(&mut self, row: &Row) {
         let Some(object) = row.object else { return };
+        if object == SIGNALFD && row.seq.is_some() {
+            return self.take_signal(row);
+        }
         let channel = Channel::Event { object };
         let what = match (row.call.kind(), row.seq) {
             (CallKind::Write, Some(value)) => {
@@ -257,13 +279,60 @@ impl<'a> Reader<'a> {
             _ if row.call == Call::Eventfd => {
                 What::Hold { channel, amount: row.length.unwrap_or(0).max(0) as u64 }
             }
+            _ if row.errno == EAGAIN => What::Nothing,
             _ => What::Wait { kind: "event" },
         };
         self.push(row, what);
     }
 
+    /// A signal is sent.
+    fn add_kill(&mut self, row: &Row) {
+        let machine = self.threads[row.thread as usize].machine;
+        let sender = self.processes.get(&self.process(row)).map_or(-1, |process| process.pid);
+        self.sent.extend(Sent::of(row, machine, sender, self.inside));
+    }
+
+    /// A signal ends a wait.
+    fn take_signal(&mut self, row: &Row) {
+        let process = self.process(row);
+        let machine = self.threads[row.thread as usize].machine;
+        let pid = self.processes.get(&process).map_or(-1, |process| process.pid);
+        self.taken.push(Taken { row: *row, machine, pid, process, inside: self.inside });
+    }
+
+    /// A child has ended, which a call inside another one says.
+    fn reap(&mut self, row: &Row) {
+        if let Some(outer) = self.inside.filter(|_| row.result.is_some_and(|child| child > 0)) {
+            self.reaped.entry((row.thread, outer)).or_insert(*row);
+        }
+    }
+
+    /// Processes that share what they wait for have to be known first.
+    fn add_shared(&mut self, row: &Row) {
+        if let (Call::SemInit | Call::BarrierInit, Some(address)) = (row.call, row.object) {
+            self.made.insert((self.process(row), address), row.seq == Some(1));
+        }
+        self.shared.push((*row, self.inside));
+    }
+
+    /// The process by which a semaphore or barrier is named: the one that made it, if those that it forked share it.
+    fn owner(&self, row: &Row, address: i64) -> i64 {
+        let process = self.process(row);
+        let mut maker = process;
+        // as many as there are, at most, whatever a trail says
+        for _ in 0..self.processes.len() {
+            match (self.made.get(&(maker, address)), self.forks.get(&maker)) {
+                (Some(true), _) => return maker,
+                (None, Some((_, by))) => maker = self.threads[*by as usize].process,
+                _ => break,
+            }
+        }
+        process
+    }
+
     fn add_semaphore(&mut self, row: &Row) {
-        let (Some(address), process) = (row.object, self.process(row)) else { return };
+        let Some(address) = row.object else { return };
+        let process = self.owner(row, address);
         let channel = Channel::Semaphore { process, address };
         match row.call {
             Call::SemPost => self.push(row, What::Give { channel, amount: 1, room: Room::Unlimited }),
@@ -290,7 +359,8 @@ impl<'a> Reader<'a> {
     }
 
     fn add_barrier(&mut self, row: &Row) {
-        let (Some(address), process) = (row.object, self.process(row)) else { return };
+        let Some(address) = row.object else { return };
+        let process = self.owner(row, address);
         let meeting = Meeting::Barrier { process, address };
         if row.call == Call::BarrierInit {
             let count = row.length.unwrap_or(0).max(0) as u64;
@@ -430,6 +500,18 @@ impl<'a> Reader<'a> {
         for row in std::mem::take(&mut self.requests) {
             self.add_mpi(&row);
         }
+        for (row, inside) in std::mem::take(&mut self.shared) {
+            self.inside = inside;
+            match row.kind {
+                WaitKind::Barrier => self.add_barrier(&row),
+                _ => self.add_semaphore(&row),
+            }
+        }
+        self.inside = None;
+        let threads_of_handles = self.threads_of_handles();
+        self.wait_for_children();
+        let (sent, taken) = (std::mem::take(&mut self.sent), std::mem::take(&mut self.taken));
+        self.acts.extend(signals::acts(sent, taken, &threads_of_handles));
         let connections = Connections::of(&self.sockets);
         self.acts.extend(connections.acts(&self.sockets));
         self.wait_for_something(&connections);
@@ -465,6 +547,26 @@ impl<'a> Reader<'a> {
             };
             self.acts.extend(act(&row, what, inside));
         }
+    }
+
+    /// Who was interrupted by the end of a child (SIGCHLD) waited for that.
+    fn wait_for_children(&mut self) {
+        let taken = std::mem::take(&mut self.taken);
+        for taken in taken {
+            match self.reaped.get(&(taken.row.thread, taken.row.start)) {
+                Some(child) if taken.row.seq.is_none() && taken.inside.is_none() => {
+                    let row = Row { start: taken.row.start, end: taken.row.end, ..*child };
+                    self.joins.push(row);
+                }
+                _ => self.taken.push(taken),
+            }
+        }
+    }
+
+    /// Threads that said their handle when they began; of those with the same none is known.
+    fn threads_of_handles(&self) -> HashMap<(i64, i64), u32> {
+        let only = |list: &Vec<(i64, u32)>| if let [(_, thread)] = list[..] { Some(thread) } else { None };
+        self.begun.iter().filter_map(|(handle, list)| Some((*handle, only(list)?))).collect()
     }
 
     fn give(&mut self, thread: u32, at: i64, channel: Channel) {

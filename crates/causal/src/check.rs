@@ -74,7 +74,10 @@ fn check_thread(
             Err(Problem::Step { thread: thread as u32, step: at, expected, found })
         };
         match *step {
-            Step::Compute(dur) | Step::Rest(dur) => {
+            Step::Timeout(edge, _) if edge as usize >= signals.len() => {
+                return wrong(format!("an edge below {}", signals.len()), format!("edge {edge}"));
+            }
+            Step::Compute(dur) | Step::Rest(dur) | Step::Timeout(_, dur) => {
                 if dur < 0 {
                     return wrong("a time of 0 or more".into(), format!("{dur} ns"));
                 }
@@ -162,7 +165,7 @@ fn find_blocked(scripts: &Scripts, order: &impl Order) -> Vec<Blocked> {
                     next_op[thread] = index.saturating_add(1);
                     release(next_op[thread], &mut followers[thread], &mut ready);
                 }
-                Step::Wait(..) | Step::Compute(_) | Step::Rest(_) => {}
+                Step::Wait(..) | Step::Compute(_) | Step::Rest(_) | Step::Timeout(..) => {}
                 Step::Lock(_) | Step::Share(_) | Step::Unlock(_) => {}
             }
             steps[thread] += 1;
@@ -176,7 +179,7 @@ fn find_blocked(scripts: &Scripts, order: &impl Order) -> Vec<Blocked> {
                 let mut after = order.after(op);
                 On::Op { op, before: after.find(|before| next_op[before.thread as usize] <= before.index)? }
             }
-            Step::Compute(_) | Step::Rest(_) | Step::Signal(_) => return None,
+            Step::Compute(_) | Step::Rest(_) | Step::Timeout(..) | Step::Signal(_) => return None,
             Step::Lock(_) | Step::Share(_) | Step::Unlock(_) => return None,
         };
         Some(Blocked { thread, step: *step as u32, on })

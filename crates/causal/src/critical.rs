@@ -80,6 +80,7 @@ mod tests {
             last: Some(last),
             within: 0,
             style: None,
+            until: None,
         };
         let edges = Edges {
             signals: vec![signal(1, 50, 0), signal(0, 10, 1), signal(1, 90, 2)],

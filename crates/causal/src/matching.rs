@@ -11,6 +11,7 @@
 //! | pipe, connection | byte | in the order in which they were written |
 //! | event counter | what is added | as of a pipe: a read takes as much as its value says |
 //! | semaphore | post | the n-th wait takes the n-th post, after those it began with |
+//! | signal | once | the first that was sent after the one before it was taken (`signals`) |
 //! | thread, process | once | its beginning and its end |
 //!
 //! What can't be (a taker that returned before the giver began) shows that calls are missing, or that the order was another one:
@@ -33,6 +34,8 @@ pub enum Channel {
     Event { object: i64 },
     /// A semaphore.
     Semaphore { process: i64, address: i64 },
+    /// A signal that was sent, by its number among all.
+    Signal { number: u32 },
     /// The beginning of a thread.
     Begin { thread: u32 },
     /// The end of a thread.
@@ -49,6 +52,7 @@ impl Channel {
             Self::Connection { .. } => "connection",
             Self::Event { .. } => "event",
             Self::Semaphore { .. } => "semaphore",
+            Self::Signal { .. } => "signal",
             Self::Begin { .. } => "begin",
             Self::End { .. } => "end",
         }
@@ -193,6 +197,8 @@ pub struct Wait {
     pub within: u32,
     /// What the thread did meanwhile, if that was seen.
     pub style: Option<Style>,
+    /// Of a wait for a time the edge that ends it earlier.
+    pub until: Option<u32>,
 }
 
 impl Wait {
@@ -245,6 +251,7 @@ impl Edges {
             last: Some(last),
             within: 0,
             style: None,
+            until: None,
         }));
     }
 
@@ -262,6 +269,7 @@ impl Edges {
             last: None,
             within: 0,
             style: None,
+            until: None,
         });
     }
 }

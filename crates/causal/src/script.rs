@@ -38,6 +38,8 @@ pub enum Step {
     Compute(i64),
     /// Does nothing for so long: it sleeps, or waits for a timer.
     Rest(i64),
+    /// Goes on when all signals of an edge have been given, or after so long.
+    Timeout(u32, i64),
     /// Does the operation of this index, of those of its thread.
     Io(u32),
     /// Gives one of the signals of an edge.
@@ -103,6 +105,8 @@ pub enum Reason {
     Edge(u32, Style),
     /// For a time to pass.
     Timer,
+    /// For signals, so long at most.
+    Timeout(u32),
     /// For a lock, which it contends for again.
     Lock,
     /// That isn't known.
@@ -144,6 +148,7 @@ impl Recorded {
             let step = match wait.reason {
                 Reason::Edge(edge, style) => Step::Wait(edge, style),
                 Reason::Timer => Step::Rest(wait.dur),
+                Reason::Timeout(edge) => Step::Timeout(edge, wait.dur),
                 Reason::Unknown if fixed => Step::Rest(wait.dur),
                 Reason::Lock | Reason::Unknown => continue,
             };

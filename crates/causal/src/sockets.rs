@@ -8,11 +8,14 @@ use std::collections::{HashMap, HashSet};
 
 use iotrail_format::call::{Call, CallKind};
 
-use crate::calls::{Row, act};
+use crate::calls::{EAGAIN, Row, act};
 use crate::matching::{Act, Channel, Room, What};
 
 /// Error number of a connection that is made meanwhile (errno(3)).
 const EINPROGRESS: i64 = 115;
+
+/// Timeouts of sockets are no shorter, ns: a tick of the kernel at 1,000 Hz.
+const TICK: i64 = 1_000_000;
 
 /// An end of a connection: of inodes only together with the machine.
 type End = (u32, i64);
@@ -125,6 +128,11 @@ impl Connections {
         let (row, end) = (&on.row, on.end()?);
         if row.call == Call::Socketpair {
             return Some(What::Nothing);
+        }
+        if row.errno == EAGAIN {
+            // It doesn't wait, or did until its timeout was over (SO_RCVTIMEO, socket(7)).
+            let waited = row.end.is_some_and(|end| end - row.start >= TICK);
+            return Some(if waited { What::Wait { kind: "timer" } } else { What::Nothing });
         }
         let other = *self.other.get(&end)?;
         let stream = |(machine, object)| Channel::Stream { machine, object };

@@ -204,3 +204,147 @@ fn threads_are_those_that_said_their_handle() {
     assert_eq!(ends, [(0, 50, 1, 50), (0, 61, 2, 40), (0, 150, 3, 150), (0, 250, 4, 250)]);
     assert_eq!(unexplained(&found), []);
 }
+
+/// Sends signal `number` to the process of a thread.
+fn kill(thread: u32, start: i64, end: i64, to: u32, number: i64) -> Row {
+    let row = row(thread, start, end, Call::Kill, 0);
+    Row { kind: WaitKind::Signal, object: None, peer: Some(100 + i64::from(to)), seq: Some(number), ..row }
+}
+
+/// Takes signal `number`, of a process if the call says so.
+fn takes(thread: u32, start: i64, end: i64, number: Option<i64>, sender: Option<u32>) -> Row {
+    let row = row(thread, start, end, Call::Pause, 0);
+    let peer = sender.map(|thread| 100 + i64::from(thread));
+    Row { kind: WaitKind::Signal, object: None, peer, seq: number, ..row }
+}
+
+#[test]
+fn a_signal_that_is_pending_is_not_sent_again() {
+    let rows = [
+        // before anybody waits, and again in vain; another one; one of another machine
+        kill(0, 10, 11, 1, 10),
+        kill(2, 20, 21, 1, 10),
+        kill(2, 22, 23, 1, 12),
+        kill(3, 24, 25, 1, 10),
+        takes(1, 30, 40, Some(10), None),
+        // while it is taken: the next one
+        kill(2, 35, 36, 1, 10),
+        takes(1, 50, 60, Some(10), None),
+        // the call says that another one sent it
+        kill(0, 70, 71, 1, 10),
+        kill(2, 72, 73, 1, 10),
+        takes(1, 65, 80, Some(10), Some(2)),
+        // of nobody, and of the same process
+        takes(1, 90, 100, Some(14), None),
+        kill(1, 110, 111, 1, 10),
+        takes(1, 120, 130, Some(10), None),
+    ];
+    let found = found(&[0, 0, 0, 1], &rows);
+    assert_eq!(arrows(&found), [(1, 40, 0, 10), (1, 60, 2, 35), (1, 80, 2, 72)]);
+    assert_eq!(unexplained(&found), [(1, "signal")]);
+}
+
+#[test]
+fn what_a_handler_interrupts_waits_for_who_sent_the_signal() {
+    let poll = |start, end| {
+        let row = row(1, start, end, Call::EpollWait, 5);
+        Row { kind: WaitKind::Poll, result: Some(-1), errno: 4, ..row }
+    };
+    let rows = [
+        takes(1, 10, 40, None, None),
+        kill(0, 5, 6, 1, 10),
+        kill(0, 20, 21, 1, 10),
+        kill(2, 30, 31, 1, 12),
+        poll(50, 90),
+        kill(2, 60, 61, 1, 12),
+        // an alarm
+        poll(100, 200),
+    ];
+    let found = found(&[0, 0, 0], &rows);
+    assert_eq!(arrows(&found), [(1, 40, 2, 30), (1, 90, 2, 60)]);
+    assert_eq!(unexplained(&found), [(1, "poll")]);
+}
+
+#[test]
+fn a_handler_that_sends_its_process_a_signal_was_sent_one_itself() {
+    let wait = Row { kind: WaitKind::Poll, ..row(1, 10, 50, Call::Poll, 5) };
+    let read = Row { result: Some(128), ..takes(1, 60, 61, Some(23), Some(1)) };
+    let own = kill(1, 40, 41, 1, 23);
+    let rows = [kill(2, 5, 6, 1, 10), wait, kill(0, 30, 31, 1, 10), own, read];
+    assert!(arrows(&found(&[0, 0, 0], &rows)).contains(&(1, 61, 0, 30)));
+    // without another one it is its own doing
+    assert_eq!(arrows(&found(&[0, 0, 0], &[wait, own, read])), []);
+}
+
+#[test]
+fn processes_share_what_was_made_for_them_before_they_were_forked() {
+    let on = |thread, start, end, call, address| Row {
+        kind: WaitKind::Semaphore,
+        ..row(thread, start, end, call, address)
+    };
+    let made = |shared| Row { length: Some(0), seq: Some(shared), ..on(0, 0, 1, Call::SemInit, 64) };
+    let fork = |thread, start, by| Row {
+        kind: WaitKind::Process,
+        object: None,
+        peer: Some(by),
+        ..row(thread, start, start, Call::Fork, 0)
+    };
+    let rows = |shared| {
+        vec![
+            made(shared),
+            fork(1, 5, 0),
+            // a child of the child
+            fork(2, 6, 1),
+            on(2, 10, 30, Call::SemWait, 64),
+            on(1, 20, 21, Call::SemPost, 64),
+            // not forked: an address of its own
+            on(3, 15, 16, Call::SemPost, 64),
+        ]
+    };
+    let of = |found: &Edges| -> Vec<_> {
+        arrows(found).into_iter().filter(|(_, until, ..)| *until == 30).collect()
+    };
+    let shared = found(&[0, 0, 0, 0], &rows(1));
+    assert_eq!((of(&shared), unexplained(&shared)), (vec![(2, 30, 1, 20)], vec![]));
+    let private = found(&[0, 0, 0, 0], &rows(0));
+    assert_eq!((of(&private), unexplained(&private)), (vec![], vec![(2, "semaphore")]));
+}
+
+#[test]
+fn who_finds_nothing_there_has_not_waited() {
+    let nothing = |start, end| Row { result: Some(-1), errno: 11, ..row(0, start, end, Call::Recv, 1) };
+    let found = found(&[0], &[nothing(10, 500), nothing(1_000, 5_000_000)]);
+    assert_eq!(unexplained(&found), [(0, "timer")], "the second until its timeout was over");
+}
+
+#[test]
+fn who_is_told_by_a_handler_that_a_child_ended_waited_for_that() {
+    let thread = |id, start, end| Thread { id, process: id + 100, machine: 0, tid: id, start, end };
+    let threads = [thread(0, -100, None), thread(1, 5, Some(40)), thread(2, 6, Some(90))];
+    let process = |of: &Thread| Process {
+        id: of.process,
+        machine: 0,
+        pid: of.process,
+        parent: (of.id > 0).then_some(100),
+        rank: None,
+        start: of.start,
+        end: of.end,
+    };
+    let processes: Vec<Process> = threads.iter().map(process).collect();
+    let select = |start, end| {
+        let row = row(0, start, end, Call::Select, 0);
+        Row { kind: WaitKind::Poll, object: None, result: Some(-1), errno: 4, ..row }
+    };
+    let wait = |at, pid, result| {
+        let row = row(0, at, at + 1, Call::Wait, 0);
+        Row { kind: WaitKind::Process, object: None, peer: Some(pid), result: Some(result), ..row }
+    };
+    // the second is interrupted by something else: no child has ended
+    let rows = [select(10, 50), wait(45, 101, 101), select(60, 80), wait(75, 102, 0)];
+    let mut reader = Reader::new(&threads, &processes);
+    rows.iter().for_each(|row| reader.add(row));
+    let found = edges(&reader.finish());
+    let ends: Vec<_> = arrows(&found).into_iter().filter(|(waiter, ..)| *waiter == 0).collect();
+    assert_eq!(ends, [(0, 50, 1, 40)]);
+    assert_eq!(unexplained(&found), [(0, "poll")]);
+}

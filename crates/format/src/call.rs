@@ -206,7 +206,7 @@ calls! {
     206 PthreadJoin "pthread_join" Wait "Wait for a thread to end.";
     207 Wait "wait" Wait "Wait for a child process (wait, waitpid, wait3, wait4, waitid, system, pclose); peer is its pid.";
     208 Sleep "sleep" Wait "Sleep (sleep, usleep, nanosleep, clock_nanosleep).";
-    209 Pause "pause" Wait "Wait for a signal (pause, sigsuspend, sigwait, sigwaitinfo, sigtimedwait).";
+    209 Pause "pause" Wait "Wait for a signal (pause, sigsuspend, sigwait, sigwaitinfo, sigtimedwait); seq is the signal, peer its sender, where the call says so (--causal).";
     210 Flock "flock" Wait "Lock a file (flock, lockf, fcntl F_SETLKW).";
     211 Futex "futex" Wait "A futex wait made through syscall().";
     212 Message "message" Wait "System V or POSIX message queues.";
@@ -265,6 +265,7 @@ calls! {
     264 MpiImrecv "MPI_Imrecv" Wait "Begin to receive a message that MPI_Mprobe took; seq is the message, result the request (--causal).";
 
     265 Fork "fork" Wait "Begin as a copy of a process, from the call of fork there; peer is the thread that made it (--causal).";
+    266 Kill "kill" Wait "Send a signal to a process or thread (kill, tgkill, pthread_kill, sigqueue); peer is the process, seq the signal, object the handle of the thread (--causal).";
 
     272 SemInit "sem_init" Wait "Make a semaphore; length is how many may pass at first (--causal).";
 }

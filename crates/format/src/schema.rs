@@ -108,12 +108,12 @@ table! {
     call Text "" some "Name of the call.";
     kind Text "" some "What it waited for: lock, condition, socket, pipe, poll, process, sleep, mpi …";
     object BigInt "" null "Lock's address, or id of the pipe, socket (the end of a connection that the process has), event counter, file, or MPI communicator, window or file; null none.";
-    peer BigInt "" null "Who it waited for: pid, thread handle or rank (of MPI_COMM_WORLD if recorded with --causal); of connections their other end (--causal), of conditions their mutex; null unknown.";
+    peer BigInt "" null "Who it waited for, or whom it sends a signal: pid, thread handle or rank (of MPI_COMM_WORLD if recorded with --causal); of connections their other end (--causal), of conditions their mutex; null unknown.";
     fd BigInt "" null "Descriptor; null none.";
     length BigInt "bytes" null "Bytes asked for, or nanoseconds for sleep; null none.";
     result BigInt "" null "What it returned; of calls that begin an MPI request or take a message the handle of that; null unfinished.";
     errno BigInt "" some "Error number; 0 success.";
-    seq BigInt "" null "Of MPI collectives their number on the communicator, window or file, of what completes an MPI request or receives a message taken before the handle of that, of event counters what was added or taken, of connections in the domain of UNIX what they were made to; null none, or not recorded with --causal.";
+    seq BigInt "" null "Of MPI collectives their number on the communicator, window or file, of what completes an MPI request or receives a message taken before the handle of that, of event counters what was added or taken, of signals their number, of connections in the domain of UNIX what they were made to, of semaphores and barriers that are made whether processes share them; null none, or not recorded with --causal.";
     tag BigInt "" null "MPI tag; null none, or not recorded with --causal.";
     flags BigInt "" null "Of calls that lock files the operation, as flock(2) has it (LOCK_*); null none.";
 }
@@ -372,6 +372,7 @@ table! {
     how Text "" some "As of the signals; lock: for a lock, which is contended for again when the trail is replayed; none: nothing says.";
     style Text "" some "What it did meanwhile: sleep, yield (look and give the CPU away), spin.";
     within BigInt "" null "Operations of a thread that gives a signal by which that may be given later; null without an edge.";
+    until_edge BigInt "" null "Of timeouts the edge whose signals would have ended the wait earlier; null none, or not known.";
 }
 
 table! {

@@ -25,8 +25,8 @@ pub fn total(vectors: *const iovec, count: c_int) -> i64 {
 
 interpose! {
     read => fn(fd: c_int, buffer: *mut c_void, length: size_t) -> ssize_t, |real| {
-        if events::is_value(fd, length) {
-            return events::transfer(Call::Read, fd, buffer, || real(fd, buffer, length));
+        if events::is_event(fd, length) {
+            return events::transfer(Call::Read, fd, buffer, length, || real(fd, buffer, length));
         }
         transfer(Call::Read, fd, NONE, length as i64, NONE, false, || real(fd, buffer, length))
     }
@@ -34,8 +34,8 @@ interpose! {
         transfer(Call::Read, fd, NONE, length as i64, NONE, false, || real(fd, buffer, length, size))
     }
     write => fn(fd: c_int, buffer: *const c_void, length: size_t) -> ssize_t, |real| {
-        if events::is_value(fd, length) {
-            return events::transfer(Call::Write, fd, buffer, || real(fd, buffer, length));
+        if events::is_event(fd, length) {
+            return events::transfer(Call::Write, fd, buffer, length, || real(fd, buffer, length));
         }
         transfer(Call::Write, fd, NONE, length as i64, NONE, true, || real(fd, buffer, length))
     }

@@ -84,9 +84,20 @@ pub fn call<R: Outcome>(mut draft: Draft, run: impl FnOnce() -> R, after: impl F
 /// A call whose result is an error number.
 #[inline(always)]
 pub fn call_errno(draft: Draft, run: impl FnOnce() -> c_int) -> c_int {
+    call_errno_then(draft, run, |_| {})
+}
+
+/// As [`call_errno`]; `after` completes the draft.
+#[inline(always)]
+pub fn call_errno_then(
+    mut draft: Draft,
+    run: impl FnOnce() -> c_int,
+    after: impl FnOnce(&mut Draft),
+) -> c_int {
     let pending = post::begin(&draft);
     let number = run();
     if let Some(pending) = pending {
+        after(&mut draft);
         // Below 0 is no error number (PTHREAD_BARRIER_SERIAL_THREAD).
         post::end(&pending, &draft, i64::from(number), number.max(0) as u8);
     }

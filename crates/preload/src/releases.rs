@@ -1,12 +1,13 @@
-//! Calls that let others go on, with `record --causal`: semaphores, conditions, barriers, locks.
+//! Calls that let others go on, with `record --causal`: semaphores, conditions, barriers, locks, signals.
 //!
 //! They wait for nothing; without a wish for causality they cost a look at a flag.
 
 use core::ffi::{c_int, c_uint, c_void};
 
 use iotrail_format::call::{Call, WaitKind};
-use iotrail_sdk::attach;
 use iotrail_sdk::post::{self, Draft};
+use iotrail_sdk::{attach, clock};
+use libc::pid_t;
 
 use crate::real::{Real, interpose};
 use crate::record::{call, call_errno, draft};
@@ -36,12 +37,26 @@ fn unlock(kind: Call, object: *const c_void, run: impl FnOnce() -> c_int) -> c_i
     }
 }
 
+fn signal_to(process: i64, thread: i64, signal: c_int) -> Draft {
+    let to = Draft { kind: WaitKind::Signal as u8, object: thread, ..draft(Call::Kill) };
+    Draft { pos: signal.into(), aux: process, ..to }
+}
+
+#[inline(always)]
+fn send_signal(process: pid_t, signal: c_int, run: impl FnOnce() -> c_int) -> c_int {
+    if !is_wanted() {
+        return run();
+    }
+    call(signal_to(process.into(), 0, signal), run, |_, _| {})
+}
+
 interpose! {
     sem_init => fn(semaphore: *mut libc::sem_t, shared: c_int, value: c_uint) -> c_int, |real| {
         if !is_wanted() {
             return real(semaphore, shared, value);
         }
-        let made = Draft { length: value.into(), ..on(Call::SemInit, WaitKind::Semaphore, semaphore.cast()) };
+        let made = on(Call::SemInit, WaitKind::Semaphore, semaphore.cast());
+        let made = Draft { length: value.into(), pos: (shared != 0).into(), ..made };
         call(made, || real(semaphore, shared, value), |_, _| {})
     }
     sem_post => fn(semaphore: *mut libc::sem_t) -> c_int, |real| {
@@ -50,13 +65,44 @@ interpose! {
         }
         call(on(Call::SemPost, WaitKind::Semaphore, semaphore.cast()), || real(semaphore), |_, _| {})
     }
+    // Who finds it free takes a post, too; who looks in vain leaves no row.
+    sem_trywait => fn(semaphore: *mut libc::sem_t) -> c_int, |real| {
+        let start = if is_wanted() { clock::ticks() } else { 0 };
+        let taken = real(semaphore);
+        if start != 0 && taken == 0 {
+            let took = clock::ticks() - start;
+            post::interval(&on(Call::SemWait, WaitKind::Semaphore, semaphore.cast()), start, took, 0, 0);
+        }
+        taken
+    }
     pthread_barrier_init =>
     fn(barrier: *mut libc::pthread_barrier_t, attributes: *const c_void, count: c_uint) -> c_int, |real| {
         if !is_wanted() {
             return real(barrier, attributes, count);
         }
-        let made = Draft { length: count.into(), ..on(Call::BarrierInit, WaitKind::Barrier, barrier.cast()) };
+        let mut shared = libc::PTHREAD_PROCESS_PRIVATE;
+        if !attributes.is_null() {
+            libc::pthread_barrierattr_getpshared(attributes.cast(), &mut shared);
+        }
+        let made = on(Call::BarrierInit, WaitKind::Barrier, barrier.cast());
+        let is_shared = shared == libc::PTHREAD_PROCESS_SHARED;
+        let made = Draft { length: count.into(), pos: is_shared.into(), ..made };
         call_errno(made, || real(barrier, attributes, count))
+    }
+    kill => fn(process: pid_t, signal: c_int) -> c_int, |real| {
+        send_signal(process, signal, || real(process, signal))
+    }
+    tgkill => fn(process: pid_t, thread: pid_t, signal: c_int) -> c_int, |real| {
+        send_signal(process, signal, || real(process, thread, signal))
+    }
+    sigqueue => fn(process: pid_t, signal: c_int, value: libc::sigval) -> c_int, |real| {
+        send_signal(process, signal, || real(process, signal, value))
+    }
+    pthread_kill => fn(thread: libc::pthread_t, signal: c_int) -> c_int, |real| {
+        if !is_wanted() {
+            return real(thread, signal);
+        }
+        call_errno(signal_to(attach::pid().into(), thread as i64, signal), || real(thread, signal))
     }
     pthread_mutex_unlock => fn(mutex: *mut libc::pthread_mutex_t) -> c_int, |real| {
         unlock(Call::MutexUnlock, mutex.cast(), || real(mutex))

@@ -363,14 +363,45 @@ interpose! {
         record::wait(Call::Pause, WaitKind::Signal, 0, NONE, NONE, || real(mask))
     }
     sigwait => fn(set: *const c_void, signal: *mut c_int) -> c_int, |real| {
-        wait_errno(Call::Pause, WaitKind::Signal, 0, NONE, || real(set, signal))
+        if attach::off() {
+            return real(set, signal);
+        }
+        let on = Draft { kind: WaitKind::Signal as u8, ..draft(Call::Pause) };
+        record::call_errno_then(on, || real(set, signal), |draft| {
+            if attach::is_causal() && !signal.is_null() {
+                draft.pos = (*signal).into();
+            }
+        })
     }
-    sigwaitinfo => fn(set: *const c_void, information: *mut c_void) -> c_int, |real| {
-        record::wait(Call::Pause, WaitKind::Signal, 0, NONE, NONE, || real(set, information))
+    sigwaitinfo => fn(set: *const c_void, information: *mut libc::siginfo_t) -> c_int, |real| {
+        wait_signal(information, || real(set, information))
     }
-    sigtimedwait => fn(set: *const c_void, information: *mut c_void, timeout: *const timespec) -> c_int, |real| {
-        record::wait(Call::Pause, WaitKind::Signal, 0, NONE, NONE, || real(set, information, timeout))
+    sigtimedwait => fn(set: *const c_void, information: *mut libc::siginfo_t, timeout: *const timespec) -> c_int, |real| {
+        wait_signal(information, || real(set, information, timeout))
     }
+}
+
+/// Waits for a signal, which the call returns; where the program asks, it says from whom it came.
+#[inline(always)]
+fn wait_signal(information: *const libc::siginfo_t, run: impl FnOnce() -> c_int) -> c_int {
+    if attach::off() {
+        return run();
+    }
+    let on = Draft { kind: WaitKind::Signal as u8, ..draft(Call::Pause) };
+    call(on, run, |draft, signal| {
+        if signal > 0 && attach::is_causal() {
+            draft.pos = signal.into();
+            if !information.is_null() {
+                // SAFETY: the call filled it; who sent it is there if a process did.
+                draft.aux = unsafe { sender((*information).si_code, (*information).si_pid()) };
+            }
+        }
+    })
+}
+
+/// The process that sent a signal, if one did (sigaction(2), "The si_code field").
+pub fn sender(code: c_int, pid: pid_t) -> i64 {
+    if matches!(code, libc::SI_USER | libc::SI_QUEUE | libc::SI_TKILL) { pid.into() } else { NONE }
 }
 
 fn descriptor(fd: c_int) -> i64 {

@@ -38,6 +38,20 @@ impl Edge {
         self.left.load(SeqCst) == 0
     }
 
+    /// Waits until a moment at most.
+    fn wait_until(&self, moment: i64) {
+        self.sleepers.fetch_add(1, SeqCst);
+        loop {
+            let (left, time) = (self.left.load(SeqCst), moment - now());
+            if left == 0 || time <= 0 || is_stopped() {
+                break;
+            }
+            let nap = libc::timespec { tv_sec: 0, tv_nsec: time.min(NAP) };
+            futex(&self.left, libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, left, Some(&nap));
+        }
+        self.sleepers.fetch_sub(1, SeqCst);
+    }
+
     /// Waits as the program did. Whether that took time.
     fn wait(&self, style: Style) -> bool {
         if self.is_open() {
@@ -139,6 +153,12 @@ impl Shared<'_> {
                     }
                 }
                 Step::Rest(time) => until(now() + (time as f64 * scale) as i64),
+                Step::Timeout(_, time) if self.options.mode == Mode::Compute => {
+                    until(now() + (time as f64 * scale) as i64);
+                }
+                Step::Timeout(edge, time) => {
+                    causes.edges[edge as usize].wait_until(now() + (time as f64 * scale) as i64);
+                }
                 Step::Signal(edge) => {
                     causes.signal(edge);
                     if let Some(links) = self.links {

@@ -71,12 +71,13 @@ pub(crate) fn read(trail: &Path, reader: &TrailReader, plan: &mut Plan) -> Resul
             recorded[at].signals.push((ts - zero, edge_of(edge)));
         }
     }
-    for row in reader.small(&WAIT, &["thread", "ts", "dur", "edge"], &["kind", "style"])? {
-        let [Some(thread), Some(ts), Some(dur), edge] = row.ints[..] else { continue };
+    for row in reader.small(&WAIT, &["thread", "ts", "dur", "edge", "until_edge"], &["kind", "style"])? {
+        let [Some(thread), Some(ts), Some(dur), edge, until] = row.ints[..] else { continue };
         let kind = row.texts[0].as_deref().unwrap_or_default();
         let style = row.texts[1].as_deref().and_then(Style::from_name).unwrap_or(Style::Sleep);
         let reason = match edge {
             Some(edge) => Reason::Edge(edge_of(edge), style),
+            None if let Some(edge) = until => Reason::Timeout(edge_of(edge)),
             None if TIMERS.contains(&kind) => Reason::Timer,
             None => Reason::Unknown,
         };

@@ -2,7 +2,8 @@
  * Hands things over between threads or processes, and logs each hand-over itself: `handover HOW COUNT LOG`.
  *
  * HOW: ahead, behind (semaphores; the giver, or the taker, is slower), condition (the taker waits each time), barrier (three threads),
- * pipe, poll, pair, unix, tcp, event, counter (two processes; a pipe, one that is polled first, sockets, event counters), join (each thread is waited for and starts the next).
+ * pipe, poll, pair, unix, tcp, event, counter (two processes; a pipe, one that is polled first, sockets, event counters), join (each thread is waited for and starts the next),
+ * shared, meeting (processes; a semaphore, a barrier), signalfd, sigwait, sigwaitinfo, latch (processes; signals that are read, or waited for, or whose handler sends the one that is read).
  * Lines of LOG, times of CLOCK_MONOTONIC in ns:
  *   G number tid before after    gave: just before, and when the call had returned
  *   T number tid before after    took: just before the call that waited, and when it had returned
@@ -15,11 +16,14 @@
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -250,10 +254,96 @@ static void join_threads(void) {
     }
 }
 
+/* What processes share. */
+static struct shared {
+    sem_t full;
+    pthread_barrier_t barrier;
+    volatile int taken;
+} *shared;
+
+static void pass_shared(void) {
+    sem_init(&shared->full, 1, 0);
+    pid_t child = fork();
+    for (int at = 0; at < count; at++) {
+        /* now the one is ahead, now the other */
+        rest((child == 0) == (at / 8 % 2) ? 200 : 20);
+        long before = now();
+        if (child) sem_post(&shared->full);
+        else if (at % 3 || sem_trywait(&shared->full)) while (sem_wait(&shared->full)) {}
+        note(child ? 'G' : 'T', at, before, now());
+    }
+    if (child == 0) _exit(0);
+    waitpid(child, NULL, 0);
+}
+
+static void meet_processes(void) {
+    pthread_barrierattr_t attributes;
+    pthread_barrierattr_init(&attributes);
+    pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    pthread_barrier_init(&shared->barrier, &attributes, 3);
+    long rank = fork() ? fork() ? 0 : 1 : 2;
+    for (int at = 0; at < count; at++) {
+        rest((rank * 7 + at * 13) % 5 * 100);
+        long before = now();
+        pthread_barrier_wait(&shared->barrier);
+        long after = now();
+        note('G', at, before, after);
+        note('T', at, before, after);
+    }
+    if (rank) _exit(0);
+    for (int at = 0; at < 2; at++) wait(NULL);
+}
+
+static void send_own(int unused) {
+    (void)unused;
+    kill(getpid(), SIGURG);
+}
+
+/* Signals from a process to its child, each after the one before it was taken; `how` is s (sigwait), i (sigwaitinfo), f (signalfd), l (the same by a handler). */
+static void pass_signals(char how) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGURG);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    signal(SIGUSR1, send_own);
+    pid_t child = fork();
+    if (child == 0) {
+        struct signalfd_siginfo of[8];
+        siginfo_t information;
+        int number;
+        take_end = signalfd(-1, &set, SFD_NONBLOCK);
+        for (int at = 0; at < count; at++) {
+            rest(at / 8 % 2 ? 300 : 0);
+            long before = now();
+            if (how == 's') sigwait(&set, &number);
+            else if (how == 'i') while (sigwaitinfo(&set, &information) < 0) {}
+            else {
+                struct pollfd one = {.fd = take_end, .events = POLLIN};
+                while (poll(&one, 1, -1) != 1) {}
+                while (read(take_end, of, sizeof of) == sizeof of) {}
+            }
+            note('T', at, before, now());
+            shared->taken = at + 1;
+        }
+        _exit(0);
+    }
+    for (int at = 0; at < count; at++) {
+        rest(at / 8 % 2 ? 0 : 300);
+        /* a handler is told by the call that it interrupts */
+        while (how == 'l' && !sleeps(child)) usleep(50);
+        long before = now();
+        kill(child, how == 'l' ? SIGUSR1 : SIGURG);
+        note('G', at, before, now());
+        while (shared->taken <= at) usleep(20);
+    }
+    waitpid(child, NULL, 0);
+}
+
 int main(int argc, char **argv) {
     if (argc != 4) return 2;
     count = atoi(argv[2]);
     fd = open(argv[3], O_WRONLY | O_CREAT | O_APPEND, 0644);
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (!strcmp(argv[1], "ahead")) taker_us = 200, give_semaphores();
     else if (!strcmp(argv[1], "behind")) giver_us = 200, give_semaphores();
     else if (!strcmp(argv[1], "condition")) give_conditions();
@@ -266,6 +356,12 @@ int main(int argc, char **argv) {
     else if (!strcmp(argv[1], "event")) pass_event(EFD_SEMAPHORE);
     else if (!strcmp(argv[1], "counter")) polls = 1, pass_event(0);
     else if (!strcmp(argv[1], "join")) join_threads();
+    else if (!strcmp(argv[1], "shared")) pass_shared();
+    else if (!strcmp(argv[1], "meeting")) meet_processes();
+    else if (!strcmp(argv[1], "signalfd")) pass_signals('f');
+    else if (!strcmp(argv[1], "sigwait")) pass_signals('s');
+    else if (!strcmp(argv[1], "sigwaitinfo")) pass_signals('i');
+    else if (!strcmp(argv[1], "latch")) pass_signals('l');
     else return 2;
     return 0;
 }

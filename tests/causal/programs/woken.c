@@ -38,18 +38,6 @@ static mqd_t queue;
 static pthread_t thread;
 static const char *how;
 
-/* Whether a thread sleeps. */
-static int sleeps(int tid) {
-    char path[64], text[512] = "";
-    snprintf(path, sizeof path, "/proc/%d/stat", tid);
-    FILE *file = fopen(path, "r");
-    if (!file) return 0;
-    size_t length = fread(text, 1, sizeof text - 1, file);
-    fclose(file);
-    char *state = length ? strrchr(text, ')') : NULL;
-    return state && state[2] == 'S';
-}
-
 struct message {
     long type;
     char byte;

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`Step::Compute`] | its CPU time, and longer where more threads want a core than there are (see `cores`) |
 //! | [`Step::Rest`] | its time |
+//! | [`Step::Timeout`] | its time, or until the last signal of the edge |
 //! | [`Step::Io`] | until the operations that it comes after have ended ([`Order`]), and then as long as the [`Storage`] says; no core |
 //! | [`Step::Wait`] | until the last signal of the edge. Who sleeps wants no core meanwhile, who spins a whole one; who yields leaves it to all who compute |
 //! | [`Step::Lock`], [`Step::Share`] | until the lock is free, or shared by all who have it |
@@ -175,6 +176,8 @@ struct Edge {
     missing: u32,
     /// The thread that came last of those that wait.
     waiter: u32,
+    /// Threads that wait so long at most, and at which steps; some may have gone on.
+    at_most: Vec<(u32, u32)>,
 }
 
 #[derive(Default)]
@@ -230,8 +233,8 @@ struct Simulation<'a, O, S> {
     cores: Vec<Cores>,
     /// Threads that can go on now.
     ready: BinaryHeap<Reverse<u32>>,
-    /// When operations and rests end, and whose.
-    timers: BinaryHeap<Reverse<(i64, u32)>>,
+    /// When operations, rests and timeouts end, whose, and at which of its steps: a timeout may have ended before.
+    timers: BinaryHeap<Reverse<(i64, u32, u32)>>,
     completions: Vec<Completion>,
 }
 
@@ -249,7 +252,11 @@ impl<'a, O: Order, S: Storage> Simulation<'a, O, S> {
             now: 0,
             advanced: 0,
             threads: scripts.threads.iter().map(|script| thread(script.steps.len())).collect(),
-            edges: scripts.signals.iter().map(|signals| Edge { missing: *signals, waiter: NONE }).collect(),
+            edges: scripts
+                .signals
+                .iter()
+                .map(|signals| Edge { missing: *signals, waiter: NONE, at_most: Vec::new() })
+                .collect(),
             locks: std::iter::repeat_with(Lock::default).take(scripts.locks as usize).collect(),
             cores: machines.cores.iter().copied().map(Cores::new).collect(),
             ready: (0..scripts.threads.len() as u32).map(Reverse).collect(),
@@ -264,7 +271,7 @@ impl<'a, O: Order, S: Storage> Simulation<'a, O, S> {
             while let Some(Reverse(number)) = self.ready.pop() {
                 self.go_on(number);
             }
-            let timer = self.timers.peek().map(|Reverse((at, _))| *at);
+            let timer = self.timers.peek().map(|Reverse((at, ..))| *at);
             let computations = self.cores.iter().filter_map(Cores::next);
             let next = computations.chain(timer).chain(self.storage.next_completion()).min();
             let Some(next) = next else { break };
@@ -278,9 +285,14 @@ impl<'a, O: Order, S: Storage> Simulation<'a, O, S> {
         if self.storage.next_completion().is_some_and(|next| next <= self.now) {
             self.advance_storage();
         }
-        while let Some(Reverse((_, number))) = self.timers.peek().copied().filter(|due| due.0.0 <= self.now) {
+        while let Some(Reverse((_, number, step))) =
+            self.timers.peek().copied().filter(|due| due.0.0 <= self.now)
+        {
             self.timers.pop();
-            self.end_step(number);
+            let thread = &self.threads[number as usize];
+            if thread.step() == step as usize && !thread.is_done {
+                self.end_step(number);
+            }
         }
         for machine in 0..self.cores.len() {
             while let Some(number) = self.cores[machine].take_ended(self.now) {
@@ -293,7 +305,9 @@ impl<'a, O: Order, S: Storage> Simulation<'a, O, S> {
         self.storage.advance(self.now, &mut self.completions);
         self.advanced = self.now;
         for completion in self.completions.drain(..) {
-            self.timers.push(Reverse((completion.done.max(self.now), completion.op.thread)));
+            let number = completion.op.thread;
+            let step = self.threads[number as usize].step() as u32;
+            self.timers.push(Reverse((completion.done.max(self.now), number, step)));
         }
     }
 
@@ -335,7 +349,17 @@ impl<'a, O: Order, S: Storage> Simulation<'a, O, S> {
                 false
             }
             Step::Rest(dur) => {
-                self.timers.push(Reverse((self.now.saturating_add(dur), number)));
+                self.end_after(number, dur);
+                false
+            }
+            Step::Timeout(edge, dur) => {
+                let step = self.threads[number as usize].step() as u32;
+                let edge = &mut self.edges[edge as usize];
+                if edge.missing == 0 || dur <= 0 {
+                    return true;
+                }
+                edge.at_most.push((number, step));
+                self.end_after(number, dur);
                 false
             }
             Step::Io(op) => {
@@ -347,7 +371,7 @@ impl<'a, O: Order, S: Storage> Simulation<'a, O, S> {
                 true
             }
             Step::Wait(edge, style) => {
-                let Edge { missing, waiter } = &mut self.edges[edge as usize];
+                let Edge { missing, waiter, .. } = &mut self.edges[edge as usize];
                 if *missing == 0 {
                     return true;
                 }
@@ -363,6 +387,12 @@ impl<'a, O: Order, S: Storage> Simulation<'a, O, S> {
                 true
             }
         }
+    }
+
+    /// Ends a thread's step so much later, if nothing else does before.
+    fn end_after(&mut self, number: u32, dur: i64) {
+        let step = self.threads[number as usize].step() as u32;
+        self.timers.push(Reverse((self.now.saturating_add(dur), number, step)));
     }
 
     fn cores_of(&mut self, number: u32) -> &mut Cores {
@@ -410,12 +440,13 @@ impl<'a, O: Order, S: Storage> Simulation<'a, O, S> {
     }
 
     fn signal(&mut self, number: u32, edge: u32) {
-        let Edge { missing, waiter } = &mut self.edges[edge as usize];
+        let Edge { missing, waiter, at_most } = &mut self.edges[edge as usize];
         *missing = missing.saturating_sub(1);
         if *missing > 0 {
             return;
         }
         let mut waiter = std::mem::replace(waiter, NONE);
+        let at_most = std::mem::take(at_most);
         let by_step = self.threads[number as usize].step() as u32;
         while waiter != NONE {
             let next = self.threads[waiter as usize].next_waiter;
@@ -427,6 +458,13 @@ impl<'a, O: Order, S: Storage> Simulation<'a, O, S> {
             self.note_cause(waiter, number, by_step);
             self.end_step(waiter);
             waiter = next;
+        }
+        for (waiter, step) in at_most {
+            let thread = &self.threads[waiter as usize];
+            if thread.step() == step as usize && !thread.is_done {
+                self.note_cause(waiter, number, by_step);
+                self.end_step(waiter);
+            }
         }
     }
 
@@ -466,7 +504,7 @@ impl<'a, O: Order, S: Storage> Simulation<'a, O, S> {
                 times.compute += cpu;
                 times.ready += dur - cpu;
             }
-            Step::Rest(_) => times.rest += dur,
+            Step::Rest(_) | Step::Timeout(..) => times.rest += dur,
             Step::Io(_) => {
                 let waited = cause.map_or(0, |cause| cause.at - start);
                 times.order += waited;
@@ -510,7 +548,8 @@ impl<'a, O: Order, S: Storage> Simulation<'a, O, S> {
                     }
                 }
                 // these end by themselves
-                Step::Compute(_) | Step::Rest(_) | Step::Signal(_) | Step::Unlock(_) => return None,
+                Step::Compute(_) | Step::Rest(_) | Step::Timeout(..) => return None,
+                Step::Signal(_) | Step::Unlock(_) => return None,
             };
             Some(Blocked { thread: number, step: step as u32, on })
         };

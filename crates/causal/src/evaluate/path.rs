@@ -65,6 +65,9 @@ pub(super) fn trace(scripts: &Scripts, threads: &[Thread]) -> Vec<Segment> {
                 push(Activity::Ready, from, begin);
             }
             Step::Rest(_) => push(Activity::Rest, from, to),
+            // one that a signal ended leads to who gave it
+            Step::Timeout(..) if cause.is_none() => push(Activity::Rest, from, to),
+            Step::Timeout(..) => {}
             Step::Io(_) => push(Activity::Io, cause.map_or(from, |cause| cause.at), to),
             Step::Signal(_) | Step::Wait(..) => {}
             Step::Lock(_) | Step::Share(_) | Step::Unlock(_) => {}

@@ -10,7 +10,7 @@ use super::*;
 use crate::check;
 use crate::script::{Script, Style};
 
-use Step::{Compute, Io, Lock, Rest, Share, Signal, Unlock, Wait};
+use Step::{Compute, Io, Lock, Rest, Share, Signal, Timeout, Unlock, Wait};
 
 /// Scripts of threads, with as many edges, signals and locks as these name.
 fn scripts(threads: &[&[Step]]) -> Scripts {
@@ -403,6 +403,19 @@ fn a_lock_of_a_thread_that_has_ended_never_comes_free() {
 }
 
 #[test]
+fn a_timeout_ends_by_its_signal_or_its_time() {
+    // a loop that waits 10 at most, three times in vain, and once more until the signal comes
+    let waits = [Timeout(0, 10), Compute(1), Timeout(0, 10), Compute(1), Timeout(0, 10), Wait(0, SLEEP)];
+    for (given, ends) in
+        [(4, [4, 5, 5, 6, 6, 6]), (15, [10, 11, 15, 16, 16, 16]), (50, [10, 11, 21, 22, 32, 50])]
+    {
+        let scripts = scripts(&[&waits, &[Rest(given), Signal(0)]]);
+        let found = evaluate(&scripts, &(), &mut Durations::default(), &Machines::one(2)).unwrap();
+        assert_eq!(found.threads[0].ends, ends);
+    }
+}
+
+#[test]
 fn storage_that_does_not_complete_is_named() {
     struct Never;
     impl Storage for Never {
@@ -473,7 +486,7 @@ fn build(threads: usize, cores: &[u32], draws: &[Draw], has_locks: bool) -> Draw
             3 => 1000,
             _ => i64::from(a),
         };
-        match kind % 12 {
+        match kind % 13 {
             0..3 => own.push(Compute(dur)),
             3 => own.push(Rest(dur)),
             4..7 => {
@@ -505,6 +518,7 @@ fn build(threads: usize, cores: &[u32], draws: &[Draw], has_locks: bool) -> Draw
                 open.retain(|one| *one != edge);
                 own.push(Wait(edge, [Style::Sleep, Style::Yield, Style::Spin][usize::from(b) % 3]));
             }
+            12 if !signals.is_empty() => own.push(Timeout(u32::from(a) % signals.len() as u32, dur)),
             11 if has_locks => {
                 let lock = u32::from(a) % LOCKS;
                 let held = &mut held[number][lock as usize];
@@ -567,6 +581,8 @@ mod naive {
         /// What is left, in 1/1024 ns.
         Computes(i128),
         Until(i64),
+        /// Until then, or until the last signal.
+        AtMost(i64, u32),
         Waits(u32, Style),
         /// For a lock, and since when among those who wait.
         Asks(u32, u64, bool),
@@ -655,7 +671,7 @@ mod naive {
         fn can_go_on(&self, thread: usize) -> bool {
             match self.doing[thread] {
                 Doing::Nothing | Doing::Done => true,
-                Doing::Waits(edge, _) => {
+                Doing::Waits(edge, _) | Doing::AtMost(_, edge) => {
                     self.given[edge as usize] >= self.drawn.scripts.signals[edge as usize]
                 }
                 Doing::Orders(index) => self.is_in_order(thread, index),
@@ -672,7 +688,7 @@ mod naive {
                     }
                     self.found.ends[thread].push(self.now);
                 }
-                Doing::Done => self.found.ends[thread].push(self.now),
+                Doing::Done | Doing::AtMost(..) => self.found.ends[thread].push(self.now),
                 _ => {}
             }
             self.doing[thread] = Doing::Nothing;
@@ -690,6 +706,11 @@ mod naive {
                     Doing::Computes(i128::from(dur) * 1024)
                 }
                 Some(Rest(dur)) if dur > 0 => Doing::Until(self.now + dur),
+                Some(Timeout(edge, dur))
+                    if dur > 0 && self.given[edge as usize] < self.drawn.scripts.signals[edge as usize] =>
+                {
+                    Doing::AtMost(self.now + dur, edge)
+                }
                 Some(Io(index)) if self.is_in_order(thread, index) => {
                     self.found.begun.insert(op(thread as u32, index), self.now);
                     Doing::Until(self.now + self.drawn.durs[thread][index as usize])
@@ -770,7 +791,7 @@ mod naive {
                 world.go_on(thread);
             }
             let end = |thread: usize| match world.doing[thread] {
-                Doing::Until(end) => Some(end),
+                Doing::Until(end) | Doing::AtMost(end, _) => Some(end),
                 _ => world.end_of_computation(thread),
             };
             let Some(next) = (0..count).filter_map(end).min() else { break };
@@ -799,7 +820,7 @@ fn times_of(drawn: &Drawn, found: &naive::Found, thread: usize) -> Times {
                 times.compute += cpu;
                 times.ready += dur - cpu;
             }
-            Rest(_) => times.rest += dur,
+            Rest(_) | Timeout(..) => times.rest += dur,
             Io(index) => {
                 let begun = found.begun[&op(thread as u32, *index)];
                 times.order += begun - start;
@@ -829,7 +850,10 @@ fn check_path(drawn: &Drawn, found: &Evaluated) {
             Activity::Compute => assert_eq!(step, Compute(segment.to - segment.from)),
             Activity::Ready => assert!(matches!(step, Compute(_))),
             Activity::Io => assert!(matches!(step, Io(_))),
-            Activity::Rest => assert_eq!(step, Rest(segment.to - segment.from)),
+            Activity::Rest => {
+                let (Rest(dur) | Timeout(_, dur)) = step else { panic!("{step:?} is no rest") };
+                assert_eq!(dur, segment.to - segment.from);
+            }
         }
         at = segment.to;
     }
@@ -841,7 +865,7 @@ fn check_path(drawn: &Drawn, found: &Evaluated) {
         let has_waited = (0..=pair[1].step as usize).any(|step| {
             let start = if step == 0 { 0 } else { ends[step - 1] };
             match steps[step] {
-                Wait(..) | Lock(_) | Share(_) => start < at && ends[step] == at,
+                Wait(..) | Timeout(..) | Lock(_) | Share(_) => start < at && ends[step] == at,
                 Io(_) => start < at && (step == pair[1].step as usize || ends[step] == at),
                 _ => false,
             }
@@ -930,6 +954,11 @@ proptest! {
         which in any::<prop::sample::Index>(),
         by in 1_i64..300,
     ) {
+        // what comes later may find the signal given that ends a timeout before its time
+        let mut drawn = drawn;
+        for script in &mut drawn.scripts.threads {
+            script.steps.retain(|step| !matches!(step, Timeout(..)));
+        }
         let before = evaluated(&drawn).unwrap();
         if !before.path.is_empty() {
             let segment = which.get(&before.path);
@@ -949,7 +978,7 @@ proptest! {
         let mut slower = drawn.clone();
         slower.durs.iter_mut().flatten().for_each(|dur| *dur *= 2);
         for step in slower.scripts.threads.iter_mut().flat_map(|script| &mut script.steps) {
-            if let Compute(dur) | Rest(dur) = step {
+            if let Compute(dur) | Rest(dur) | Timeout(_, dur) = step {
                 *dur *= 2;
             }
         }

@@ -51,6 +51,7 @@ pub fn place(found: &[Found], threads: &[u32], free: &[OpTimes], edges: &mut Edg
             last: Some(given),
             within: *within,
             style: Some(*style),
+            until: None,
         });
     }
 }

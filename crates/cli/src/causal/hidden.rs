@@ -104,6 +104,7 @@ mod tests {
             last: Some(last),
             within: 0,
             style: Some(style),
+            until: None,
         }
     }
 

@@ -14,6 +14,7 @@ use iotrail_causal::critical::critical;
 use iotrail_causal::matching::{Edges, How, Wait, edges, explain_polls};
 use iotrail_causal::reduction::reduce;
 use iotrail_causal::throttle::gather;
+use iotrail_causal::timers::{Timed, explain_timers};
 use iotrail_causal::woken::{self, Wake, explain_woken};
 use iotrail_format::call::{Call, WaitKind};
 use iotrail_format::schema::{
@@ -61,6 +62,7 @@ pub fn derive(path: &Path, hidden: Option<&Hidden>) -> Result<usize, Error> {
     let mut waited: Vec<Vec<(i64, i64, bool)>> = vec![Vec::new(); known.threads.len()];
     // calls that look for others as they wait, and then work
     let mut works: HashSet<(u32, i64)> = HashSet::new();
+    let mut timed = Vec::new();
     let names: HashMap<&str, Call> = Call::ALL.iter().map(|call| (call.name(), *call)).collect();
     let kinds: HashMap<&str, WaitKind> =
         (0..u8::MAX).filter_map(WaitKind::from_number).map(|kind| (kind.name(), kind)).collect();
@@ -77,7 +79,7 @@ pub fn derive(path: &Path, hidden: Option<&Hidden>) -> Result<usize, Error> {
         }
         let sleeps = starts || *kind != WaitKind::Mpi && *call != Call::SpinLock;
         waited[*thread as usize].push((row.ts, end.unwrap_or(i64::MAX), sleeps));
-        calls.add(&Row {
+        let row = Row {
             thread: *thread,
             start: row.ts,
             end,
@@ -90,7 +92,9 @@ pub fn derive(path: &Path, hidden: Option<&Hidden>) -> Result<usize, Error> {
             errno: row.errno,
             seq: row.seq,
             tag: row.tag,
-        });
+        };
+        timed.extend(Timed::of(&row));
+        calls.add(&row);
     }
     let mut found = edges(&calls.finish());
     explain_polls(&mut found);
@@ -106,6 +110,7 @@ pub fn derive(path: &Path, hidden: Option<&Hidden>) -> Result<usize, Error> {
     reduce(&mut found, known.threads.len());
     let edges = found.waits.iter().filter(|wait| is_hidden(wait)).count();
     gather(&mut found);
+    explain_timers(&mut found, &timed);
     let mut writer = TrailWriter::open(path)?;
     for table in [&COMPUTE, &SIGNAL, &WAIT, &CRITICAL_PATH] {
         for entry in reader.snapshot().files(table.name) {
@@ -253,6 +258,7 @@ fn write_gaps(
                 last: None,
                 within: 0,
                 style: None,
+                until: None,
             });
         }
         let in_calls: Vec<Option<i64>> = before(&gaps, &sleeping).collect();
@@ -333,6 +339,7 @@ fn write_edges(known: &Threads, found: &Edges, writer: &mut TrailWriter) -> Resu
             })),
             texts(waits.iter().map(|one| one.style().name())),
             ints(waits.iter().map(|one| has_edge(one).then_some(i64::from(one.within)))),
+            ints(waits.iter().map(|one| one.until.map(|edge| known.edge(edge)))),
         ];
         table.add(batch(&WAIT, columns)?)?;
     }

@@ -223,7 +223,15 @@ impl Rows {
                 // What MPI calls have in place of a descriptor is a tag.
                 rows.fd.push(i64::from(fd), fd >= 0 && !is(WaitKind::Mpi));
                 rows.tag.push(i64::from(fd), fd >= 0 && is(WaitKind::Mpi));
-                let is_numbered = is(WaitKind::Mpi) || is(WaitKind::Socket) || is(WaitKind::Event);
+                const NUMBERED: [WaitKind; 6] = [
+                    WaitKind::Mpi,
+                    WaitKind::Socket,
+                    WaitKind::Event,
+                    WaitKind::Signal,
+                    WaitKind::Semaphore,
+                    WaitKind::Barrier,
+                ];
+                let is_numbered = NUMBERED.into_iter().any(is);
                 rows.seq.push(slot.pos(), slot.pos() != NONE && is_numbered);
                 rows.length.push(slot.length(), slot.length() != NONE);
             }

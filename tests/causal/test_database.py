@@ -1,0 +1,98 @@
+"""Servers of many processes, which no test of ours made: nearly all their waiting is explained, by one recording and without the kernel."""
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from glob import glob
+from pathlib import Path
+
+import pytest
+
+from iotrail.trail import Trail
+
+from ..kernel.recording import needs_root
+
+POSTGRES = next(iter(sorted(glob("/usr/lib/postgresql/*/bin"), reverse=True)), "")
+
+# Clients that change tables, each transaction durable: backends wait for clients, for each other and for who writes the log.
+DATABASE = f"""
+export PATH={POSTGRES}:$PATH PGHOST=$PWD/pg PGUSER=u PGDATABASE=postgres
+as='setpriv --reuid=nobody --regid=nogroup --clear-groups'
+case $1 in
+create)
+    mkdir pg && chown nobody: pg
+    $as initdb -D pg/data -U u -A trust --locale=C -E UTF8 > /dev/null
+    $as pg_ctl -D pg/data -w -l pg/log -o "-k $PWD/pg -c listen_addresses=" start > /dev/null
+    $as pgbench -i -q -s 2 2> /dev/null
+    $as pg_ctl -D pg/data -w -m fast stop > /dev/null;;
+run)
+    $as postgres -D pg/data -k $PWD/pg -c listen_addresses= > pg/log 2>&1 &
+    until $as psql -Atc 'SELECT 1' > /dev/null 2>&1; do sleep 0.05; done
+    $as pgbench -n -t 150 -c 4 -j 2 > pg/bench 2>&1
+    kill -INT $!
+    wait $!;;
+esac
+"""
+
+
+@pytest.fixture
+def open_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A working folder that other users may enter: PostgreSQL refuses root."""
+    with tempfile.TemporaryDirectory(prefix="iotrail-test-") as name:
+        Path(name).chmod(0o755)
+        monkeypatch.chdir(name)
+        yield Path(name)
+
+
+# One thread that serves all clients, and writes what they change to a file.
+STORE = """
+redis-server --port 0 --unixsocket $PWD/s --appendonly yes --appendfsync always --save '' --dir $PWD > /dev/null &
+until redis-cli -s s ping > /dev/null 2>&1; do sleep 0.05; done
+redis-benchmark -s s -t set -n 2000 -c 4 -q > /dev/null
+redis-cli -s s SHUTDOWN NOSAVE
+wait $!
+"""
+
+
+def unexplained(trail: Trail) -> float:
+    """Share of the time that threads waited for others."""
+    blocked = dict(
+        trail.query(
+            "SELECT state, SUM(blocked_ns) FROM wait_state WHERE state <> 'timer' GROUP BY state"
+        ).fetchall()
+    )
+    return float(blocked.get("unexplained") or 0) / sum(each or 0 for each in blocked.values())
+
+
+def edges(trail: Trail) -> dict[str, int]:
+    """Waits with an edge, by kind."""
+    query = "SELECT kind, COUNT(*) AS n FROM wait WHERE edge IS NOT NULL GROUP BY kind"
+    return dict(trail.query(query).fetchall())
+
+
+@pytest.mark.skipif(shutil.which("redis-server") is None, reason="needs redis-server")
+def test_a_store_is_explained(record: Callable[..., Trail], open_folder: Path) -> None:
+    trail = record("bash", "-c", STORE)
+    # what a client is told that its connection has ended, and what can be written at once
+    assert unexplained(trail) <= 0.02
+    assert edges(trail)["stream"] > 2000
+
+
+@needs_root
+@pytest.mark.skipif(not POSTGRES, reason="needs postgresql")
+def test_a_database_is_explained(record: Callable[..., Trail], open_folder: Path) -> None:
+    bash = ["bash", "-c", DATABASE, "bash"]
+    subprocess.run([*bash, "create"], check=True, cwd=open_folder)
+    trail = record(*bash, "run")
+    assert unexplained(trail) <= 0.005
+    found = edges(trail)
+    # the protocol, the latches and the locks of the server; its processes
+    assert all(found[kind] > 20 for kind in ("stream", "signal", "semaphore"))
+    assert found["end"] >= 3
+    # timeouts of who writes the log or checkpoints end with the server
+    [[timeouts, known]] = trail.query(
+        "SELECT COUNT(*), COUNT(w.until_edge) FROM wait AS w INNER JOIN sync_op AS s ON s.thread = w.thread AND s.ts = w.ts "
+        "WHERE w.kind = 'timer' AND s.call = 'epoll_wait'"
+    ).fetchall()
+    assert known == timeouts
