@@ -1,5 +1,7 @@
 //! What recorded calls do to each other: from rows of `sync_op`, `thread` and `process` to [`Act`]s.
 
+mod mpi;
+
 use std::collections::{HashMap, HashSet};
 
 use iotrail_format::call::{Call, CallKind, WaitKind};
@@ -8,6 +10,7 @@ use iotrail_format::ids::hash63;
 use crate::matching::{Act, Channel, Meeting, Role, Room, What};
 use crate::signals::{self, Sent, Taken};
 use crate::sockets::{Connections, OnSocket};
+use mpi::{Pending, is_of_requests};
 
 /// Error numbers of what waited no longer (errno(3)).
 const EINTR: i64 = 4;
@@ -87,12 +90,6 @@ pub struct Row {
     pub seq: Option<i64>,
     /// See above.
     pub tag: Option<i64>,
-}
-
-/// What a request of MPI that is under way does when it completes.
-enum Pending {
-    Receive { communicator: i64, ready: i64 },
-    Meet { meeting: Meeting, role: Role },
 }
 
 /// Reads rows.
@@ -390,107 +387,6 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn add_mpi(&mut self, row: &Row) {
-        let (process, rank) = (self.process(row), self.rank(row));
-        if row.errno != 0 {
-            return;
-        }
-        let (Some(rank), Some(communicator)) = (rank, row.object.or(row.seq.map(|_| 0))) else {
-            return self.push(row, What::Wait { kind: "mpi" });
-        };
-        let request = row.result.filter(|request| *request != 0);
-        match row.call {
-            Call::MpiSend | Call::MpiIsend | Call::MpiSsend | Call::MpiIssend => {
-                if let (Some(receiver), Some(tag)) = (row.peer, row.tag) {
-                    let channel = Channel::Message { communicator, sender: rank, receiver, tag };
-                    let bytes = row.length.unwrap_or(0).max(0) as u64;
-                    // one that is only begun doesn't wait
-                    let room = match row.call {
-                        Call::MpiIsend | Call::MpiIssend => Room::Unlimited,
-                        call => Room::Message { bytes, synchronous: call == Call::MpiSsend },
-                    };
-                    self.push(row, What::Give { channel, amount: 1, room });
-                }
-            }
-            Call::MpiRecv | Call::MpiSendrecv | Call::MpiMprobe => {
-                if let (Some(sender), Some(tag)) = (row.peer, row.tag) {
-                    let channel = Channel::Message { communicator, sender, receiver: rank, tag };
-                    self.push(row, What::Take { channel, amount: 1, order: row.start });
-                }
-            }
-            Call::MpiIrecv => {
-                if let Some(request) = request {
-                    let receive = Pending::Receive { communicator, ready: row.start };
-                    self.pending.insert((process, request), receive);
-                }
-            }
-            Call::MpiStatus => self.complete(row, process, rank),
-            // their waits are told by the rows of what they completed
-            Call::MpiWait | Call::MpiTest => {}
-            // what MPI_Mprobe waited for is there
-            Call::MpiMrecv | Call::MpiImrecv => {}
-            // of whose neighbours is not known
-            Call::MpiNeighbor | Call::MpiIneighbor => self.push(row, What::Wait { kind: "mpi" }),
-            Call::MpiProbe => self.push(row, What::Wait { kind: "poll" }),
-            _ => self.add_collective(row, communicator, rank, request),
-        }
-    }
-
-    /// A request is complete.
-    fn complete(&mut self, row: &Row, process: i64, rank: i64) {
-        let Some(pending) = row.seq.and_then(|request| self.pending.remove(&(process, request))) else {
-            return;
-        };
-        match pending {
-            Pending::Receive { communicator, ready } => {
-                if let (Some(sender), Some(tag)) = (row.peer, row.tag) {
-                    let channel = Channel::Message { communicator, sender, receiver: rank, tag };
-                    self.push(row, What::Take { channel, amount: 1, order: ready });
-                }
-            }
-            Pending::Meet { meeting, role } => self.push(row, What::Meet { meeting, role }),
-        }
-    }
-
-    fn add_collective(&mut self, row: &Row, communicator: i64, rank: i64, request: Option<i64>) {
-        let Some(number) = row.seq else { return self.push(row, What::Wait { kind: "mpi" }) };
-        let is_root = row.peer == Some(rank);
-        let either = |root, other| if is_root { root } else { other };
-        // calls that begin and end MPI are counted on their own
-        let family = match row.call {
-            Call::MpiInit => 1,
-            Call::MpiFinalize => 2,
-            _ => 0,
-        };
-        let role = match row.call {
-            Call::MpiBcast | Call::MpiIbcast | Call::MpiScatter | Call::MpiIscatter => {
-                either(Role::Source, Role::Listener)
-            }
-            Call::MpiReduce | Call::MpiIreduce | Call::MpiGather | Call::MpiIgather => {
-                either(Role::Sink, Role::Contributor)
-            }
-            Call::MpiScan | Call::MpiIscan => Role::Prefix { rank },
-            _ => Role::All,
-        };
-        let meeting = Meeting::Collective { communicator, family, number };
-        let Some(request) = request.filter(|_| begins_request(row.call)) else {
-            return self.push(row, What::Meet { meeting, role });
-        };
-        // It lets others go on where it begins, and waits where it completes.
-        let process = self.process(row);
-        match role {
-            Role::Source | Role::Contributor => self.push(row, What::Meet { meeting, role }),
-            Role::Listener | Role::Sink => {
-                self.pending.insert((process, request), Pending::Meet { meeting, role });
-            }
-            Role::All | Role::Prefix { .. } => {
-                self.push(row, What::Meet { meeting, role: Role::Contributor });
-                let sink = Pending::Meet { meeting, role: Role::Sink };
-                self.pending.insert((process, request), sink);
-            }
-        }
-    }
-
     /// What all rows did, and the beginnings and ends of threads and processes.
     #[must_use]
     pub fn finish(mut self) -> Vec<Act> {
@@ -671,28 +567,4 @@ impl<'a> Reader<'a> {
             _ => self.push(row, What::Wait { kind: row.kind.name() }),
         }
     }
-}
-
-/// Whether a call begins or completes a request.
-fn is_of_requests(call: Call) -> bool {
-    begins_request(call) || matches!(call, Call::MpiIrecv | Call::MpiStatus)
-}
-
-/// Whether a call only begins what another one waits for.
-fn begins_request(call: Call) -> bool {
-    use Call::*;
-    matches!(
-        call,
-        MpiIbarrier
-            | MpiIbcast
-            | MpiIreduce
-            | MpiIallreduce
-            | MpiIgather
-            | MpiIscatter
-            | MpiIallgather
-            | MpiIalltoall
-            | MpiIscan
-            | MpiIcomm
-            | MpiIfile
-    )
 }
