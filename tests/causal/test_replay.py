@@ -107,14 +107,15 @@ def test_a_program_takes_as_long_as_predicted(
     assert abs(off["think"]) > 0.15, (off, took)
 
 
+@pytest.mark.parametrize("how", ["mutex", "flock", "lockf"])
 def test_a_shorter_critical_section_is_predicted(
-    build: Callable[[str], Path], record: Callable[..., Trail], tmp_path: Path
+    how: str, build: Callable[[str], Path], record: Callable[..., Trail], tmp_path: Path
 ) -> None:
     program = build("locked")
     took: dict[str, list[float]] = {"1": [], "0.5": []}
     for _ in range(ROUNDS):
         for ms, times in took.items():
-            trail = record(program, ms, 100)
+            trail = record(program, ms, 100, how, tmp_path / "lock")
             [[run]] = trail.query("SELECT SUM(dur) FROM critical_path").fetchall()
             times.append(float(run))
             if ms == "1":
@@ -128,7 +129,8 @@ def test_a_shorter_critical_section_is_predicted(
     assert abs(case["elapsed_ns"] / halved - 1) < 0.01
     truth = statistics.median(took["0.5"]) / statistics.median(took["1"])
     assert abs(halved / unchanged["cases"][0]["elapsed_ns"] / truth - 1) < 0.12, (halved, took)
-    assert curve["name"].startswith("lock 0x") and curve["path_ns"] > 0.5 * unchanged["recorded_ns"]
+    name = "lock 0x" if how == "mutex" else f"lock of {tmp_path / 'lock'}"
+    assert curve["name"].startswith(name) and curve["path_ns"] > 0.5 * unchanged["recorded_ns"]
 
 
 def test_computing_is_scaled(

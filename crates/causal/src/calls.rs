@@ -20,6 +20,8 @@ const ETIMEDOUT: i64 = 110;
 const CONTENDED: i64 = 10_000;
 /// Calls that give a lock back: whoever is slow there didn't wait for it.
 const GIVE_BACK: [Call; 3] = [Call::MutexUnlock, Call::RwlockUnlock, Call::SpinUnlock];
+/// Operation of flock(2) that gives a lock back.
+pub const LOCK_UN: i64 = 8;
 /// All timerfds have this id: what /proc calls them (proc(5)).
 const TIMERFD: i64 = hash63(b"anon_inode:[timerfd]");
 /// And all signalfds this.
@@ -90,6 +92,16 @@ pub struct Row {
     pub seq: Option<i64>,
     /// See above.
     pub tag: Option<i64>,
+    /// See above.
+    pub flags: Option<i64>,
+}
+
+impl Row {
+    /// Whether it locks or unlocks a file as a whole, which others can't have meanwhile.
+    #[must_use]
+    pub fn is_whole_file(&self) -> bool {
+        self.call == Call::Flock && self.errno == 0 && matches!(self.length, None | Some(0))
+    }
 }
 
 /// Reads rows.
@@ -224,6 +236,7 @@ impl<'a> Reader<'a> {
             WaitKind::Lock
                 if GIVE_BACK.contains(&row.call)
                     || row.end.is_some_and(|end| end - row.start < CONTENDED) => {}
+            WaitKind::FileLock if row.is_whole_file() => self.add_file_lock(row),
             WaitKind::Signal | WaitKind::Queue | WaitKind::Futex if is_expired(row) => {
                 self.push(row, What::Wait { kind: "timer" });
             }
@@ -280,6 +293,14 @@ impl<'a> Reader<'a> {
             _ => What::Wait { kind: "event" },
         };
         self.push(row, what);
+    }
+
+    /// Locks of whole files are contended for as those of threads are.
+    fn add_file_lock(&mut self, row: &Row) {
+        let waits = row.flags.is_some_and(|operation| operation & LOCK_UN == 0);
+        if waits && row.end.is_none_or(|end| end - row.start >= CONTENDED) {
+            self.push(row, What::Wait { kind: "lock" });
+        }
     }
 
     /// A signal is sent.

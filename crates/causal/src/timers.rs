@@ -81,6 +81,7 @@ mod tests {
         errno: 0,
         seq: None,
         tag: None,
+        flags: None,
     };
 
     fn poll(start: i64, object: i64, result: i64) -> Row {

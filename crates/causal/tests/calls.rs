@@ -52,6 +52,7 @@ fn row(thread: u32, start: i64, end: i64, call: Call, object: i64) -> Row {
         errno: 0,
         seq,
         tag,
+        flags: None,
     }
 }
 

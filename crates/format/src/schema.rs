@@ -110,7 +110,7 @@ table! {
     object BigInt "" null "Lock's address, or id of the pipe, socket (the end of a connection that the process has), event counter, file, or MPI communicator, window or file; null none.";
     peer BigInt "" null "Who it waited for, or whom it sends a signal: pid, thread handle or rank (of MPI_COMM_WORLD if recorded with --causal); of connections their other end (--causal), of conditions their mutex; null unknown.";
     fd BigInt "" null "Descriptor; null none.";
-    length BigInt "bytes" null "Bytes asked for, or nanoseconds for sleep; null none.";
+    length BigInt "bytes" null "Bytes asked for, of locks of files those locked (0: all; null: by flock), or nanoseconds for sleep; null none.";
     result BigInt "" null "What it returned; of calls that begin an MPI request or take a message the handle of that; null unfinished.";
     errno BigInt "" some "Error number; 0 success.";
     seq BigInt "" null "Of MPI collectives their number on the communicator, window or file, of what completes an MPI request or receives a message taken before the handle of that, of event counters what was added or taken, of signals their number, of connections in the domain of UNIX what they were made to, of semaphores and barriers that are made whether processes share them; null none, or not recorded with --causal.";

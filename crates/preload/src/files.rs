@@ -202,7 +202,10 @@ interpose! {
                 on.object = descriptors::known(fd);
                 call(on, || real(fd, command, argument), |on, result| if result == 0 {
                     // the kernel has read it
-                    on.aux = i64::from(match (*(argument as *const libc::flock)).l_type.into() {
+                    let lock = &*(argument as *const libc::flock);
+                    let is_whole = lock.l_len == 0 && lock.l_start == 0;
+                    on.length = if lock.l_len == 0 && !is_whole { i64::MAX } else { lock.l_len };
+                    on.aux = i64::from(match lock.l_type.into() {
                         libc::F_RDLCK => libc::LOCK_SH,
                         libc::F_WRLCK => libc::LOCK_EX,
                         _ => libc::LOCK_UN,
@@ -242,7 +245,7 @@ interpose! {
             // it only asks
             _ => 0,
         };
-        wait(Call::Flock, WaitKind::FileLock, file, operation.into(), NONE, || real(fd, command, length))
+        wait(Call::Flock, WaitKind::FileLock, file, operation.into(), length, || real(fd, command, length))
     }
 }
 

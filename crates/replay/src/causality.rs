@@ -3,14 +3,17 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
+use iotrail_causal::calls::LOCK_UN;
 use iotrail_causal::{Reason, Recorded, Scripts, Step, Style, Waited};
-use iotrail_format::call::Call;
+use iotrail_format::call::{Call, WaitKind};
 use iotrail_format::schema::{COMPUTE, SIGNAL, THREAD, WAIT};
 use iotrail_trail::{Order, TrailReader};
 
 use crate::Error;
 use crate::plan::{Plan, Thread};
 
+/// Operation of flock(2) that shares a lock.
+const LOCK_SH: i64 = 1;
 /// Kinds of waits for a time.
 const TIMERS: [&str; 3] = ["sleep", "timer", "start"];
 
@@ -21,8 +24,8 @@ pub struct Causality {
     pub recorded: Vec<Recorded>,
     /// How many edges there are.
     pub edges: u32,
-    /// Process and address of each lock.
-    pub locks: Vec<(i64, i64)>,
+    /// Process and address of each lock; of locks of files no process, and the file.
+    pub locks: Vec<(Option<i64>, i64)>,
 }
 
 /// Reads it. Threads without operations are added to the plan.
@@ -97,6 +100,7 @@ enum Act {
 }
 
 /// A lock is taken, or given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Use {
     thread: usize,
     at: i64,
@@ -120,7 +124,7 @@ fn read_locks(
     number_of: &HashMap<i64, usize>,
     recorded: &mut [Recorded],
     zero: i64,
-) -> Result<Vec<(i64, i64)>, Error> {
+) -> Result<Vec<(Option<i64>, i64)>, Error> {
     let mut process_of = HashMap::new();
     for row in reader.small(&THREAD, &["thread", "process"], &[])? {
         if let [Some(thread), Some(process)] = row.ints[..] {
@@ -129,6 +133,7 @@ fn read_locks(
     }
     let act_of: HashMap<&str, Act> = LOCKS.iter().map(|(call, act)| (call.name(), *act)).collect();
     let mut uses: BTreeMap<(i64, i64), Vec<Use>> = BTreeMap::new();
+    let mut on_files: BTreeMap<i64, Vec<Use>> = BTreeMap::new();
     let mut rows = reader.sync_ops(Order::Time)?;
     while let Some(row) = rows.next()? {
         let (Some(thread), Some(process)) = (number_of.get(&row.thread.0), process_of.get(&row.thread.0))
@@ -142,7 +147,19 @@ fn read_locks(
                 uses.entry((*process, lock)).or_default().push(Use { thread: *thread, at, act });
             }
         };
-        if let Some(act) = act_of.get(row.call).filter(|_| row.errno == 0) {
+        if row.kind == WaitKind::FileLock.name() {
+            let whole = row.errno == 0 && matches!(row.length, None | Some(0));
+            let (Some(file), Some(end), Some(operation), true) = (row.object, end, row.flags, whole) else {
+                continue;
+            };
+            let act = match operation {
+                unlock if unlock & LOCK_UN != 0 => Act::GiveBack,
+                share if share & LOCK_SH != 0 => Act::Share,
+                _ => Act::Take,
+            };
+            let at = if act == Act::GiveBack { row.ts - zero } else { end };
+            on_files.entry(file).or_default().push(Use { thread: *thread, at, act });
+        } else if let Some(act) = act_of.get(row.call).filter(|_| row.errno == 0) {
             note(row.object, *act);
         } else if row.call == Call::CondWait.name() {
             // it gives the mutex back and has it again when it returns
@@ -150,10 +167,15 @@ fn read_locks(
             note(row.peer, Act::Take);
         }
     }
+    if !on_files.is_empty() {
+        close_files(reader, number_of, &mut on_files, zero)?;
+    }
+    let mut uses: Vec<_> =
+        uses.into_iter().map(|((process, address), uses)| ((Some(process), address), held(uses))).collect();
+    uses.extend(on_files.into_iter().map(|(file, uses)| ((None, file), of_file(uses, recorded))));
     let mut locks = Vec::new();
     let mut taken: Vec<HashSet<i64>> = vec![HashSet::new(); recorded.len()];
     for (lock, uses) in uses {
-        let uses = held(uses);
         if uses.iter().all(|one| one.thread == uses[0].thread) {
             continue;
         }
@@ -204,6 +226,53 @@ fn held(mut uses: Vec<Use>) -> Vec<Use> {
     uses.into_iter().zip(keeps).filter(|(_, keep)| *keep).map(|(one, _)| one).collect()
 }
 
+/// Who closes a file gives back its lock of it (flock(2), fcntl(2)).
+fn close_files(
+    reader: &TrailReader,
+    number_of: &HashMap<i64, usize>,
+    on_files: &mut BTreeMap<i64, Vec<Use>>,
+    zero: i64,
+) -> Result<(), Error> {
+    let mut rows = reader.file_ops(Order::Time)?;
+    while let Some(row) = rows.next()? {
+        if row.call == Call::Close.name()
+            && let Some(thread) = number_of.get(&row.thread.0)
+            && let Some(uses) = row.file.and_then(|file| on_files.get_mut(&file.0))
+        {
+            uses.push(Use { thread: *thread, at: row.ts - zero, act: Act::GiveBack });
+        }
+    }
+    Ok(())
+}
+
+/// The uses of a lock of a file, each of which ends: when the thread asks for it in another way, which gives it back first (flock(2)); at the
+/// latest when another thread has it that can't share it, or with the thread: where the lock was given back was not recorded then.
+fn of_file(mut uses: Vec<Use>, recorded: &[Recorded]) -> Vec<Use> {
+    uses.sort_by_key(|one| one.at);
+    let mut having: Vec<(usize, Act)> = Vec::new();
+    let mut found = Vec::with_capacity(uses.len());
+    for one in uses {
+        let ends = |(thread, act): &(usize, Act)| {
+            *thread == one.thread || one.act == Act::Take || one.act == Act::Share && *act == Act::Take
+        };
+        for (thread, _) in having.extract_if(.., |has| ends(has)) {
+            found.push(Use { thread, at: one.at, act: Act::GiveBack });
+        }
+        if one.act != Act::GiveBack {
+            having.push((one.thread, one.act));
+            found.push(one);
+        }
+    }
+    let last = |thread: usize, at: i64| recorded[thread].last().map_or(at, |last| last.max(at));
+    let at = found.last().map_or(0, |one| one.at);
+    found.extend(having.into_iter().map(|(thread, _)| Use {
+        thread,
+        at: last(thread, at),
+        act: Act::GiveBack,
+    }));
+    found
+}
+
 impl Causality {
     /// From when the first thread did something to when the last had, ns.
     #[must_use]
@@ -247,5 +316,39 @@ mod tests {
         assert_eq!(kept(vec![give(0, 1), take(0, 2)]), []);
         assert_eq!(kept(vec![take(0, 5), give(1, 6), take(1, 7), give(1, 9)]), [(1, 7), (1, 9)]);
         assert_eq!(kept(vec![take(0, 1), take(0, 2), give(0, 3), give(0, 4)]), [(0, 1), (0, 4)]);
+    }
+
+    #[test]
+    fn a_lock_of_a_file_ends_when_another_has_it_or_with_the_thread() {
+        let one = |thread, at, act| Use { thread, at, act };
+        let (take, share, give) = (Act::Take, Act::Share, Act::GiveBack);
+        let ends = |last: i64| Recorded { ops: vec![last], ..Recorded::default() };
+        let recorded = [ends(50), ends(70)];
+        let of = |uses: &[(usize, i64, Act)]| {
+            of_file(uses.iter().map(|(thread, at, act)| one(*thread, *at, *act)).collect(), &recorded)
+        };
+        let expected = |uses: &[(usize, i64, Act)]| -> Vec<Use> {
+            uses.iter().map(|(thread, at, act)| one(*thread, *at, *act)).collect()
+        };
+        // given back, and closed again
+        let plain = [(0, 1, take), (0, 5, give), (1, 6, take), (1, 9, give)];
+        assert_eq!(of(&[plain[0], plain[1], plain[2], plain[3], (0, 10, give)]), expected(&plain));
+        // given back by whom nobody saw
+        assert_eq!(
+            of(&[(0, 1, take), (1, 6, take), (1, 9, give)]),
+            expected(&[(0, 1, take), (0, 6, give), (1, 6, take), (1, 9, give)])
+        );
+        // shared, until one wants it alone; and until the end
+        assert_eq!(
+            of(&[(0, 1, share), (1, 2, share), (0, 3, give), (1, 4, take)]),
+            expected(&[
+                (0, 1, share),
+                (1, 2, share),
+                (0, 3, give),
+                (1, 4, give),
+                (1, 4, take),
+                (1, 70, give)
+            ])
+        );
     }
 }

@@ -150,19 +150,28 @@ def _curves(trail: Trail, found: list[dict[str, Any]], classes: list[dict[str, A
         "file": {row["file_number"]: row["path"] for row in classes},
         "call": {row["call_number"]: row["call"] for row in classes},
     }
-    ranks = dict(trail.query("SELECT process, rank FROM process WHERE rank IS NOT NULL").fetchall())
     curves = []
     for curve in found:
         kind, number, lock = curve.pop("by"), curve.pop("number"), curve.pop("lock")
         if lock is not None:
-            process, address = lock
-            owner = f"rank {ranks[process]}" if process in ranks else f"process {process}"
-            name = f"lock {address & (1 << 64) - 1:#x} of {owner}"
+            name = _name_of_lock(trail, *lock)
         else:
             name = names[kind][number] if kind in names else f"rank {number}"
         points = [{"factor": factor, "elapsed_ns": elapsed} for factor, elapsed in curve["points"]]
         curves.append({"kind": kind, "name": name, "path_ns": curve["path_ns"], "points": points})
     return sorted(curves, key=lambda one: one["points"][-1]["elapsed_ns"])
+
+
+def _name_of_lock(trail: Trail, process: int | None, of: int) -> str:
+    """A lock by its process and address, or by the file that is locked."""
+    if process is None:
+        query = "SELECT COALESCE(MIN(path), 'an unknown file') AS path FROM file WHERE file = $file"
+        return f"lock of {trail.rows_of(query, {'file': of})[0]['path']}"
+    ranks = trail.rows_of(
+        "SELECT rank FROM process WHERE process = $process AND rank IS NOT NULL", {"process": process}
+    )
+    owner = f"rank {ranks[0]['rank']}" if ranks else f"process {process}"
+    return f"lock {of & (1 << 64) - 1:#x} of {owner}"
 
 
 def _answer(found: dict[str, Any], classes: list[dict[str, Any]], share: float, cores: int) -> dict[str, Any]:

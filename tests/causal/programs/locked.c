@@ -1,10 +1,17 @@
 /*
- * Three threads that compute with a mutex: `locked MS ROUNDS`. Each computes 0.2 ms without it, then MS with it.
+ * Three threads that compute with a lock: `locked MS ROUNDS HOW FILE`. Each computes 0.2 ms without it, then MS with it.
+ *
+ * HOW: mutex; flock, lockf (three processes, which lock FILE; the second gives the lock back by closing it).
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { THREADS = 3 };
 static double with_mutex;
@@ -28,12 +35,33 @@ static void *run(void *unused) {
     return unused;
 }
 
+static void run_process(const char *how, const char *path) {
+    int fd = open(path, O_RDWR | O_CREAT, 0644);
+    for (int at = 0; at < rounds; at++) {
+        compute(0.2);
+        if (fd < 0) fd = open(path, O_RDWR);
+        if (strcmp(how, "flock") ? lockf(fd, F_LOCK, 0) : flock(fd, LOCK_EX)) abort();
+        compute(with_mutex);
+        if (strcmp(how, "flock")) {
+            close(fd);
+            fd = -1;
+        } else if (flock(fd, LOCK_UN)) abort();
+    }
+    _exit(0);
+}
+
 int main(int argc, char **argv) {
-    if (argc != 3) return 2;
+    if (argc != 5) return 2;
     with_mutex = atof(argv[1]);
     rounds = atoi(argv[2]);
     pthread_t threads[THREADS];
-    for (int at = 0; at < THREADS; at++) pthread_create(&threads[at], NULL, run, NULL);
-    for (int at = 0; at < THREADS; at++) pthread_join(threads[at], NULL);
+    for (int at = 0; at < THREADS; at++) {
+        if (!strcmp(argv[3], "mutex")) pthread_create(&threads[at], NULL, run, NULL);
+        else if (fork() == 0) run_process(argv[3], argv[4]);
+    }
+    for (int at = 0; at < THREADS; at++) {
+        if (!strcmp(argv[3], "mutex")) pthread_join(threads[at], NULL);
+        else wait(NULL);
+    }
     return 0;
 }

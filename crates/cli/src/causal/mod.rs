@@ -92,6 +92,7 @@ pub fn derive(path: &Path, hidden: Option<&Hidden>) -> Result<usize, Error> {
             errno: row.errno,
             seq: row.seq,
             tag: row.tag,
+            flags: row.flags,
         };
         timed.extend(Timed::of(&row));
         calls.add(&row);

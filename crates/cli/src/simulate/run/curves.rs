@@ -39,7 +39,7 @@ pub(super) struct Curve {
     /// Its number on standard input; of mutexes from 0.
     number: i64,
     /// Process and address of a mutex.
-    lock: Option<(i64, i64)>,
+    lock: Option<(Option<i64>, i64)>,
     /// Its part of the critical path, ns.
     path_ns: i64,
     /// Factor on its time, and how long the run would take, ns.
@@ -93,7 +93,7 @@ pub(super) fn scale_compute(scripts: &mut Scripts, factor: impl Fn(usize, usize)
 pub(super) fn curves(
     case: &Situation<'_>,
     scripts: &Scripts,
-    locks: &[(i64, i64)],
+    locks: &[(Option<i64>, i64)],
     asked: &[By],
 ) -> Result<Vec<Curve>, Failure> {
     if asked.is_empty() {
