@@ -1,9 +1,9 @@
 """How right replays of parallel programs are on storage of another speed: as fast as possible, with think times, without waits, causal.
 
-Programs of examples/causal, whose ranks, threads and processes wait for each other in different ways, and a pipeline are recorded on three storage
+Programs of examples/causal, whose ranks, threads and processes wait for each other in different ways, a pipeline, and PostgreSQL under pgbench are recorded on three storage
 systems: memory, an emulated array, an emulated disk. Each recording is replayed on the other two, and simulated on the two devices. A program's time is from the first to the last operation on
 its data; the error of a replay is (program - replay) / program, medians of interleaved rounds, and shown is the recording whose
-replay errs most (Mesnier et al., "//TRACE", FAST 2007, section 5). Needs root and Open MPI.
+replay errs most (Mesnier et al., "//TRACE", FAST 2007, section 5). Needs root, Open MPI and PostgreSQL.
 """
 
 import json
@@ -17,6 +17,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from glob import glob
 from pathlib import Path
 
 from iotrail import native
@@ -29,6 +31,16 @@ MODES = ("afap", "think", "compute", "causal")
 DISK = "hdd-7200"
 MPI = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n"]
 PIPELINE = "seq 1 150000 | gzip -1 | dd of={data}/out bs=4k iflag=fullblock oflag=dsync status=none"
+# Root is somebody else in a namespace: PostgreSQL refuses it.
+DATABASE = """
+export PGHOST=$2 PGUSER=u PGDATABASE=postgres PATH=$3:$PATH
+postgres -D $2/pg -k $2 -c listen_addresses= > $2/log 2>&1 &
+until psql -Atc 'SELECT 1' > $2/up 2>&1; do sleep 0.05; done
+if [ $1 = create ]; then pgbench -i -q -s 2 > $2/load 2>&1; else pgbench -n -c 4 -j 2 -t 60 --random-seed=1 > $2/bench 2>&1; fi
+kill -INT $! && wait $!
+"""
+ANYBODY = ["unshare", "--user", "--map-user=1000", "--map-group=1000", "--"]
+BINARIES = next(iter(sorted(glob("/usr/lib/postgresql/*/bin"), reverse=True)), "")
 # Name -> command; {ranks} and {workers} are the programs, {data} is the folder of their files.
 PROGRAMS = {
     "checkpoint": [*MPI, "4", "{ranks}", "plain", "40", "16384", "{data}"],
@@ -40,6 +52,7 @@ PROGRAMS = {
     "bounded queue": ["{workers}", "queue", "60", "4096", "{data}"],
     "requests to a server": ["{workers}", "rpc", "60", "4096", "{data}"],
     "pipeline": ["sh", "-c", PIPELINE],
+    "database": [*ANYBODY, "bash", "-c", DATABASE, "bash", "run", "{data}", BINARIES],
 }
 FIXED = """
 format = 1
@@ -109,20 +122,38 @@ def build(folder: Path) -> dict[str, Path]:
 
 def command(program: str, built: dict[str, Path], data: Path) -> list[str]:
     """A program on files in a folder that is there."""
-    return [word.format(data=data, **built) for word in PROGRAMS[program]]
+    return [word if word == DATABASE else word.format(data=data, **built) for word in PROGRAMS[program]]
 
 
 def record(built: dict[str, Path], program: str, folder: Path, output: Path) -> Path:
     """Records a program whose data lie in a folder."""
     data = folder / "checkpoints"
     shutil.rmtree(data, ignore_errors=True)
-    data.mkdir()
+    if program == "database":
+        shutil.copytree(cluster(output.parent), data)
+        os.sync()
+    else:
+        data.mkdir()
     words = [*IOTRAIL, "record", "--causal", "-o", output, "--force", "--", *command(program, built, data)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SystemExit(f"bench: error: {program}: {done.stderr[-2000:]}")
     shutil.rmtree(data)
     return output
+
+
+@cache
+def cluster(folder: Path) -> Path:
+    """A folder with a database cluster, made once."""
+    made = folder / "cluster"
+    made.mkdir()
+    create = ["initdb", "-D", made / "pg", "-U", "u", "-A", "trust", "--locale=C", "--no-sync"]
+    for words in (
+        [f"{BINARIES}/{create[0]}", *create[1:]],
+        ["bash", "-c", DATABASE, "bash", "create", made, BINARIES],
+    ):
+        subprocess.run([*ANYBODY, *words], check=True, stdout=subprocess.DEVNULL)
+    return made
 
 
 def replay(recorded: Path, mode: str, folder: Path, output: Path) -> Path:
