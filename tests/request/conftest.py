@@ -52,17 +52,18 @@ def store(native: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def make(native: Path, tmp_path: Path) -> MakeTrail:
     """`make({"service_op": [{…}], …})`: a trail of these rows; what a row leaves out is as `OURS` says, or null."""
+    return lambda rows: write_rows(native, rows, tmp_path / "made.trail")
 
-    def made(rows: Rows) -> Path:
-        tables = {}
-        for name, given in {"service_op": [], **rows}.items():
-            columns = schema.load().tables[name].columns
-            tables[name] = pa.table(
-                {
-                    c.name: pa.array([row.get(c.name, OURS.get(c.name)) for row in given], ARROW[c.type])
-                    for c in columns
-                }
-            )
-        return ingest(native, tables, tmp_path / "made.trail")
 
-    return made
+def write_rows(native: Path, rows: Rows, path: Path) -> Path:
+    """Write a trail of these rows, as `make` does."""
+    tables = {}
+    for name, given in {"service_op": [], **rows}.items():
+        columns = schema.load().tables[name].columns
+        tables[name] = pa.table(
+            {
+                c.name: pa.array([row.get(c.name, OURS.get(c.name)) for row in given], ARROW[c.type])
+                for c in columns
+            }
+        )
+    return ingest(native, tables, path)

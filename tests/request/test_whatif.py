@@ -1,18 +1,26 @@
 """`iotrail whatif ram`, `move`, `merge` and `encode` on a store whose every change is known: it is run changed, too."""
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from iotrail import units
 from tests.command import iotrail, run
-from tests.request.conftest import MakeTrail
+from tests.request.conftest import MakeTrail, write_rows
 from tests.request.tiny_store import BLOCK, Setup, Store
 
 SETUP = Setup({"ada": ("n1", "n2"), "bob": ("n3",)})
 OPERATIONS, BLOCKS = 1500, 200
+# What is asked of the caches of each trail in one command, in blocks.
+HEAD_SIZES, NODE_SIZES = (16, 32, SETUP.head_blocks, 128), (16, 128)
+
+# `recorded(seed)`: the trail of SETUP's run with it.
+MakeRecorded = Callable[[int], Path]
 
 
 def ran(setup: Setup, seed: int, writes: float = 0.15) -> Store:
@@ -21,9 +29,31 @@ def ran(setup: Setup, seed: int, writes: float = 0.15) -> Store:
     return store
 
 
+@pytest.fixture(scope="module")
+def recorded(native: Path, tmp_path_factory: pytest.TempPathFactory) -> MakeRecorded:
+    """The trails that several tests ask, each made once."""
+
+    @cache
+    def make_recorded(seed: int) -> Path:
+        return write_rows(native, ran(SETUP, seed).rows, tmp_path_factory.mktemp("recorded") / "made.trail")
+
+    return make_recorded
+
+
 def whatif(trail: Path, *words: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(iotrail("whatif", words[0], trail, *words[1:], "--json"))
     return found
+
+
+@cache
+def of_sizes(trail: Path, name: str, sizes: Sequence[int]) -> dict[str, Any]:
+    """What caches of these sizes would bring: asked once."""
+    return whatif(trail, "ram", "--cache", name, "--size", ",".join(f"{size * BLOCK}" for size in sizes))
+
+
+def case_of(blocks: int) -> str:
+    """How the answer calls a cache of so many blocks."""
+    return units.size(blocks * BLOCK)
 
 
 def client(found: dict[str, Any], case: str, name: str) -> dict[str, Any]:
@@ -46,28 +76,27 @@ def mean(store: Store, name: str) -> float:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_nothing_changes(make: MakeTrail, seed: int) -> None:
+def test_nothing_changes(recorded: MakeRecorded, seed: int) -> None:
     """The model gives what was recorded, and so does a cache of the size that it had."""
     store = ran(SETUP, seed)
-    trail = make(store.rows)
-    found = whatif(trail, "ram", "--cache", "head", "--size", f"{SETUP.head_blocks * BLOCK}")
-    last = found["clients"][-1]["case"]
+    found = of_sizes(recorded(seed), "head", HEAD_SIZES)
+    same = case_of(SETUP.head_blocks)
     for name in SETUP.place:
-        for case in ("simulated", last):
+        for case in ("simulated", same):
             said, was = client(found, case, name), client(found, "as recorded", name)
             assert said["mean_ns"] == pytest.approx(mean(store, name), rel=0.01)
             assert said["mean_at_recorded_times_ns"] == pytest.approx(mean(store, name), rel=0.01)
             assert said["disk_requests"] == pytest.approx(was["disk_requests"], rel=0.01)
     assert hits(found, "as recorded") == pytest.approx(truth(store))
-    assert hits(found, last) == pytest.approx(truth(store), abs=0.01)
+    assert hits(found, same) == pytest.approx(truth(store), abs=0.01)
 
 
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("blocks", [16, 32, 128])
-def test_more_or_less_memory_of_the_head(make: MakeTrail, seed: int, blocks: int) -> None:
-    found = whatif(make(ran(SETUP, seed).rows), "ram", "--cache", "head", "--size", f"{blocks * BLOCK}")
+@pytest.mark.parametrize("blocks", sorted({*HEAD_SIZES} - {SETUP.head_blocks}))
+def test_more_or_less_memory_of_the_head(recorded: MakeRecorded, seed: int, blocks: int) -> None:
+    found = of_sizes(recorded(seed), "head", HEAD_SIZES)
     changed = ran(replace(SETUP, head_blocks=blocks), seed)
-    case = found["clients"][-1]["case"]
+    case = case_of(blocks)
     assert hits(found, case)["head"] == pytest.approx(truth(changed)["head"], abs=0.02)
     for node, share in truth(changed).items():
         assert hits(found, case)[node] == pytest.approx(share, abs=0.02)
@@ -78,11 +107,11 @@ def test_more_or_less_memory_of_the_head(make: MakeTrail, seed: int, blocks: int
 
 
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("blocks", [16, 128])
-def test_more_or_less_memory_of_nodes(make: MakeTrail, seed: int, blocks: int) -> None:
-    found = whatif(make(ran(SETUP, seed).rows), "ram", "--cache", "node", "--size", f"{blocks * BLOCK}")
+@pytest.mark.parametrize("blocks", NODE_SIZES)
+def test_more_or_less_memory_of_nodes(recorded: MakeRecorded, seed: int, blocks: int) -> None:
+    found = of_sizes(recorded(seed), "node", NODE_SIZES)
     changed = ran(replace(SETUP, node_blocks=blocks), seed)
-    case = found["clients"][-1]["case"]
+    case = case_of(blocks)
     for node, share in truth(changed).items():
         assert hits(found, case)[node] == pytest.approx(share, abs=0.02)
     for name in SETUP.place:
@@ -104,8 +133,8 @@ def test_a_merge(make: MakeTrail, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("copies", [1, 3])
-def test_copies(make: MakeTrail, seed: int, copies: int) -> None:
-    found = whatif(make(ran(SETUP, seed).rows), "encode", "--client", "ada", "--copies", str(copies))
+def test_copies(recorded: MakeRecorded, seed: int, copies: int) -> None:
+    found = whatif(recorded(seed), "encode", "--client", "ada", "--copies", str(copies))
     changed = ran(Setup({"ada": ("n1", "n2", "n3")[:copies], "bob": ("n3",)}), seed)
     for name in SETUP.place:
         assert client(found, "changed", name)["mean_ns"] == pytest.approx(mean(changed, name), rel=0.15)

@@ -58,6 +58,18 @@ def pixels(page: Page) -> np.ndarray:
     return raw.reshape(height, -1)[:, 1 : 1 + width * 3]
 
 
+def settled(page: Page, before: np.ndarray, least: int) -> np.ndarray:
+    """The picture once it stays as it is for longer than values glide, and differs from one before in more pixels."""
+    end = time.monotonic() + PATIENCE / 1000
+    after = pixels(page)
+    while True:
+        time.sleep(0.4)
+        last, after = after, pixels(page)
+        if (after == last).all() and (after != before).sum() > least:
+            return after
+        assert time.monotonic() < end, "the picture stays the same, or never does"
+
+
 def point(page: Page, owner: str) -> tuple[float, float]:
     """Where a member is on the screen."""
     x, y = page.evaluate("owner => document.querySelector('.pane').where(owner)", owner)
@@ -228,6 +240,7 @@ def test_toggles(page: Page, cluster: Cluster, serve: Serve) -> None:
     page.goto(serve(cluster(30)).address + f"#t={START + 60_000}&play=0")
     drawn(page, 30)
     time.sleep(1)
+    before = pixels(page)
     for toggle in (
         "traffic",
         "replica",
@@ -240,10 +253,8 @@ def test_toggles(page: Page, cluster: Cluster, serve: Serve) -> None:
         "journal",
         "names",
     ):
-        before = pixels(page)
         page.locator(f"[data-toggle='{toggle}'] input").uncheck()
-        time.sleep(1.2)
-        assert (pixels(page) != before).sum() > 30, toggle
+        before = settled(page, before, 30)
 
 
 def test_live_stream_lost_and_back(page: Page, cluster: Cluster, tmp_path: Path) -> None:

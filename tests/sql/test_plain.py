@@ -61,28 +61,28 @@ def trail_of_moves(native: Path, folder: Path, made: list[tuple[str, int, int, i
     return trail_of(native, folder, call=calls, file=files, pos=pos, length=length, result=length)
 
 
-def pages_of(made: list[tuple[str, int, int, int]]) -> list[tuple[bool, int, int]]:
+def pages_of(made: list[tuple[str, int, int, int]]) -> list[tuple[bool, int]]:
+    """Each use of a page: whether it is read, and a number of its own."""
     return [
-        (call == "pread", file, page)
+        (call == "pread", file << 40 | page)
         for call, file, pos, length in made
         for page in range(pos // PAGE, (pos + length) // PAGE)
     ]
 
 
-def lru(uses: list[tuple[bool, int, int]], capacity: int) -> float:
+def lru(uses: list[tuple[bool, int]], capacity: int) -> float:
     """The share of page reads that an LRU cache serves."""
-    held: OrderedDict[tuple[int, int], None] = OrderedDict()
-    hits = reads = 0
-    for is_read, file, page in uses:
-        key = (file, page)
-        known = key in held
-        reads += is_read
-        hits += is_read and known
-        held[key] = None
-        held.move_to_end(key)
-        if len(held) > capacity:
-            held.popitem(last=False)
-    return hits / reads
+    held: OrderedDict[int, None] = OrderedDict()
+    hits = 0
+    for is_read, page in uses:
+        if page in held:
+            hits += is_read
+            held.move_to_end(page)
+        else:
+            held[page] = None
+            if len(held) > capacity:
+                held.popitem(last=False)
+    return hits / sum(is_read for is_read, _ in uses)
 
 
 @pytest.mark.parametrize(

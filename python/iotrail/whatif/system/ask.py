@@ -1,7 +1,9 @@
 """`iotrail whatif ram`, `move`, `merge` and `encode`: what clients of a system would see and use after a change."""
 
+import gc
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -44,6 +46,19 @@ class _Case:
     reads: dict[tuple[Place, str | None], Reads]
 
 
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """No garbage collection until the answer: what is read is kept, and each collection would look at all of it."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@_without_collection()
 def ram(trail: Trail, *, cache: str | None, sizes: Sequence[int], policy: str, options: Options) -> None:
     """Print what a cache of other sizes would bring.
 
@@ -67,6 +82,7 @@ def ram(trail: Trail, *, cache: str | None, sizes: Sequence[int], policy: str, o
     )
 
 
+@_without_collection()
 def move(
     trail: Trail, *, client: str, sources: Sequence[str], targets: Sequence[str], options: Options
 ) -> None:
@@ -88,6 +104,7 @@ def move(
     _changed(trail, recorded, f"{client}'s files: {said}", lambda found: _move(found, client, to), options)
 
 
+@_without_collection()
 def merge(trail: Trail, *, client: str, other: str, options: Options) -> None:
     """Print what another client's files on the machines of a client's would bring both.
 
@@ -106,6 +123,7 @@ def merge(trail: Trail, *, client: str, other: str, options: Options) -> None:
     _changed(trail, recorded, f"{other}'s files: {said}", lambda found: _move(found, other, to), options)
 
 
+@_without_collection()
 def encode(trail: Trail, *, client: str, copies: int, options: Options) -> None:
     """Print what another number of copies of a client's files would bring.
 

@@ -209,7 +209,7 @@ def _depths(recorded: Recorded) -> dict[Key, int]:
     return depths
 
 
-class _Behind:
+class Behind:
     """From which caches others fetch what."""
 
     def __init__(self, recorded: Recorded, groups: list[Group]) -> None:
@@ -251,6 +251,7 @@ def run(
     recorded: Recorded,
     caches: list[Cache],
     groups: list[Group],
+    behind: Behind,
     sizes: dict[Place, int],
     policy: str,
     order: dict[int, float],
@@ -261,7 +262,6 @@ def run(
     """
     outcome = Outcome()
     of_access = {id(access): group for group in groups for access in group.accesses}
-    behind = _Behind(recorded, groups)
     # accesses at the next level, each with that for which it is made
     made: dict[Place, list[tuple[Access, Access]]] = defaultdict(list)
     for cache in caches:
@@ -339,7 +339,7 @@ def _fetch_again(recorded: Recorded, group: Group, share: float, outcome: Outcom
 def _make(
     access: Access,
     missed: int,
-    behind: _Behind,
+    behind: Behind,
     outcome: Outcome,
     made: dict[Place, list[tuple[Access, Access]]],
 ) -> None:

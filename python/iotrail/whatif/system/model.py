@@ -14,6 +14,7 @@ from iotrail.errors import TrailError
 from iotrail.whatif.system import network as steps
 from iotrail.whatif.system.caches import (
     READS,
+    Behind,
     Cache,
     Group,
     Made,
@@ -95,6 +96,8 @@ class System:
         self._servers: dict[Disk, int] = steps.servers(recorded) if before is None else before._servers
         self._groups = groups_of_all(recorded)
         self._costs, self._disks = _costs(recorded, self._groups), _disks(recorded, self._groups)
+        self._behind = Behind(recorded, self._groups)
+        # by whether clients wait for their replies
         self._networks: dict[bool, Network] = {}
 
     @property
@@ -114,23 +117,31 @@ class System:
             TrailError: a hit is to be a miss, and the record has no miss to say what that costs.
         """
         recorded = self.recorded
+        demand: dict[tuple[str | None, str], Use] = {}
         if sizes is None:
             mains = ((crumb.key, crumb.main) for crumb in recorded.requests)
             times = {key: float(main.end - main.ts) for key, main in mains if main and main.end is not None}
-            return Answer(times, _demand(recorded, None), None, 0)
-        if closed not in self._networks:
-            self._networks[closed] = steps.build(recorded, self._chosen, closed=closed)
-        base = self._networks[closed]
+            _add_recorded(demand, recorded, None)
+            return Answer(times, demand, None, 0)
+        base = self._network(closed)
         order: dict[int, float] = {}
         for _ in range(_ROUNDS if closed else 1):
-            outcome = run(recorded, self.caches, self._groups, sizes, policy, order)
-            network, demand = base.copy(), _demand(recorded, outcome)
+            outcome = run(recorded, self.caches, self._groups, self._behind, sizes, policy, order)
+            network, demand = base.copy(), {}
             _leave_out(network, outcome)
             _fetch(network, outcome, self._costs, self._disks, demand, self._chosen)
             done = network.run(on, self._servers)
             order = network.order(done)
+        _add_recorded(demand, recorded, outcome)
         responses = network.responses(done)
         return Answer(responses, demand, outcome, len(network.requests) - len(responses))
+
+    def _network(self, closed: bool) -> Network:
+        if closed not in self._networks:
+            self._networks[closed] = (
+                steps.closed(self._network(False)) if closed else steps.build(self.recorded, self._chosen)
+            )
+        return self._networks[closed]
 
 
 def _costs(recorded: Recorded, groups: list[Group]) -> dict[Place, Cost]:
@@ -267,8 +278,10 @@ def _bill(
         demand.setdefault((client, node), Use()).add(use, part)
 
 
-def _demand(recorded: Recorded, outcome: Outcome | None) -> dict[tuple[str | None, str], Use]:
-    demand: dict[tuple[str | None, str], Use] = {}
+def _add_recorded(
+    demand: dict[tuple[str | None, str], Use], recorded: Recorded, outcome: Outcome | None
+) -> None:
+    """Add what the record has, without what caches make needless."""
     for crumb in recorded.crumbs.values():
         if outcome is not None and crumb.key in outcome.dropped:
             continue
@@ -281,7 +294,6 @@ def _demand(recorded: Recorded, outcome: Outcome | None) -> dict[tuple[str | Non
         for client, part in recorded.clients_of(crumb.key):
             for node, use in uses:
                 demand.setdefault((client, node), Use()).add(use, part)
-    return demand
 
 
 @dataclass(slots=True)

@@ -143,21 +143,52 @@ def servers(recorded: Recorded) -> dict[Disk, int]:
     return most
 
 
-def build(recorded: Recorded, copies: Copies | None, *, closed: bool) -> Network:
-    """The steps of all breadcrumbs. With `copies` the least busy one is read."""
+def build(recorded: Recorded, copies: Copies | None) -> Network:
+    """The steps of all breadcrumbs; requests arrive at their times. With `copies` the least busy one is read."""
     network = Network(recorded)
     nested = _waited_for(recorded)
     order = _Order(recorded, nested)
-    for crumb in order.crumbs:
-        _points(network, crumb, copies)
-    for crumb in order.crumbs:
-        _wait(network, crumb, order)
-    _arrive(network, closed)
-    done = network.done
-    for at, after in enumerate(network.after):
-        before = max((done[step] for step in after), default=recorded.start)
-        network.delay[at] = 0 if network.work[at] is not None else max(0, done[at] - before)
+    events = [_own(crumb) for crumb in order.crumbs]
+    for crumb, own in zip(order.crumbs, events, strict=True):
+        _points(network, crumb, own, copies)
+    for crumb, own in zip(order.crumbs, events, strict=True):
+        _wait(network, crumb, own, order)
+    for crumb in recorded.requests:
+        if crumb.key in network.span:
+            first, reply = network.span[crumb.key]
+            if crumb.main is not None and crumb.main.end is not None and first != reply:
+                network.requests.append((crumb, first, reply))
+    for step in range(len(network.after)):
+        _delay(network, step)
     return network
+
+
+def closed(network: Network) -> Network:
+    """The same steps, where a request arrives after the last reply to its client."""
+    network = network.copy()
+    replies: dict[str | None, list[tuple[int, int]]] = defaultdict(list)
+    for crumb, _, reply in network.requests:
+        assert crumb.main is not None
+        replies[crumb.main.client].append((network.done[reply], reply))
+    for ends in replies.values():
+        ends.sort()
+    for crumb, first, reply in network.requests:
+        assert crumb.main is not None
+        ends = replies[crumb.main.client]
+        before = bisect_right(ends, (network.done[first], first)) - 1
+        while before >= 0 and ends[before][1] >= reply:
+            before -= 1
+        if before >= 0:
+            network.after[first] = [*network.after[first], ends[before][1]]
+            _delay(network, first)
+    return network
+
+
+def _delay(network: Network, step: int) -> None:
+    """Say how long after what it waits for a step is ready."""
+    done = network.done
+    before = max((done[at] for at in network.after[step]), default=network.recorded.start)
+    network.delay[step] = 0 if network.work[step] is not None else max(0, done[step] - before)
 
 
 # An event of a breadcrumb: when, its place among those of one moment, how long what holds it is, what it is.
@@ -207,13 +238,13 @@ def _own(crumb: Crumb) -> list[Event]:
     return events
 
 
-def _points(network: Network, crumb: Crumb, copies: Copies | None) -> None:
+def _points(network: Network, crumb: Crumb, own: list[Event], copies: Copies | None) -> None:
     """Make a breadcrumb's steps, that wait for nothing yet."""
     numbers = []
     others = copies.others_of(crumb) if copies is not None and crumb.disks else []
     first = reply = len(network.after)
     main = crumb.main
-    for ts, _, _, what, at in _own(crumb):
+    for ts, _, _, what, at in own:
         work = None
         if what == "done":
             use = crumb.disks[at]
@@ -232,11 +263,10 @@ def _points(network: Network, crumb: Crumb, copies: Copies | None) -> None:
     network.span[crumb.key] = first, reply
 
 
-def _wait(network: Network, crumb: Crumb, order: _Order) -> None:
+def _wait(network: Network, crumb: Crumb, own: list[Event], order: _Order) -> None:
     """Say what a breadcrumb's steps wait for, and when what works for it begins."""
     events: list[tuple[int, int, int, str, object]] = []
     numbers = iter(network.of_crumb[crumb.key])
-    own = _own(crumb)
     first_ts, main = order.first[crumb.key], crumb.main
     # what is served elsewhere begins after the call and replies before its return, whatever clocks say
     call = main if main is not None and main.kind == "client" else None
@@ -282,30 +312,6 @@ def _wait(network: Network, crumb: Crumb, order: _Order) -> None:
         front = {number}
         if what == "queued":
             queued[of] = number
-
-
-def _arrive(network: Network, closed: bool) -> None:
-    """Say when requests arrive."""
-    replies: dict[str | None, list[tuple[int, int]]] = defaultdict(list)
-    for crumb in network.recorded.requests:
-        if crumb.key in network.span:
-            first, reply = network.span[crumb.key]
-            main = crumb.main
-            if main is not None and main.end is not None and first != reply:
-                network.requests.append((crumb, first, reply))
-                replies[main.client].append((network.done[reply], reply))
-    if not closed:
-        return
-    for ends in replies.values():
-        ends.sort()
-    for crumb, first, reply in network.requests:
-        assert crumb.main is not None
-        ends = replies[crumb.main.client]
-        before = bisect_right(ends, (network.done[first], first)) - 1
-        while before >= 0 and ends[before][1] >= reply:
-            before -= 1
-        if before >= 0:
-            network.after[first].append(ends[before][1])
 
 
 def _waited_for(recorded: Recorded) -> dict[Key, list[Crumb]]:

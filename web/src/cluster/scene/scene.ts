@@ -76,6 +76,8 @@ export class Scene {
   private last = 0;
   private request = 0;
   private pass: Generator<void> | null = null;
+  /** Of the picture that is on the screen: one that stays the same isn't drawn again. */
+  private drawn = { time: -1, mix: -1 };
   private spentBefore = 0;
   private arranged = { frame: "", places: "" };
   private context = "";
@@ -99,6 +101,9 @@ export class Scene {
     this.stage.eventMode = "none";
     this.paint();
     this.show(look);
+    renderer.canvas.addEventListener("webglcontextrestored", () => {
+      this.drawn.time = -1;
+    });
     this.request = requestAnimationFrame(this.frame);
   }
 
@@ -260,7 +265,13 @@ export class Scene {
       this.time += Math.min(0.1, (at - this.last) / 1000);
     }
     this.last = at;
-    this.update(at);
+    const changed = this.update(at);
+    // on the screen, not in the animation's time: a paused moment is reached too
+    const mix = Math.min(1, (at / 1000 - this.glideFrom) / GLIDE);
+    if (!changed && this.time === this.drawn.time && mix === this.drawn.mix) {
+      return;
+    }
+    this.drawn = { time: this.time, mix };
     const { uniforms } = this.marks.uniforms;
     const { camera } = this;
     uniforms.uScale = camera.scale;
@@ -268,16 +279,22 @@ export class Scene {
     uniforms.uView.set([camera.width, camera.height]);
     uniforms.uTime = this.time;
     uniforms.uSinceDots = this.time - this.encoder.dotsAt;
-    // on the screen, not in the animation's time: a paused moment is reached too
-    uniforms.uMix = Math.min(1, (at / 1000 - this.glideFrom) / GLIDE);
+    uniforms.uMix = mix;
     uniforms.uDetail = smooth(0.3, 0.5, camera.scale);
     this.renderer.render(this.stage);
   };
 
-  private update(at: number): void {
+  /** Brings changes to the marks; whether there were any. */
+  private update(at: number): boolean {
     const { samples, encoder, look } = this;
+    const changed =
+      this.placesChanged ||
+      this.valuesChanged ||
+      this.flagsChanged ||
+      this.textsChanged ||
+      this.pass !== null;
     if (!samples) {
-      return;
+      return changed;
     }
     if (this.placesChanged) {
       this.arrange(samples);
@@ -306,7 +323,7 @@ export class Scene {
       // from the next frame on: in this one the new values were taken in
       this.valuesChanged = false;
       this.pass = this.encode(samples, at);
-      return;
+      return changed;
     }
     // A little in each frame: none may take long, however many nodes there are.
     const until = performance.now() + PASS_MS + this.layout.nodes.length * PASS_MS_BY_NODE - this.spentBefore;
@@ -318,6 +335,7 @@ export class Scene {
         break;
       }
     }
+    return changed;
   }
 
   private arrange(samples: Samples): void {
