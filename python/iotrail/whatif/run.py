@@ -37,6 +37,7 @@ def run(
     devices: Sequence[str],
     journal: bool,
     volume: int | None,
+    warm: bool,
     where: str | None,
     compute: float,
     lock: float,
@@ -54,6 +55,7 @@ def run(
         devices: device files, or names of devices that come with iotrail, whose times calls on files take.
         journal: whether the file system there has one.
         volume: its size in bytes; none: the device's.
+        warm: whether the page cache there has the files at first.
         lock: factor on the time that threads compute while they have a lock.
         by: of what curves are asked for: file, call, rank, lock.
 
@@ -77,6 +79,7 @@ def run(
     words += [word for device in devices for word in ("--on", device)]
     words += [] if journal else ["--no-journal"]
     words += [] if volume is None else ["--volume", str(volume)]
+    words += ["--warm"] if warm else []
     found = simulate(trail, _calls(where), words)
     [[blocked]] = trail.query(
         "SELECT CAST(COALESCE(SUM(blocked_ns), 0) AS BIGINT) FROM wait_state WHERE state NOT IN ('timer', 'start of MPI')"
@@ -98,7 +101,7 @@ def run(
         "check": check.found(trail),
     }
     if devices:
-        answer |= {"journal": journal, "volume": volume}
+        answer |= {"journal": journal, "volume": volume, "warm": warm}
     print(json.dumps(answer)) if as_json else _show(answer)
 
 

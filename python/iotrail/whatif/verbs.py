@@ -87,6 +87,10 @@ def run(
             "--volume", metavar="SIZE", help="Its size (default: the device's).", show_default=False
         ),
     ] = None,
+    warm: Annotated[
+        bool,
+        typer.Option("--warm", help="The page cache there has the files at first (default: it is empty)."),
+    ] = False,
     where: Annotated[
         str | None,
         typer.Option(
@@ -148,6 +152,7 @@ def run(
         devices=devices,
         journal=journal,
         volume=None if volume is None else size_of("--volume", volume),
+        warm=warm,
         where=where,
         compute=compute,
         lock=lock,

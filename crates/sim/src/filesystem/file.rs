@@ -48,11 +48,14 @@ pub(super) struct File {
 
 impl File {
     /// A file that lies at `start` on the device.
-    pub(super) fn new(start: u64, before: &Before) -> Self {
+    pub(super) fn new(start: u64, before: &Before, is_cached: bool) -> Self {
         let bytes = before.bytes;
         let mut file = Self { start, bytes, is_new: !before.exists, ..Self::default() };
         if bytes > 0 {
             file.allocated.cover(0, bytes.div_ceil(PAGE), ());
+        }
+        if bytes > 0 && is_cached {
+            file.cached.cover(0, bytes.div_ceil(PAGE), ());
         }
         file
     }

@@ -115,6 +115,8 @@ pub struct Parameters {
     pub volume_bytes: u64,
     /// Where the first file begins, bytes.
     pub start_bytes: u64,
+    /// Whether the page cache has what is there before.
+    pub warm: bool,
 }
 
 /// A file before the first call.
@@ -122,7 +124,7 @@ pub struct Parameters {
 pub struct Before {
     /// Whether it is there: else it is new.
     pub exists: bool,
-    /// Bytes that are there, none of them in the cache.
+    /// Bytes that are there, in the page cache or not ([`Parameters::warm`]).
     pub bytes: u64,
     /// Bytes that the file will have at most.
     pub most_bytes: u64,
@@ -232,7 +234,7 @@ impl FileSystem {
         let mut at = parameters.start_bytes.next_multiple_of(PAGE);
         let mut files = Vec::with_capacity(before.len());
         for one in before {
-            files.push(File::new(at, one));
+            files.push(File::new(at, one, parameters.warm));
             at += one.most_bytes.max(one.bytes).next_multiple_of(PAGE);
         }
         if at > volume {

@@ -43,8 +43,15 @@ struct Bench {
     ended: Vec<(Id, Nanos)>,
 }
 
+const PARAMETERS: Parameters =
+    Parameters { journal: false, volume_bytes: 1 << 30, start_bytes: 16 << 20, warm: false };
+
 impl Bench {
     fn new(journal: bool, before: &[Before]) -> Self {
+        Self::with(Parameters { journal, ..PARAMETERS }, before)
+    }
+
+    fn with(parameters: Parameters, before: &[Before]) -> Self {
         let log = Log::default();
         let device = Fixed::new(fixed::Parameters {
             capacity_bytes: 1 << 30,
@@ -56,7 +63,6 @@ impl Bench {
             rate_bytes_per_s: i64::MAX as u64,
         });
         let device = Box::new(Logged { device, log: Arc::clone(&log) });
-        let parameters = Parameters { journal, volume_bytes: 1 << 30, start_bytes: 16 << 20 };
         Self { files: FileSystem::new(device, parameters, before).unwrap(), log, ended: Vec::new() }
     }
 
@@ -216,6 +222,14 @@ fn reads_in_order_are_read_ahead_in_windows_that_grow() {
 }
 
 #[test]
+fn what_the_cache_has_is_not_read() {
+    let mut bench = Bench::with(Parameters { warm: true, ..PARAMETERS }, &[file(64)]);
+    // what is there, and a page that is written in part
+    assert_eq!(bench.run(&[(0, call(Ask::Read, 0, 64)), (5, call(Ask::Write, 10, 1))]), [0.0, 5.0]);
+    assert_eq!(bench.asked(), []);
+}
+
+#[test]
 fn reads_here_and_there_are_as_long_as_asked() {
     let mut bench = Bench::new(false, &[file(1024)]);
     let reads = [500, 100, 900, 300].map(|at| (0, call(Ask::Read, at, 8)));
@@ -241,7 +255,7 @@ fn a_file_that_is_emptied_has_nothing_to_read() {
 
 #[test]
 fn files_larger_than_the_volume_are_refused() {
-    let parameters = Parameters { journal: false, volume_bytes: 1 << 20, start_bytes: 0 };
+    let parameters = Parameters { volume_bytes: 1 << 20, start_bytes: 0, ..PARAMETERS };
     let device = Bench::new(false, &[]).files.device;
     let refused = FileSystem::new(device, parameters, &[file(64)]).err();
     assert_eq!(refused, Some(TooLarge { volume: 1 << 20, found: 64 << 20 }));

@@ -50,6 +50,9 @@ pub struct Args {
     /// Its size (default: the device's)
     #[arg(long, value_name = "SIZE", value_parser = size)]
     volume: Option<u64>,
+    /// The page cache there has the files at first
+    #[arg(long)]
+    warm: bool,
     /// Factor on CPU time between calls
     #[arg(long, default_value_t = 1.0)]
     compute: f64,
@@ -163,7 +166,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let on_files = (!args.on.is_empty()).then(|| FileCalls::of(&plan, &calls.chosen));
     for (name, on_files) in args.on.iter().zip(on_files.iter().cycle()) {
         let (journal, volume) = (!args.no_journal, args.volume);
-        let there = There { file: read_device(name)?, calls: on_files, journal, volume };
+        let there = There { file: read_device(name)?, calls: on_files, journal, volume, warm: args.warm };
         let mut random = Pcg64Mcg::seed_from_u64(args.seed);
         let mut run = |scripts: &Scripts, further: u64, earlier: u64| -> Result<_, Failure> {
             let scripts = on_files.at_chance(scripts, &mut random);

@@ -223,6 +223,7 @@ pub struct There<'a> {
     pub calls: &'a FileCalls,
     pub journal: bool,
     pub volume: Option<u64>,
+    pub warm: bool,
 }
 
 impl There<'_> {
@@ -233,7 +234,7 @@ impl There<'_> {
         let bytes: u64 = self.calls.before.iter().map(|file| file.most_bytes.next_multiple_of(PAGE)).sum();
         let room = volume_bytes.min(device.capacity()).saturating_sub(START + bytes);
         let start_bytes = START + further.min(room);
-        let parameters = Parameters { journal: self.journal, volume_bytes, start_bytes };
+        let parameters = Parameters { journal: self.journal, volume_bytes, start_bytes, warm: self.warm };
         let files = FileSystem::new(device, parameters, &self.calls.before).map_err(|problem| {
             Failure::new(format!("{}: {problem}", self.file.name))
                 .hint("--where chooses fewer calls, --volume says how large it is")
