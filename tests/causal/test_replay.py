@@ -107,7 +107,7 @@ def test_a_program_takes_as_long_as_predicted(
     assert abs(off["think"]) > 0.15, (off, took)
 
 
-@pytest.mark.parametrize("how", ["mutex", "flock", "lockf"])
+@pytest.mark.parametrize("how", ["mutex", "semaphore", "flock", "lockf"])
 def test_a_shorter_critical_section_is_predicted(
     how: str, build: Callable[[str], Path], record: Callable[..., Trail], tmp_path: Path
 ) -> None:
@@ -129,7 +129,7 @@ def test_a_shorter_critical_section_is_predicted(
     assert abs(case["elapsed_ns"] / halved - 1) < 0.01
     truth = statistics.median(took["0.5"]) / statistics.median(took["1"])
     assert abs(halved / unchanged["cases"][0]["elapsed_ns"] / truth - 1) < 0.12, (halved, took)
-    name = "lock 0x" if how == "mutex" else f"lock of {tmp_path / 'lock'}"
+    name = "lock 0x" if how in ("mutex", "semaphore") else f"lock of {tmp_path / 'lock'}"
     assert curve["name"].startswith(name) and curve["path_ns"] > 0.5 * unchanged["recorded_ns"]
 
 

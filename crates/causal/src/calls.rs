@@ -8,6 +8,7 @@ use iotrail_format::call::{Call, CallKind, WaitKind};
 use iotrail_format::ids::hash63;
 
 use crate::matching::{Act, Channel, Meeting, Role, Room, What};
+use crate::semaphores::{Id, Semaphores, Use};
 use crate::signals::{self, Sent, Taken};
 use crate::sockets::{Connections, OnSocket};
 use mpi::{Pending, is_of_requests};
@@ -130,8 +131,7 @@ pub struct Reader<'a> {
     sockets: Vec<OnSocket>,
     /// Rows of semaphores and barriers, and when the call began that they are inside of.
     shared: Vec<(Row, Option<i64>)>,
-    /// Semaphores and barriers that were made, by process and address: whether processes share them.
-    made: HashMap<(i64, i64), bool>,
+    semaphores: Semaphores,
     /// Children whose end a handler was told, by thread and start of the call that it interrupted.
     reaped: HashMap<(u32, i64), Row>,
     sent: Vec<Sent>,
@@ -141,6 +141,16 @@ pub struct Reader<'a> {
     acts: Vec<Act>,
     /// When the call began that the row is inside of.
     inside: Option<i64>,
+}
+
+/// Of a call that passes a semaphore, or posts it: when, and which.
+#[must_use]
+fn semaphore_use(row: &Row) -> Option<(i64, bool)> {
+    match row.call {
+        Call::SemPost => Some((row.start, true)),
+        Call::SemWait if row.result == Some(0) => Some((row.end?, false)),
+        _ => None,
+    }
 }
 
 /// Whether a call waited until its timeout was over: sigtimedwait(2) says so otherwise.
@@ -189,7 +199,7 @@ impl<'a> Reader<'a> {
             requests: Vec::new(),
             sockets: Vec::new(),
             shared: Vec::new(),
-            made: HashMap::new(),
+            semaphores: Semaphores::default(),
             reaped: HashMap::new(),
             sent: Vec::new(),
             taken: Vec::new(),
@@ -328,30 +338,53 @@ impl<'a> Reader<'a> {
     /// Processes that share what they wait for have to be known first.
     fn add_shared(&mut self, row: &Row) {
         if let (Call::SemInit | Call::BarrierInit, Some(address)) = (row.call, row.object) {
-            self.made.insert((self.process(row), address), row.seq == Some(1));
+            let (process, count) = (self.process(row), row.length.unwrap_or(0));
+            self.semaphores.make(process, address, row.start, row.seq == Some(1), count);
         }
         self.shared.push((*row, self.inside));
     }
 
-    /// The process by which a semaphore or barrier is named: the one that made it, if those that it forked share it.
-    fn owner(&self, row: &Row, address: i64) -> i64 {
-        let process = self.process(row);
-        let mut maker = process;
-        // as many as there are, at most, whatever a trail says
-        for _ in 0..self.processes.len() {
-            match (self.made.get(&(maker, address)), self.forks.get(&maker)) {
-                (Some(true), _) => return maker,
-                (None, Some((_, by))) => maker = self.threads[*by as usize].process,
-                _ => break,
+    /// Semaphores and barriers, when all that were made, and all forks, are known.
+    fn use_shared(&mut self) {
+        for (child, (_, by)) in &self.forks {
+            self.semaphores.fork(*child, self.threads[*by as usize].process);
+        }
+        let rows = std::mem::take(&mut self.shared);
+        let mut uses: HashMap<Id, Vec<Use>> = HashMap::new();
+        for (row, _) in &rows {
+            if let (Some(id), Some((at, posts))) = (self.id(row), semaphore_use(row)) {
+                uses.entry(id).or_default().push(Use { thread: row.thread, at, posts });
             }
         }
-        process
+        let locks: HashSet<Id> = self.semaphores.locks(&mut uses).into_iter().collect();
+        for (row, inside) in rows {
+            self.inside = inside;
+            match row.kind {
+                WaitKind::Barrier => self.add_barrier(&row),
+                _ if self.id(&row).is_some_and(|id| locks.contains(&id)) => self.add_lock(&row),
+                _ => self.add_semaphore(&row),
+            }
+        }
+    }
+
+    fn id(&self, row: &Row) -> Option<Id> {
+        Some(self.semaphores.id(self.process(row), row.object?, row.start))
+    }
+
+    /// A semaphore that is a lock.
+    fn add_lock(&mut self, row: &Row) {
+        match row.call {
+            Call::SemWait if row.result != Some(0) => self.push(row, What::Wait { kind: "timer" }),
+            Call::SemWait if row.end.is_none_or(|end| end - row.start >= CONTENDED) => {
+                self.push(row, What::Wait { kind: "lock" });
+            }
+            _ => {}
+        }
     }
 
     fn add_semaphore(&mut self, row: &Row) {
-        let Some(address) = row.object else { return };
-        let process = self.owner(row, address);
-        let channel = Channel::Semaphore { process, address };
+        let Some(of) = self.id(row) else { return };
+        let channel = Channel::Semaphore { of };
         match row.call {
             Call::SemPost => self.push(row, What::Give { channel, amount: 1, room: Room::Unlimited }),
             Call::SemInit => {
@@ -377,8 +410,7 @@ impl<'a> Reader<'a> {
     }
 
     fn add_barrier(&mut self, row: &Row) {
-        let Some(address) = row.object else { return };
-        let process = self.owner(row, address);
+        let Some(Id { process, address, .. }) = self.id(row) else { return };
         let meeting = Meeting::Barrier { process, address };
         if row.call == Call::BarrierInit {
             let count = row.length.unwrap_or(0).max(0) as u64;
@@ -417,13 +449,7 @@ impl<'a> Reader<'a> {
         for row in std::mem::take(&mut self.requests) {
             self.add_mpi(&row);
         }
-        for (row, inside) in std::mem::take(&mut self.shared) {
-            self.inside = inside;
-            match row.kind {
-                WaitKind::Barrier => self.add_barrier(&row),
-                _ => self.add_semaphore(&row),
-            }
-        }
+        self.use_shared();
         self.inside = None;
         let threads_of_handles = self.threads_of_handles();
         self.wait_for_children();

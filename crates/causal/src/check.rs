@@ -98,11 +98,13 @@ fn check_thread(
                     return wrong(format!("a thread below {}", scripts.threads.len()), found);
                 }
             }
-            Step::Signal(edge) | Step::Wait(edge, _) if edge as usize >= signals.len() => {
+            Step::Signal(edge) | Step::Wait(edge, _) | Step::Hurry(edge)
+                if edge as usize >= signals.len() =>
+            {
                 return wrong(format!("an edge below {}", signals.len()), format!("edge {edge}"));
             }
             Step::Signal(edge) => signals[edge as usize] = signals[edge as usize].saturating_add(1),
-            Step::Wait(..) => {}
+            Step::Wait(..) | Step::Hurry(_) => {}
             Step::Lock(lock) | Step::Share(lock) | Step::Unlock(lock) if lock >= scripts.locks => {
                 return wrong(format!("a lock below {}", scripts.locks), format!("lock {lock}"));
             }
@@ -165,7 +167,8 @@ fn find_blocked(scripts: &Scripts, order: &impl Order) -> Vec<Blocked> {
                     next_op[thread] = index.saturating_add(1);
                     release(next_op[thread], &mut followers[thread], &mut ready);
                 }
-                Step::Wait(..) | Step::Compute(_) | Step::Rest(_) | Step::Timeout(..) => {}
+                Step::Wait(..) | Step::Hurry(_) => {}
+                Step::Compute(_) | Step::Rest(_) | Step::Timeout(..) => {}
                 Step::Lock(_) | Step::Share(_) | Step::Unlock(_) => {}
             }
             steps[thread] += 1;
@@ -179,7 +182,8 @@ fn find_blocked(scripts: &Scripts, order: &impl Order) -> Vec<Blocked> {
                 let mut after = order.after(op);
                 On::Op { op, before: after.find(|before| next_op[before.thread as usize] <= before.index)? }
             }
-            Step::Compute(_) | Step::Rest(_) | Step::Timeout(..) | Step::Signal(_) => return None,
+            Step::Compute(_) | Step::Rest(_) | Step::Timeout(..) => return None,
+            Step::Signal(_) | Step::Hurry(_) => return None,
             Step::Lock(_) | Step::Share(_) | Step::Unlock(_) => return None,
         };
         Some(Blocked { thread, step: *step as u32, on })

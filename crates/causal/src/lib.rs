@@ -14,6 +14,7 @@ pub mod matching;
 mod order;
 pub mod reduction;
 mod script;
+pub mod semaphores;
 mod signals;
 mod sockets;
 pub mod throttle;

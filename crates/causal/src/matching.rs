@@ -10,7 +10,7 @@
 //! | message of MPI | message | the n-th that was received of a sender, tag and communicator is the n-th that was sent (MPI 4.1, section 3.5) |
 //! | pipe, connection | byte | in the order in which they were written |
 //! | event counter | what is added | as of a pipe: a read takes as much as its value says |
-//! | semaphore | post | the n-th wait takes the n-th post, after those it began with |
+//! | semaphore | post | the n-th wait takes the n-th post, after those it began with; one that is used as a lock is one (`semaphores`) |
 //! | signal | once | the first that was sent after the one before it was taken (`signals`) |
 //! | thread, process | once | its beginning and its end |
 //!
@@ -20,6 +20,7 @@
 use std::collections::HashMap;
 
 use crate::script::Style;
+use crate::semaphores::Id;
 
 /// What is given and taken. Numbers that a process hands out (addresses, handles) come with the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -33,7 +34,7 @@ pub enum Channel {
     /// What was added to an event counter.
     Event { object: i64 },
     /// A semaphore.
-    Semaphore { process: i64, address: i64 },
+    Semaphore { of: Id },
     /// A signal that was sent, by its number among all.
     Signal { number: u32 },
     /// The beginning of a thread.

@@ -1,6 +1,6 @@
 //! What threads do.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// What a thread does while it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,8 @@ pub enum Step {
     Rest(i64),
     /// Goes on when all signals of an edge have been given, or after so long.
     Timeout(u32, i64),
+    /// Whoever gives a signal of this edge does until then what it would do after its timeouts: they end.
+    Hurry(u32),
     /// Does the operation of this index, of those of its thread.
     Io(u32),
     /// Gives one of the signals of an edge.
@@ -70,6 +72,31 @@ pub struct Scripts {
     pub signals: Vec<u32>,
     /// How many locks there are.
     pub locks: u32,
+}
+
+impl Scripts {
+    /// Threads that give the signals of edges for which others hurry them ([`Step::Hurry`]), and with which of their steps.
+    #[must_use]
+    pub fn hurried_by(&self) -> HashMap<u32, Vec<(u32, u32)>> {
+        let steps = || {
+            self.threads.iter().zip(0..).flat_map(|(script, thread)| {
+                script.steps.iter().zip(0..).map(move |(step, at)| (thread, at, *step))
+            })
+        };
+        let mut found: HashMap<u32, Vec<(u32, u32)>> = steps()
+            .filter_map(
+                |(.., step)| if let Step::Hurry(edge) = step { Some((edge, Vec::new())) } else { None },
+            )
+            .collect();
+        for (thread, at, step) in steps() {
+            if let Step::Signal(edge) = step
+                && let Some(givers) = found.get_mut(&edge)
+            {
+                givers.push((thread, at));
+            }
+        }
+        found
+    }
 }
 
 /// What is known of a thread's steps. All times are ns.
@@ -103,6 +130,8 @@ pub struct Waited {
 pub enum Reason {
     /// For signals.
     Edge(u32, Style),
+    /// For signals of one that a timeout had woken by chance just then.
+    Chance(u32, Style),
     /// For a time to pass.
     Timer,
     /// For signals, so long at most.
@@ -147,6 +176,10 @@ impl Recorded {
         for wait in &self.waits {
             let step = match wait.reason {
                 Reason::Edge(edge, style) => Step::Wait(edge, style),
+                Reason::Chance(edge, style) => {
+                    steps.push((wait.start + wait.dur, 0, Step::Hurry(edge)));
+                    Step::Wait(edge, style)
+                }
                 Reason::Timer => Step::Rest(wait.dur),
                 Reason::Timeout(edge) => Step::Timeout(edge, wait.dur),
                 Reason::Unknown if fixed => Step::Rest(wait.dur),

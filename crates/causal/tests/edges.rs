@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use iotrail_causal::matching::{Act, Channel, Edges, Meeting, Role, Room, What, edges, explain_polls};
 use iotrail_causal::reduction::reduce;
+use iotrail_causal::semaphores::Id;
 use proptest::prelude::*;
 
 fn act(thread: u32, start: i64, end: i64, what: What) -> Act {
@@ -116,7 +117,7 @@ fn bytes_come_in_the_order_they_were_written() {
 
 #[test]
 fn a_semaphore_lets_pass_what_it_was_made_with() {
-    let channel = Channel::Semaphore { process: 1, address: 2 };
+    let channel = Channel::Semaphore { of: Id { process: 1, address: 2, made: 0 } };
     let wait = |thread, end| act(thread, end - 1, end, What::Take { channel, amount: 1, order: end });
     let found = edges(&[
         act(0, 0, 1, What::Hold { channel, amount: 2 }),

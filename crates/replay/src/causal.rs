@@ -28,28 +28,17 @@ impl Edge {
         Self { left: AtomicU32::new(signals), sleepers: AtomicU32::new(0) }
     }
 
-    fn signal(&self) {
-        if self.left.fetch_sub(1, SeqCst) == 1 && self.sleepers.load(SeqCst) != 0 {
-            futex(&self.left, libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, i32::MAX as u32, None);
+    /// Whether it was the last.
+    fn signal(&self) -> bool {
+        let is_last = self.left.fetch_sub(1, SeqCst) == 1;
+        if is_last && self.sleepers.load(SeqCst) != 0 {
+            wake_all(&self.left);
         }
+        is_last
     }
 
     fn is_open(&self) -> bool {
         self.left.load(SeqCst) == 0
-    }
-
-    /// Waits until a moment at most.
-    fn wait_until(&self, moment: i64) {
-        self.sleepers.fetch_add(1, SeqCst);
-        loop {
-            let (left, time) = (self.left.load(SeqCst), moment - now());
-            if left == 0 || time <= 0 || is_stopped() {
-                break;
-            }
-            let nap = libc::timespec { tv_sec: 0, tv_nsec: time.min(NAP) };
-            futex(&self.left, libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, left, Some(&nap));
-        }
-        self.sleepers.fetch_sub(1, SeqCst);
     }
 
     /// Waits as the program did. Whether that took time.
@@ -85,24 +74,94 @@ impl Edge {
     }
 }
 
+fn wake_all(word: &AtomicU32) {
+    futex(word, libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, i32::MAX as u32, None);
+}
+
+/// What ends a thread's timeouts before their time.
+#[derive(Default)]
+struct Bell {
+    /// How often it rang.
+    rung: AtomicU32,
+    /// Timeouts before this step are over.
+    hurried: AtomicU32,
+}
+
+impl Bell {
+    fn ring(&self) {
+        self.rung.fetch_add(1, SeqCst);
+        wake_all(&self.rung);
+    }
+}
+
 /// What threads wait for.
 pub(crate) struct Causes {
     edges: Vec<Edge>,
     locks: Vec<Lock>,
+    /// By number of the thread.
+    bells: Vec<Bell>,
+    /// Threads with timeouts that the signals of an edge end.
+    timeouts: HashMap<u32, Vec<u32>>,
+    /// See [`Scripts::hurried_by`].
+    hurried_by: HashMap<u32, Vec<(u32, u32)>>,
 }
 
 impl Causes {
     /// Of some scripts.
     pub(crate) fn of(scripts: &Scripts) -> Self {
+        let mut timeouts: HashMap<u32, Vec<u32>> = HashMap::new();
+        for (script, thread) in scripts.threads.iter().zip(0..) {
+            for step in &script.steps {
+                if let Step::Timeout(edge, _) = step {
+                    let threads = timeouts.entry(*edge).or_default();
+                    if threads.last() != Some(&thread) {
+                        threads.push(thread);
+                    }
+                }
+            }
+        }
         Self {
             edges: scripts.signals.iter().map(|signals| Edge::new(*signals)).collect(),
             locks: Lock::all(scripts),
+            bells: scripts.threads.iter().map(|_| Bell::default()).collect(),
+            timeouts,
+            hurried_by: scripts.hurried_by(),
         }
     }
 
     /// A signal of an edge is given.
     pub(crate) fn signal(&self, edge: u32) {
-        self.edges[edge as usize].signal();
+        if self.edges[edge as usize].signal() {
+            for thread in self.timeouts.get(&edge).into_iter().flatten() {
+                self.bells[*thread as usize].ring();
+            }
+        }
+    }
+
+    /// Ends the timeouts of who gives the signals of an edge, until it does.
+    fn hurry(&self, edge: u32) {
+        if self.edges[edge as usize].is_open() {
+            return;
+        }
+        for (thread, step) in self.hurried_by.get(&edge).into_iter().flatten() {
+            let bell = &self.bells[*thread as usize];
+            bell.hurried.fetch_max(*step, SeqCst);
+            bell.ring();
+        }
+    }
+
+    /// Waits at a step of a thread for an edge, until a moment at most.
+    fn wait_until(&self, thread: usize, step: u32, edge: u32, moment: i64) {
+        let bell = &self.bells[thread];
+        loop {
+            let (rung, time) = (bell.rung.load(SeqCst), moment - now());
+            let is_over = self.edges[edge as usize].is_open() || bell.hurried.load(SeqCst) > step;
+            if is_over || time <= 0 || is_stopped() {
+                return;
+            }
+            let nap = libc::timespec { tv_sec: 0, tv_nsec: time.min(NAP) };
+            futex(&bell.rung, libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, rung, Some(&nap));
+        }
     }
 }
 
@@ -140,7 +199,7 @@ impl Shared<'_> {
         until(self.zero);
         let mut owed = 0;
         let mut held = HashMap::new();
-        for step in &script.steps {
+        for (step, at) in script.steps.iter().zip(0..) {
             if is_stopped() {
                 break;
             }
@@ -157,8 +216,9 @@ impl Shared<'_> {
                     until(now() + (time as f64 * scale) as i64);
                 }
                 Step::Timeout(edge, time) => {
-                    causes.edges[edge as usize].wait_until(now() + (time as f64 * scale) as i64);
+                    causes.wait_until(number, at, edge, now() + (time as f64 * scale) as i64);
                 }
+                Step::Hurry(edge) => causes.hurry(edge),
                 Step::Signal(edge) => {
                     causes.signal(edge);
                     if let Some(links) = self.links {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
 use iotrail_causal::calls::LOCK_UN;
+use iotrail_causal::semaphores::{self, Id, Semaphores};
 use iotrail_causal::{Reason, Recorded, Scripts, Step, Style, Waited};
 use iotrail_format::call::{Call, WaitKind};
 use iotrail_format::schema::{COMPUTE, SIGNAL, THREAD, WAIT};
@@ -14,6 +15,8 @@ use crate::plan::{Plan, Thread};
 
 /// Operation of flock(2) that shares a lock.
 const LOCK_SH: i64 = 1;
+/// Kind of waits for a semaphore.
+const SEMAPHORE: &str = "semaphore";
 /// Kinds of waits for a time.
 const TIMERS: [&str; 3] = ["sleep", "timer", "start"];
 
@@ -74,6 +77,8 @@ pub(crate) fn read(trail: &Path, reader: &TrailReader, plan: &mut Plan) -> Resul
             recorded[at].signals.push((ts - zero, edge_of(edge)));
         }
     }
+    // of each thread's waits, whether they are for a semaphore
+    let mut on_semaphores: Vec<Vec<bool>> = Vec::new();
     for row in reader.small(&WAIT, &["thread", "ts", "dur", "edge", "until_edge"], &["kind", "style"])? {
         let [Some(thread), Some(ts), Some(dur), edge, until] = row.ints[..] else { continue };
         let kind = row.texts[0].as_deref().unwrap_or_default();
@@ -86,9 +91,61 @@ pub(crate) fn read(trail: &Path, reader: &TrailReader, plan: &mut Plan) -> Resul
         };
         let at = number(thread, &mut recorded);
         recorded[at].waits.push(Waited { start: ts - zero, dur, reason });
+        on_semaphores.resize(recorded.len(), Vec::new());
+        on_semaphores[at].push(kind == SEMAPHORE);
     }
+    on_semaphores.resize(recorded.len(), Vec::new());
+    mark_chance(&mut recorded, &on_semaphores);
     let locks = read_locks(reader, &number_of, &mut recorded, zero)?;
     Ok(Causality { recorded, edges: edges.len() as u32, locks })
+}
+
+/// Finds waits that a thread had to do by chance: for a semaphore that another one posted whom a timeout had woken a moment before, as a lock is
+/// passed on that is made of semaphores. Had it come earlier or later, the other would have slept.
+///
+/// Not by chance is what began before the other woke: that waited for the timeout; and what another thread had asked for meanwhile.
+fn mark_chance(recorded: &mut [Recorded], on_semaphores: &[Vec<bool>]) {
+    // of each thread when it went on after waits that are not for semaphores, and whether those were timeouts
+    let woken: Vec<Vec<(i64, bool)>> = recorded
+        .iter()
+        .zip(on_semaphores)
+        .map(|(one, on_semaphores)| {
+            let others = one.waits.iter().zip(on_semaphores).filter(|(_, on)| !**on).map(|(wait, _)| wait);
+            let mut woken: Vec<(i64, bool)> = others
+                .map(|wait| (wait.start + wait.dur, matches!(wait.reason, Reason::Timeout(_))))
+                .collect();
+            woken.sort_unstable();
+            woken
+        })
+        .collect();
+    let mut signals: HashMap<u32, Vec<(usize, i64)>> = HashMap::new();
+    for (thread, one) in recorded.iter().enumerate() {
+        for (ts, edge) in &one.signals {
+            signals.entry(*edge).or_default().push((thread, *ts));
+        }
+    }
+    let is_chance = |wait: &Waited, edge: u32| {
+        let Some([(giver, ts)]) = signals.get(&edge).map(Vec::as_slice) else { return false };
+        let before = woken[*giver].partition_point(|(end, _)| end <= ts);
+        let last = before.checked_sub(1).map(|at| woken[*giver][at]);
+        last.is_some_and(|(end, is_timeout)| is_timeout && (end..=*ts).contains(&wait.start))
+    };
+    let mut found: HashMap<u32, bool> = HashMap::new();
+    for (one, on_semaphores) in recorded.iter().zip(on_semaphores) {
+        for (wait, on_semaphore) in one.waits.iter().zip(on_semaphores) {
+            if let Reason::Edge(edge, _) = wait.reason {
+                let all = found.entry(edge).or_insert(true);
+                *all = *all && *on_semaphore && is_chance(wait, edge);
+            }
+        }
+    }
+    for wait in recorded.iter_mut().flat_map(|one| &mut one.waits) {
+        if let Reason::Edge(edge, style) = wait.reason
+            && found.get(&edge) == Some(&true)
+        {
+            wait.reason = Reason::Chance(edge, style);
+        }
+    }
 }
 
 /// What a thread does with a lock.
@@ -134,12 +191,32 @@ fn read_locks(
     let act_of: HashMap<&str, Act> = LOCKS.iter().map(|(call, act)| (call.name(), *act)).collect();
     let mut uses: BTreeMap<(i64, i64), Vec<Use>> = BTreeMap::new();
     let mut on_files: BTreeMap<i64, Vec<Use>> = BTreeMap::new();
+    let mut semaphores = Semaphores::default();
+    // process, address and start of each call on one; threads that are in no plan have the highest number
+    let mut on_semaphores: Vec<(i64, i64, i64, semaphores::Use)> = Vec::new();
     let mut rows = reader.sync_ops(Order::Time)?;
     while let Some(row) = rows.next()? {
-        let (Some(thread), Some(process)) = (number_of.get(&row.thread.0), process_of.get(&row.thread.0))
-        else {
-            continue;
-        };
+        let Some(process) = process_of.get(&row.thread.0) else { continue };
+        let thread = number_of.get(&row.thread.0);
+        if row.call == Call::Fork.name() {
+            if let Some(parent) = row.peer.and_then(|maker| process_of.get(&maker)) {
+                semaphores.fork(*process, *parent);
+            }
+        } else if let (true, Some(address)) = (row.kind == WaitKind::Semaphore.name(), row.object) {
+            if row.call == Call::SemInit.name() {
+                let count = row.length.unwrap_or(0);
+                semaphores.make(*process, address, row.ts, row.seq == Some(1), count);
+            }
+            let posts = row.call == Call::SemPost.name();
+            let passes = row.call == Call::SemWait.name() && row.result == Some(0);
+            let end = row.dur.filter(|_| passes).map(|dur| row.ts + dur);
+            if let Some(at) = end.or(posts.then_some(row.ts)) {
+                let thread = thread.map_or(u32::MAX, |thread| *thread as u32);
+                let used = semaphores::Use { thread, at: at - zero, posts };
+                on_semaphores.push((*process, address, row.ts, used));
+            }
+        }
+        let Some(thread) = thread else { continue };
         let end = row.dur.map(|dur| row.ts + dur - zero);
         let mut note = |lock: Option<i64>, act: Act| {
             let at = if act == Act::GiveBack { Some(row.ts - zero) } else { end };
@@ -169,6 +246,11 @@ fn read_locks(
     }
     if !on_files.is_empty() {
         close_files(reader, number_of, &mut on_files, zero)?;
+    }
+    for (id, of) in locks_of(&semaphores, on_semaphores) {
+        let act = |posts| if posts { Act::GiveBack } else { Act::Take };
+        let one = |one: semaphores::Use| Use { thread: one.thread as usize, at: one.at, act: act(one.posts) };
+        uses.entry((id.process, id.address)).or_default().extend(of.into_iter().map(one));
     }
     let mut uses: Vec<_> =
         uses.into_iter().map(|((process, address), uses)| ((Some(process), address), held(uses))).collect();
@@ -224,6 +306,23 @@ fn held(mut uses: Vec<Use>) -> Vec<Use> {
         }
     }
     uses.into_iter().zip(keeps).filter(|(_, keep)| *keep).map(|(one, _)| one).collect()
+}
+
+/// Semaphores that are locks, and their uses; of calls with process, address and start.
+fn locks_of(
+    semaphores: &Semaphores,
+    calls: Vec<(i64, i64, i64, semaphores::Use)>,
+) -> Vec<(Id, Vec<semaphores::Use>)> {
+    let mut uses: HashMap<Id, Vec<semaphores::Use>> = HashMap::new();
+    for (process, address, start, one) in calls {
+        uses.entry(semaphores.id(process, address, start)).or_default().push(one);
+    }
+    let mut locks = semaphores.locks(&mut uses);
+    locks.sort_unstable();
+    let uses_of = |id: Id| uses.remove(&id).map(|of| (id, of));
+    // what a thread does that isn't replayed can't be done
+    let is_replayed = |(_, of): &(Id, Vec<semaphores::Use>)| of.iter().all(|one| one.thread != u32::MAX);
+    locks.into_iter().filter_map(uses_of).filter(is_replayed).collect()
 }
 
 /// Who closes a file gives back its lock of it (flock(2), fcntl(2)).
@@ -316,6 +415,32 @@ mod tests {
         assert_eq!(kept(vec![give(0, 1), take(0, 2)]), []);
         assert_eq!(kept(vec![take(0, 5), give(1, 6), take(1, 7), give(1, 9)]), [(1, 7), (1, 9)]);
         assert_eq!(kept(vec![take(0, 1), take(0, 2), give(0, 3), give(0, 4)]), [(0, 1), (0, 4)]);
+    }
+
+    #[test]
+    fn who_meets_a_thread_that_a_timeout_woke_meets_it_by_chance() {
+        // the second thread wakes at 100 and posts at 110
+        let chance = |start: i64, between: Option<(i64, Reason)>, on_semaphore: bool| {
+            let wait = |start, dur, reason| Waited { start, dur, reason };
+            let mut waits = vec![wait(0, 100, Reason::Timeout(7))];
+            waits.extend(between.map(|(at, reason)| wait(at, 2, reason)));
+            let on: Vec<bool> = waits.iter().map(|wait| matches!(wait.reason, Reason::Edge(8, _))).collect();
+            let mut recorded = [
+                Recorded {
+                    waits: vec![wait(start, 120 - start, Reason::Edge(1, Style::Sleep))],
+                    ..Recorded::default()
+                },
+                Recorded { waits, signals: vec![(110, 1)], ..Recorded::default() },
+            ];
+            mark_chance(&mut recorded, &[vec![on_semaphore], on]);
+            matches!(recorded[0].waits[0].reason, Reason::Chance(1, Style::Sleep))
+        };
+        assert!(chance(105, None, true));
+        assert!(chance(105, Some((101, Reason::Edge(8, Style::Sleep))), true), "a semaphore itself");
+        assert!(!chance(90, None, true), "it waited for the timeout");
+        assert!(!chance(115, None, true), "it had not to wait");
+        assert!(!chance(105, None, false), "no semaphore");
+        assert!(!chance(105, Some((101, Reason::Edge(9, Style::Sleep))), true), "somebody asked for it");
     }
 
     #[test]

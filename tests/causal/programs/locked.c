@@ -1,11 +1,12 @@
 /*
  * Three threads that compute with a lock: `locked MS ROUNDS HOW FILE`. Each computes 0.2 ms without it, then MS with it.
  *
- * HOW: mutex; flock, lockf (three processes, which lock FILE; the second gives the lock back by closing it).
+ * HOW: mutex; semaphore (that lets one pass); flock, lockf (three processes, which lock FILE; the second gives the lock back by closing it).
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -17,6 +18,7 @@ enum { THREADS = 3 };
 static double with_mutex;
 static int rounds;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static sem_t semaphore;
 
 static void compute(double ms) {
     struct timespec start, now;
@@ -25,14 +27,16 @@ static void compute(double ms) {
     while ((now.tv_sec - start.tv_sec) * 1e3 + (now.tv_nsec - start.tv_nsec) / 1e6 < ms);
 }
 
-static void *run(void *unused) {
+static void *run(void *with_semaphore) {
     for (int at = 0; at < rounds; at++) {
         compute(0.2);
-        pthread_mutex_lock(&mutex);
+        if (!with_semaphore) pthread_mutex_lock(&mutex);
+        else while (sem_wait(&semaphore)) {}
         compute(with_mutex);
-        pthread_mutex_unlock(&mutex);
+        if (!with_semaphore) pthread_mutex_unlock(&mutex);
+        else sem_post(&semaphore);
     }
-    return unused;
+    return NULL;
 }
 
 static void run_process(const char *how, const char *path) {
@@ -54,13 +58,16 @@ int main(int argc, char **argv) {
     if (argc != 5) return 2;
     with_mutex = atof(argv[1]);
     rounds = atoi(argv[2]);
+    int in_files = !strcmp(argv[3], "flock") || !strcmp(argv[3], "lockf");
+    void *with_semaphore = strcmp(argv[3], "semaphore") ? NULL : &semaphore;
+    sem_init(&semaphore, 0, 1);
     pthread_t threads[THREADS];
     for (int at = 0; at < THREADS; at++) {
-        if (!strcmp(argv[3], "mutex")) pthread_create(&threads[at], NULL, run, NULL);
+        if (!in_files) pthread_create(&threads[at], NULL, run, with_semaphore);
         else if (fork() == 0) run_process(argv[3], argv[4]);
     }
     for (int at = 0; at < THREADS; at++) {
-        if (!strcmp(argv[3], "mutex")) pthread_join(threads[at], NULL);
+        if (!in_files) pthread_join(threads[at], NULL);
         else wait(NULL);
     }
     return 0;

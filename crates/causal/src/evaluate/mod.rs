@@ -7,7 +7,8 @@
 //! |---|---|
 //! | [`Step::Compute`] | its CPU time, and longer where more threads want a core than there are (see `cores`) |
 //! | [`Step::Rest`] | its time |
-//! | [`Step::Timeout`] | its time, or until the last signal of the edge |
+//! | [`Step::Timeout`] | its time, or until the last signal of the edge, or until another thread hurries it |
+//! | [`Step::Hurry`] | nothing: the timeouts end that come before the signals of the edge |
 //! | [`Step::Io`] | until the operations that it comes after have ended ([`Order`]), and then as long as the [`Storage`] says; no core |
 //! | [`Step::Wait`] | until the last signal of the edge. Who sleeps wants no core meanwhile, who spins a whole one; who yields leaves it to all who compute |
 //! | [`Step::Lock`], [`Step::Share`] | until the lock is free, or shared by all who have it |
@@ -28,7 +29,7 @@ mod storage;
 mod tests;
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 pub use path::{Activity, Segment};
 pub(crate) use standstill::join;
@@ -158,6 +159,10 @@ struct Thread {
     pending: u32,
     /// Threads that wait for its operations, by the index of these.
     followers: BinaryHeap<Reverse<(u32, u32)>>,
+    /// Timeouts before this step are over.
+    hurried: u32,
+    /// The timeout that it began last: its step.
+    timeout: Option<u32>,
     /// Of steps that waited, in their order.
     causes: Vec<Cause>,
     /// The next of those that wait for the same edge.
@@ -236,6 +241,8 @@ struct Simulation<'a, O, S> {
     /// When operations, rests and timeouts end, whose, and at which of its steps: a timeout may have ended before.
     timers: BinaryHeap<Reverse<(i64, u32, u32)>>,
     completions: Vec<Completion>,
+    /// Threads that give the signals of edges for which others hurry them, and with which of their steps.
+    hurried_by: HashMap<u32, Vec<(u32, u32)>>,
 }
 
 impl<'a, O: Order, S: Storage> Simulation<'a, O, S> {
@@ -262,6 +269,7 @@ impl<'a, O: Order, S: Storage> Simulation<'a, O, S> {
             ready: (0..scripts.threads.len() as u32).map(Reverse).collect(),
             timers: BinaryHeap::new(),
             completions: Vec::new(),
+            hurried_by: scripts.hurried_by(),
         }
     }
 
@@ -353,12 +361,14 @@ impl<'a, O: Order, S: Storage> Simulation<'a, O, S> {
                 false
             }
             Step::Timeout(edge, dur) => {
-                let step = self.threads[number as usize].step() as u32;
+                let thread = &self.threads[number as usize];
+                let (step, hurried) = (thread.step() as u32, thread.hurried);
                 let edge = &mut self.edges[edge as usize];
-                if edge.missing == 0 || dur <= 0 {
+                if edge.missing == 0 || dur <= 0 || step < hurried {
                     return true;
                 }
                 edge.at_most.push((number, step));
+                self.threads[number as usize].timeout = Some(step);
                 self.end_after(number, dur);
                 false
             }
@@ -379,6 +389,10 @@ impl<'a, O: Order, S: Storage> Simulation<'a, O, S> {
                 let now = self.now;
                 self.cores_of(number).begin_wait(now, style);
                 false
+            }
+            Step::Hurry(edge) => {
+                self.hurry(number, edge);
+                true
             }
             Step::Lock(lock) => self.locks[lock as usize].take(number, false),
             Step::Share(lock) => self.locks[lock as usize].take(number, true),
@@ -468,6 +482,22 @@ impl<'a, O: Order, S: Storage> Simulation<'a, O, S> {
         }
     }
 
+    fn hurry(&mut self, number: u32, edge: u32) {
+        if self.edges[edge as usize].missing == 0 {
+            return;
+        }
+        let by_step = self.threads[number as usize].step() as u32;
+        for (giver, signal) in self.hurried_by.get(&edge).cloned().unwrap_or_default() {
+            let thread = &mut self.threads[giver as usize];
+            thread.hurried = thread.hurried.max(signal);
+            let step = thread.step() as u32;
+            if thread.timeout == Some(step) && !thread.is_done && step < signal {
+                self.note_cause(giver, number, by_step);
+                self.end_step(giver);
+            }
+        }
+    }
+
     fn unlock(&mut self, number: u32, lock: u32) {
         let by_step = self.threads[number as usize].step() as u32;
         for woken in self.locks[lock as usize].give_back(number) {
@@ -512,7 +542,7 @@ impl<'a, O: Order, S: Storage> Simulation<'a, O, S> {
             }
             Step::Wait(..) => times.edge += dur,
             Step::Lock(_) | Step::Share(_) => times.lock += dur,
-            Step::Signal(_) | Step::Unlock(_) => {}
+            Step::Signal(_) | Step::Hurry(_) | Step::Unlock(_) => {}
         }
         thread.run.ends.push(self.now);
     }
@@ -549,7 +579,7 @@ impl<'a, O: Order, S: Storage> Simulation<'a, O, S> {
                 }
                 // these end by themselves
                 Step::Compute(_) | Step::Rest(_) | Step::Timeout(..) => return None,
-                Step::Signal(_) | Step::Unlock(_) => return None,
+                Step::Signal(_) | Step::Hurry(_) | Step::Unlock(_) => return None,
             };
             Some(Blocked { thread: number, step: step as u32, on })
         };

@@ -69,7 +69,7 @@ pub(super) fn trace(scripts: &Scripts, threads: &[Thread]) -> Vec<Segment> {
             Step::Timeout(..) if cause.is_none() => push(Activity::Rest, from, to),
             Step::Timeout(..) => {}
             Step::Io(_) => push(Activity::Io, cause.map_or(from, |cause| cause.at), to),
-            Step::Signal(_) | Step::Wait(..) => {}
+            Step::Signal(_) | Step::Wait(..) | Step::Hurry(_) => {}
             Step::Lock(_) | Step::Share(_) | Step::Unlock(_) => {}
         }
         if let Some(cause) = cause {

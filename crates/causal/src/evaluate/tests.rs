@@ -10,7 +10,7 @@ use super::*;
 use crate::check;
 use crate::script::{Script, Style};
 
-use Step::{Compute, Io, Lock, Rest, Share, Signal, Timeout, Unlock, Wait};
+use Step::{Compute, Hurry, Io, Lock, Rest, Share, Signal, Timeout, Unlock, Wait};
 
 /// Scripts of threads, with as many edges, signals and locks as these name.
 fn scripts(threads: &[&[Step]]) -> Scripts {
@@ -416,6 +416,31 @@ fn a_timeout_ends_by_its_signal_or_its_time() {
 }
 
 #[test]
+fn who_is_hurried_does_what_comes_after_its_timeouts() {
+    // it looks every 100 for something to do, and the second time it posts what the other waits for
+    let looks = [
+        Timeout(1, 100),
+        Compute(5),
+        Timeout(1, 100),
+        Compute(5),
+        Signal(0),
+        Timeout(1, 100),
+        Wait(1, SLEEP),
+    ];
+    let asks = [Compute(3), Hurry(0), Wait(0, SLEEP), Compute(30), Signal(1)];
+    let run = |asks: &[Step]| {
+        evaluate(&scripts(&[&looks, asks]), &(), &mut Durations::default(), &Machines::one(2)).unwrap()
+    };
+    let found = run(&asks);
+    assert_eq!(found.threads[0].ends, [3, 8, 8, 13, 13, 43, 43]);
+    assert_eq!(found.threads[1].ends, [3, 3, 13, 43, 43]);
+    let path: Vec<_> = found.path.iter().map(|one| (one.thread, one.from, one.to)).collect();
+    assert_eq!(path, [(1, 0, 3), (0, 3, 8), (0, 8, 13), (1, 13, 43)]);
+    // who doesn't hurry it waits for its time
+    assert_eq!(run(&[asks[0], asks[2], asks[3], asks[4]]).threads[1].ends[1], 210);
+}
+
+#[test]
 fn storage_that_does_not_complete_is_named() {
     struct Never;
     impl Storage for Never {
@@ -486,7 +511,7 @@ fn build(threads: usize, cores: &[u32], draws: &[Draw], has_locks: bool) -> Draw
             3 => 1000,
             _ => i64::from(a),
         };
-        match kind % 13 {
+        match kind % 14 {
             0..3 => own.push(Compute(dur)),
             3 => own.push(Rest(dur)),
             4..7 => {
@@ -519,6 +544,7 @@ fn build(threads: usize, cores: &[u32], draws: &[Draw], has_locks: bool) -> Draw
                 own.push(Wait(edge, [Style::Sleep, Style::Yield, Style::Spin][usize::from(b) % 3]));
             }
             12 if !signals.is_empty() => own.push(Timeout(u32::from(a) % signals.len() as u32, dur)),
+            13 if !signals.is_empty() => own.push(Hurry(u32::from(a) % signals.len() as u32)),
             11 if has_locks => {
                 let lock = u32::from(a) % LOCKS;
                 let held = &mut held[number][lock as usize];
@@ -605,6 +631,8 @@ mod naive {
         now: i64,
         doing: Vec<Doing>,
         given: Vec<u32>,
+        /// Steps of each thread before which its timeouts are over.
+        hurried: Vec<usize>,
         holders: Vec<Vec<usize>>,
         is_shared: Vec<bool>,
         asked: u64,
@@ -707,7 +735,9 @@ mod naive {
                 }
                 Some(Rest(dur)) if dur > 0 => Doing::Until(self.now + dur),
                 Some(Timeout(edge, dur))
-                    if dur > 0 && self.given[edge as usize] < self.drawn.scripts.signals[edge as usize] =>
+                    if dur > 0
+                        && self.found.ends[thread].len() >= self.hurried[thread]
+                        && self.given[edge as usize] < self.drawn.scripts.signals[edge as usize] =>
                 {
                     Doing::AtMost(self.now + dur, edge)
                 }
@@ -742,6 +772,7 @@ mod naive {
                             self.is_shared[lock as usize] = matches!(step, Share(_));
                         }
                         Unlock(lock) => self.unlock(thread, lock),
+                        Hurry(edge) => self.hurry(thread, edge),
                         _ => {}
                     }
                     self.found.ends[thread].push(self.now);
@@ -749,6 +780,24 @@ mod naive {
                 }
             };
             self.doing[thread] = doing;
+        }
+
+        fn hurry(&mut self, by: usize, edge: u32) {
+            if self.given[edge as usize] >= self.drawn.scripts.signals[edge as usize] {
+                return;
+            }
+            for (thread, script) in self.drawn.scripts.threads.iter().enumerate() {
+                let Some(last) = script.steps.iter().rposition(|step| *step == Signal(edge)) else {
+                    continue;
+                };
+                self.hurried[thread] = self.hurried[thread].max(last);
+                if matches!(self.doing[thread], Doing::AtMost(..))
+                    && self.found.ends[thread].len() < last
+                    && thread != by
+                {
+                    self.doing[thread] = Doing::Done;
+                }
+            }
         }
 
         fn unlock(&mut self, thread: usize, lock: u32) {
@@ -780,6 +829,7 @@ mod naive {
             now: 0,
             doing: vec![Doing::Nothing; count],
             given: vec![0; drawn.scripts.signals.len()],
+            hurried: vec![0; count],
             holders: vec![Vec::new(); drawn.scripts.locks as usize],
             is_shared: vec![false; drawn.scripts.locks as usize],
             asked: 0,
@@ -828,7 +878,7 @@ fn times_of(drawn: &Drawn, found: &naive::Found, thread: usize) -> Times {
             }
             Wait(..) => times.edge += dur,
             Lock(_) | Share(_) => times.lock += dur,
-            Signal(_) | Unlock(_) => assert_eq!(dur, 0),
+            Signal(_) | Hurry(_) | Unlock(_) => assert_eq!(dur, 0),
         }
         start = *end;
     }
