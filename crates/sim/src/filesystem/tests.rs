@@ -225,7 +225,7 @@ fn reads_in_order_are_read_ahead_in_windows_that_grow() {
 fn what_the_cache_has_is_not_read() {
     let mut bench = Bench::with(Parameters { warm: true, ..PARAMETERS }, &[file(64)]);
     // what is there, and a page that is written in part
-    assert_eq!(bench.run(&[(0, call(Ask::Read, 0, 64)), (5, call(Ask::Write, 10, 1))]), [0.0, 5.0]);
+    assert_eq!(bench.run(&[(0, call(Ask::Read, 0, 64)), (5, call(Ask::Write(None), 10, 1))]), [0.0, 5.0]);
     assert_eq!(bench.asked(), []);
 }
 
