@@ -35,7 +35,7 @@ PIPELINE = "seq 1 150000 | gzip -1 | dd of={data}/out bs=4k iflag=fullblock ofla
 DATABASE = """
 export PGHOST=$2 PGUSER=u PGDATABASE=postgres PATH=$3:$PATH
 postgres -D $2/pg -k $2 -c listen_addresses= > $2/log 2>&1 &
-until psql -Atc 'SELECT 1' > $2/up 2>&1; do sleep 0.05; done
+for _ in $(seq 600); do psql -Atc 'SELECT 1' > $2/up 2>&1 && break; sleep 0.05; done
 if [ $1 = create ]; then pgbench -i -q -s 2 > $2/load 2>&1; else pgbench -n -c 4 -j 2 -t 60 --random-seed=1 > $2/bench 2>&1; fi
 kill -INT $! && wait $!
 """

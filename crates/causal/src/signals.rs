@@ -3,7 +3,7 @@
 //! A signal that is pending is sent once more in vain (signal(7), "Queueing and delivery semantics for standard signals"): who takes
 //! one waits for the first that was sent after the one before it was taken. Where a call says which signal it took (signalfd(2),
 //! sigwait(3)), and from whom, it is the first such; a call that a handler interrupted (pause(2), or error EINTR) was ended by the last one that
-//! was sent to its process during it. What other signals end (alarms, children that end) has no edge.
+//! was sent to its process during it; or by the end of a child, if the handler was told of one (`calls`). What other signals end (alarms) has no edge.
 
 use std::collections::HashMap;
 

@@ -87,7 +87,7 @@ pub fn call_errno(draft: Draft, run: impl FnOnce() -> c_int) -> c_int {
     call_errno_then(draft, run, |_| {})
 }
 
-/// As [`call_errno`]; `after` completes the draft.
+/// As [`call_errno`]; `after` completes the draft if the call succeeded.
 #[inline(always)]
 pub fn call_errno_then(
     mut draft: Draft,
@@ -97,7 +97,9 @@ pub fn call_errno_then(
     let pending = post::begin(&draft);
     let number = run();
     if let Some(pending) = pending {
-        after(&mut draft);
+        if number == 0 {
+            after(&mut draft);
+        }
         // Below 0 is no error number (PTHREAD_BARRIER_SERIAL_THREAD).
         post::end(&pending, &draft, i64::from(number), number.max(0) as u8);
     }
