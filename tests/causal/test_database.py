@@ -75,7 +75,7 @@ def edges(trail: Trail) -> dict[str, int]:
 def test_a_store_is_explained(record: Callable[..., Trail], open_folder: Path) -> None:
     trail = record("bash", "-c", STORE)
     # 1 to 4 % in six runs: a client is told that its connection has ended, and calls that find something at once, which is no wait, have no CPU
-    # meanwhile. Without what clients and server write to each other it is more than half.
+    # meanwhile. What clients and server write to each other is a quarter of all waiting.
     assert unexplained(trail) <= 0.1
     assert edges(trail)["stream"] > 2000
 
