@@ -129,17 +129,22 @@ def record(built: dict[str, Path], program: str, folder: Path, output: Path) -> 
     """Records a program whose data lie in a folder."""
     data = folder / "checkpoints"
     shutil.rmtree(data, ignore_errors=True)
-    if program == "database":
-        shutil.copytree(cluster(output.parent), data)
-        os.sync()
-    else:
-        data.mkdir()
+    prepare(program, data, output.parent)
     words = [*IOTRAIL, "record", "--causal", "-o", output, "--force", "--", *command(program, built, data)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SystemExit(f"bench: error: {program}: {done.stderr[-2000:]}")
     shutil.rmtree(data)
     return output
+
+
+def prepare(program: str, data: Path, folder: Path) -> None:
+    """Makes the folder of a program's files; what is made once for all runs lies in another one."""
+    if program == "database":
+        shutil.copytree(cluster(folder), data)
+        os.sync()
+    else:
+        data.mkdir()
 
 
 @cache

@@ -95,7 +95,7 @@ def programs(folder: Path, usage: Path) -> dict[str, object]:
 
                     def once(recorder: Recorder, name: str = name, at: Path = at) -> dict[str, float]:
                         data = at / "data"
-                        data.mkdir()
+                        causal.prepare(name, data, folder)
                         command = causal.command(name, built, data)
                         took = run(command, recorder, usage).wall
                         shutil.rmtree(data)
