@@ -12,7 +12,7 @@
 -- @column edge BIGINT: number of the edge; null unexplained
 -- @column kind VARCHAR: kind of the edge, or of the call
 -- @column state VARCHAR: late sender, late receiver, late writer and late reader (of a pipe, connection), collective, barrier,
---     semaphore, condition, connection, event, begin, end, hidden (found by pausing threads), signal, queue,
+--     semaphore, condition, connection, event, begin, end, missing file, hidden (found by pausing threads), signal, queue,
 --     socket, futex and others of sync_op (found by who woke the thread), lock, timer, start of MPI (or its end), or unexplained
 -- @column blocked_ns BIGINT ns: time until the last signal; without an edge all
 -- @column after_ns BIGINT ns: time from then on; null without an edge
@@ -41,6 +41,7 @@ SELECT
         WHEN w.kind = 'rendezvous' THEN 'late receiver'
         WHEN w.kind = 'stream' THEN 'late writer'
         WHEN w.kind = 'room' THEN 'late reader'
+        WHEN w.kind = 'name' THEN 'missing file'
         WHEN w.kind IN ('sleep', 'timer') THEN 'timer'
         WHEN w.kind = 'start' THEN 'start of MPI'
         WHEN w.kind = 'lock' OR w.edge IS NOT NULL THEN w.kind

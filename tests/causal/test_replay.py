@@ -107,7 +107,7 @@ def test_a_program_takes_as_long_as_predicted(
     assert abs(off["think"]) > 0.15, (off, took)
 
 
-@pytest.mark.parametrize("how", ["mutex", "semaphore", "flock", "lockf"])
+@pytest.mark.parametrize("how", ["mutex", "semaphore", "flock", "lockf", "part", "try"])
 def test_a_shorter_critical_section_is_predicted(
     how: str, build: Callable[[str], Path], record: Callable[..., Trail], tmp_path: Path
 ) -> None:
@@ -122,7 +122,7 @@ def test_a_shorter_critical_section_is_predicted(
                 recorded = trail.path.rename(tmp_path / f"{len(times)}.trail")
     answer = ask(recorded, "--lock", "0.5", "--by", "lock")
     unchanged = ask(recorded, "--by", "lock")
-    [curve] = unchanged["curves"]
+    curve = max(unchanged["curves"], key=lambda one: one["path_ns"])
     halved = {point["factor"]: point["elapsed_ns"] for point in curve["points"]}[0.5]
     [case] = answer["cases"]
     # the same question twice
@@ -131,6 +131,28 @@ def test_a_shorter_critical_section_is_predicted(
     assert abs(halved / unchanged["cases"][0]["elapsed_ns"] / truth - 1) < 0.12, (halved, took)
     name = "lock 0x" if how in ("mutex", "semaphore") else f"lock of {tmp_path / 'lock'}"
     assert curve["name"].startswith(name) and curve["path_ns"] > 0.5 * unchanged["recorded_ns"]
+    assert how != "part" or curve["name"].endswith(", bytes 8 to 11")
+
+
+def test_who_locks_other_parts_waits_for_nobody(
+    build: Callable[[str], Path], record: Callable[..., Trail], tmp_path: Path
+) -> None:
+    trail = record(build("locked"), "1", 60, "apart", tmp_path / "lock")
+    answer = ask(trail.path, "--by", "lock", "--cores", "4")
+    assert answer["curves"] == []
+    # three processes of 60 times 1.2 ms, at once
+    assert answer["cases"][0]["elapsed_ns"] < 1.5 * 60 * 1.2e6
+    assert trail.query("SELECT COUNT(*) FROM wait WHERE kind = 'lock'").fetchall() == [(0,)]
+
+
+def test_who_asks_again_and_again_waits_for_the_lock(
+    build: Callable[[str], Path], record: Callable[..., Trail], tmp_path: Path
+) -> None:
+    trail = record(build("locked"), "1", 60, "try", tmp_path / "lock")
+    [[slept, waited]] = trail.query(
+        "SELECT SUM(CASE WHEN kind = 'sleep' THEN dur ELSE 0 END), SUM(CASE WHEN kind = 'lock' THEN dur END) FROM wait"
+    ).fetchall()
+    assert slept == 0 and waited > 60e6
 
 
 def test_computing_is_scaled(

@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 use iotrail_format::call::{Call, CallKind, WaitKind};
 use iotrail_format::ids::hash63;
 
+use crate::file_locks::{Asked, Tries};
 use crate::matching::{Act, Channel, Meeting, Role, Room, What};
 use crate::semaphores::{Id, Semaphores, Use};
 use crate::signals::{self, Sent, Taken};
@@ -21,8 +22,6 @@ const ETIMEDOUT: i64 = 110;
 const CONTENDED: i64 = 10_000;
 /// Calls that give a lock back: whoever is slow there didn't wait for it.
 const GIVE_BACK: [Call; 3] = [Call::MutexUnlock, Call::RwlockUnlock, Call::SpinUnlock];
-/// Operation of flock(2) that gives a lock back.
-pub const LOCK_UN: i64 = 8;
 /// All timerfds have this id: what /proc calls them (proc(5)).
 const TIMERFD: i64 = hash63(b"anon_inode:[timerfd]");
 /// And all signalfds this.
@@ -97,14 +96,6 @@ pub struct Row {
     pub flags: Option<i64>,
 }
 
-impl Row {
-    /// Whether it locks or unlocks a file as a whole, which others can't have meanwhile.
-    #[must_use]
-    pub fn is_whole_file(&self) -> bool {
-        self.call == Call::Flock && self.errno == 0 && matches!(self.length, None | Some(0))
-    }
-}
-
 /// Reads rows.
 pub struct Reader<'a> {
     threads: &'a [Thread],
@@ -134,6 +125,9 @@ pub struct Reader<'a> {
     semaphores: Semaphores,
     /// Children whose end a handler was told, by thread and start of the call that it interrupted.
     reaped: HashMap<(u32, i64), Row>,
+    tries: Tries,
+    /// From when to when a thread wanted the lock of a file that it asked for in vain at first.
+    wanted: HashMap<u32, Vec<(i64, i64)>>,
     sent: Vec<Sent>,
     taken: Vec<Taken>,
     /// Those that found something ready, and when the call began that they are inside of.
@@ -173,6 +167,14 @@ pub(crate) fn act(row: &Row, what: What, inside: Option<i64>) -> Option<Act> {
     Some(Act { thread: row.thread, start, end: row.end, what })
 }
 
+/// Adds an interval, from and to, to those that ended before it; what overlaps becomes one.
+fn add_interval(intervals: &mut Vec<(i64, i64)>, (mut from, to): (i64, i64)) {
+    while let Some(before) = intervals.pop_if(|before| before.1 > from) {
+        from = from.min(before.0);
+    }
+    intervals.push((from, to));
+}
+
 impl<'a> Reader<'a> {
     /// For these threads, which rows name by their places here, and their processes.
     #[must_use]
@@ -201,6 +203,8 @@ impl<'a> Reader<'a> {
             shared: Vec::new(),
             semaphores: Semaphores::default(),
             reaped: HashMap::new(),
+            tries: Tries::default(),
+            wanted: HashMap::new(),
             sent: Vec::new(),
             taken: Vec::new(),
             polls: Vec::new(),
@@ -246,7 +250,7 @@ impl<'a> Reader<'a> {
             WaitKind::Lock
                 if GIVE_BACK.contains(&row.call)
                     || row.end.is_some_and(|end| end - row.start < CONTENDED) => {}
-            WaitKind::FileLock if row.is_whole_file() => self.add_file_lock(row),
+            WaitKind::FileLock => self.add_file_lock(row),
             WaitKind::Signal | WaitKind::Queue | WaitKind::Futex if is_expired(row) => {
                 self.push(row, What::Wait { kind: "timer" });
             }
@@ -305,11 +309,32 @@ impl<'a> Reader<'a> {
         self.push(row, what);
     }
 
-    /// Locks of whole files are contended for as those of threads are.
+    /// Locks of files are contended for as those of threads are.
     fn add_file_lock(&mut self, row: &Row) {
-        let waits = row.flags.is_some_and(|operation| operation & LOCK_UN == 0);
-        if waits && row.end.is_none_or(|end| end - row.start >= CONTENDED) {
-            self.push(row, What::Wait { kind: "lock" });
+        let asked = Asked::of(row.length, row.seq, row.flags);
+        if let (Some(asked), Some(file), Some(end)) = (&asked, row.object, row.end)
+            && let Some(wanted) = self.tries.add(row.thread, file, asked, (row.start, end), row.errno)
+        {
+            add_interval(self.wanted.entry(row.thread).or_default(), wanted);
+        }
+        let is_known = asked.is_some() && row.errno == 0;
+        let may_wait = asked.is_none_or(|asked| asked.waits);
+        if may_wait && row.end.is_none_or(|end| end - row.start >= CONTENDED) {
+            self.push(row, What::Wait { kind: if is_known { "lock" } else { row.kind.name() } });
+        }
+    }
+
+    /// Who asked for a lock again and again waited for it in between.
+    fn wait_for_locks(&mut self) {
+        for act in &mut self.acts {
+            if let What::Wait { kind: kind @ ("sleep" | "timer") } = &mut act.what
+                && let Some(wanted) = self.wanted.get(&act.thread)
+                && wanted
+                    .get(wanted.partition_point(|(_, to)| *to <= act.start))
+                    .is_some_and(|(from, _)| *from <= act.start)
+            {
+                *kind = "lock";
+            }
         }
     }
 
@@ -450,6 +475,7 @@ impl<'a> Reader<'a> {
             self.add_mpi(&row);
         }
         self.use_shared();
+        self.wait_for_locks();
         self.inside = None;
         let threads_of_handles = self.threads_of_handles();
         self.wait_for_children();

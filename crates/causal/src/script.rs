@@ -112,6 +112,8 @@ pub struct Recorded {
     pub computed: Vec<(i64, i64)>,
     /// When it got locks, or shared or gave them back: those steps.
     pub locks: Vec<(i64, Step)>,
+    /// Times that it is to rest besides: after what it did until then, and how long. Nothing that was recorded.
+    pub rests: Vec<(i64, i64)>,
 }
 
 /// A wait of a thread.
@@ -171,7 +173,7 @@ impl Recorded {
     /// time, unless `fixed`: then as much as it took.
     #[must_use]
     pub fn script(&self, zero: i64, fixed: bool) -> Script {
-        // at equal times: what ended, then what goes on until the next call, then what a call begins with, then the call
+        // at equal times: what ended, then what goes on until the next call, then what a call begins with, then rests, then the call
         let mut steps: Vec<(i64, u8, Step)> = Vec::new();
         for wait in &self.waits {
             let step = match wait.reason {
@@ -191,7 +193,8 @@ impl Recorded {
         steps.extend(self.signals.iter().map(|(at, edge)| (*at, 2, Step::Signal(*edge))));
         let is_last = |step: &Step| if matches!(step, Step::Unlock(_)) { 2 } else { 0 };
         steps.extend(self.locks.iter().map(|(at, step)| (*at, is_last(step), *step)));
-        steps.extend(self.ops.iter().zip(0..).map(|(at, index)| (*at, 3, Step::Io(index))));
+        steps.extend(self.rests.iter().map(|(at, dur)| (*at, 3, Step::Rest(*dur))));
+        steps.extend(self.ops.iter().zip(0..).map(|(at, index)| (*at, 4, Step::Io(index))));
         steps.sort_by_key(|(at, class, _)| (*at, *class));
         let mut held = HashSet::new();
         // A lock that is taken again is recursive, one that is given back without was taken before the recording saw it.

@@ -207,7 +207,7 @@ calls! {
     207 Wait "wait" Wait "Wait for a child process (wait, waitpid, wait3, wait4, waitid, system, pclose); peer is its pid.";
     208 Sleep "sleep" Wait "Sleep (sleep, usleep, nanosleep, clock_nanosleep).";
     209 Pause "pause" Wait "Wait for a signal (pause, sigsuspend, sigwait, sigwaitinfo, sigtimedwait); seq is the signal, peer its sender, where the call says so (--causal).";
-    210 Flock "flock" Wait "Lock a file (flock, lockf, fcntl F_SETLKW).";
+    210 Flock "flock" Wait "Lock a file (flock, lockf, fcntl F_SETLK, F_SETLKW).";
     211 Futex "futex" Wait "A futex wait made through syscall().";
     212 Message "message" Wait "System V or POSIX message queues.";
     213 SpinLock "pthread_spin_lock" Wait "Wait for a spin lock; only those that had to wait.";
@@ -312,6 +312,10 @@ waits! {
     16 Mpi "mpi";
     17 Futex "futex";
 }
+
+/// Added to an operation of flock(2) where a file that was opened has the lock, and not the process (fcntl(2), "Open file description
+/// locks").
+pub const LOCK_OF_OPEN_FILE: i64 = 16;
 
 #[cfg(test)]
 mod tests {

@@ -2,15 +2,15 @@
 
 use core::ffi::{c_int, c_uint, c_void};
 
-use iotrail_format::call::Call;
+use iotrail_format::call::{Call, LOCK_OF_OPEN_FILE, WaitKind};
 use iotrail_format::segment::NONE;
 use iotrail_sdk::attach;
+use iotrail_sdk::post::Draft;
 use libc::{iovec, off64_t, size_t, ssize_t};
 
-use crate::real::interpose;
+use crate::real::{errno, interpose};
 use crate::record::{call, call_errno, draft, on_descriptor, transfer, wait};
 use crate::{descriptors, events, record};
-use iotrail_format::call::WaitKind;
 
 /// Bytes that an array of buffers asks for.
 pub fn total(vectors: *const iovec, count: c_int) -> i64 {
@@ -196,20 +196,16 @@ interpose! {
         match command {
             libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => on_descriptor_then(Call::Dup, fd,
                 || real(fd, command, argument), |new| descriptors::duplicated(fd, new)),
-            libc::F_SETLKW | libc::F_OFD_SETLKW if !attach::off() => {
+            libc::F_SETLK | libc::F_SETLKW | libc::F_OFD_SETLK | libc::F_OFD_SETLKW if !attach::off() => {
                 let mut on = draft(Call::Flock);
                 on.kind = WaitKind::FileLock as u8;
                 on.object = descriptors::known(fd);
-                call(on, || real(fd, command, argument), |on, result| if result == 0 {
-                    // the kernel has read it
-                    let lock = &*(argument as *const libc::flock);
-                    let is_whole = lock.l_len == 0 && lock.l_start == 0;
-                    on.length = if lock.l_len == 0 && !is_whole { i64::MAX } else { lock.l_len };
-                    on.aux = i64::from(match lock.l_type.into() {
-                        libc::F_RDLCK => libc::LOCK_SH,
-                        libc::F_WRLCK => libc::LOCK_EX,
-                        _ => libc::LOCK_UN,
-                    });
+                call(on, || real(fd, command, argument), |on, result| {
+                    let asked = result == 0 || matches!(errno(), libc::EAGAIN | libc::EACCES | libc::EINTR | libc::EDEADLK);
+                    if asked {
+                        // the kernel has read it
+                        part_locked(on, fd, command, &*(argument as *const libc::flock));
+                    }
                 })
             }
             // Asked by stdio, allocators and shells all the time, and nothing of I/O.
@@ -237,16 +233,48 @@ interpose! {
         if attach::off() {
             return real(fd, command, length);
         }
-        let file = descriptors::known(fd);
-        let operation = match command {
+        let mut on = draft(Call::Flock);
+        on.kind = WaitKind::FileLock as u8;
+        on.object = descriptors::known(fd);
+        on.aux = i64::from(match command {
             libc::F_ULOCK => libc::LOCK_UN,
             libc::F_LOCK => libc::LOCK_EX,
             libc::F_TLOCK => libc::LOCK_EX | libc::LOCK_NB,
             // it only asks
             _ => 0,
-        };
-        wait(Call::Flock, WaitKind::FileLock, file, operation.into(), length, || real(fd, command, length))
+        });
+        call(on, || real(fd, command, length), |on, _| part_from(on, descriptors::tell(fd), length))
     }
+}
+
+/// Completes the draft of a call that locks a part of a file, or gives it back.
+fn part_locked(on: &mut Draft, fd: c_int, command: c_int, lock: &libc::flock) {
+    let operation = match lock.l_type.into() {
+        libc::F_RDLCK => libc::LOCK_SH,
+        libc::F_WRLCK => libc::LOCK_EX,
+        _ => libc::LOCK_UN,
+    };
+    let waits = matches!(command, libc::F_SETLKW | libc::F_OFD_SETLKW);
+    let of_open_file = matches!(command, libc::F_OFD_SETLK | libc::F_OFD_SETLKW);
+    on.aux = i64::from(operation)
+        | if waits { 0 } else { i64::from(libc::LOCK_NB) }
+        | if of_open_file { LOCK_OF_OPEN_FILE } else { 0 };
+    let from = match lock.l_whence.into() {
+        libc::SEEK_SET => 0,
+        libc::SEEK_CUR => descriptors::tell(fd),
+        // where the file ended then nobody knows now
+        _ => NONE,
+    };
+    let from = if from == NONE { NONE } else { from.saturating_add(lock.l_start) };
+    part_from(on, from, lock.l_len);
+}
+
+/// Notes which part of a file is locked: `length` bytes from an offset on, 0 all; below 0 those before it (fcntl(2)).
+fn part_from(on: &mut Draft, from: i64, length: i64) {
+    if from != NONE {
+        on.pos = from.saturating_add(length.min(0));
+    }
+    on.length = length.saturating_abs();
 }
 
 /// Moves a descriptor's position.

@@ -1,20 +1,21 @@
 //! What a trail says of who waited for whom, for each thread of a plan.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
 use std::path::Path;
 
-use iotrail_causal::calls::LOCK_UN;
+use iotrail_causal::file_locks::{self, Act, Asked, Owner, Tries};
+use iotrail_causal::lock_order;
 use iotrail_causal::semaphores::{self, Id, Semaphores};
 use iotrail_causal::{Reason, Recorded, Scripts, Step, Style, Waited};
 use iotrail_format::call::{Call, WaitKind};
 use iotrail_format::schema::{COMPUTE, SIGNAL, THREAD, WAIT};
-use iotrail_trail::{Order, TrailReader};
+use iotrail_trail::{Order, SyncOp, TrailReader};
+use serde::Serialize;
 
 use crate::Error;
 use crate::plan::{Plan, Thread};
 
-/// Operation of flock(2) that shares a lock.
-const LOCK_SH: i64 = 1;
 /// Kind of waits for a semaphore.
 const SEMAPHORE: &str = "semaphore";
 /// Kinds of waits for a time.
@@ -27,8 +28,28 @@ pub struct Causality {
     pub recorded: Vec<Recorded>,
     /// How many edges there are.
     pub edges: u32,
-    /// Process and address of each lock; of locks of files no process, and the file.
-    pub locks: Vec<(Option<i64>, i64)>,
+    /// Its locks, by their numbers.
+    pub locks: Vec<LockId>,
+}
+
+/// What a lock is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum LockId {
+    /// One in memory.
+    Memory {
+        /// The process that has it there.
+        process: i64,
+        /// Where.
+        address: i64,
+    },
+    /// Of a file, or of a part of one.
+    File {
+        /// The file.
+        file: i64,
+        /// Its bytes.
+        part: Range<i64>,
+    },
 }
 
 /// Reads it. Threads without operations are added to the plan.
@@ -79,6 +100,7 @@ pub(crate) fn read(trail: &Path, reader: &TrailReader, plan: &mut Plan) -> Resul
     }
     // of each thread's waits, whether they are for a semaphore
     let mut on_semaphores: Vec<Vec<bool>> = Vec::new();
+    // in the order of time
     for row in reader.small(&WAIT, &["thread", "ts", "dur", "edge", "until_edge"], &["kind", "style"])? {
         let [Some(thread), Some(ts), Some(dur), edge, until] = row.ints[..] else { continue };
         let kind = row.texts[0].as_deref().unwrap_or_default();
@@ -148,14 +170,6 @@ fn mark_chance(recorded: &mut [Recorded], on_semaphores: &[Vec<bool>]) {
     }
 }
 
-/// What a thread does with a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Act {
-    Take,
-    Share,
-    GiveBack,
-}
-
 /// A lock is taken, or given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Use {
@@ -181,7 +195,7 @@ fn read_locks(
     number_of: &HashMap<i64, usize>,
     recorded: &mut [Recorded],
     zero: i64,
-) -> Result<Vec<(Option<i64>, i64)>, Error> {
+) -> Result<Vec<LockId>, Error> {
     let mut process_of = HashMap::new();
     for row in reader.small(&THREAD, &["thread", "process"], &[])? {
         if let [Some(thread), Some(process)] = row.ints[..] {
@@ -190,7 +204,7 @@ fn read_locks(
     }
     let act_of: HashMap<&str, Act> = LOCKS.iter().map(|(call, act)| (call.name(), *act)).collect();
     let mut uses: BTreeMap<(i64, i64), Vec<Use>> = BTreeMap::new();
-    let mut on_files: BTreeMap<i64, Vec<Use>> = BTreeMap::new();
+    let mut on_files = OnFiles::default();
     let mut semaphores = Semaphores::default();
     // process, address and start of each call on one; threads that are in no plan have the highest number
     let mut on_semaphores: Vec<(i64, i64, i64, semaphores::Use)> = Vec::new();
@@ -225,17 +239,9 @@ fn read_locks(
             }
         };
         if row.kind == WaitKind::FileLock.name() {
-            let whole = row.errno == 0 && matches!(row.length, None | Some(0));
-            let (Some(file), Some(end), Some(operation), true) = (row.object, end, row.flags, whole) else {
-                continue;
-            };
-            let act = match operation {
-                unlock if unlock & LOCK_UN != 0 => Act::GiveBack,
-                share if share & LOCK_SH != 0 => Act::Share,
-                _ => Act::Take,
-            };
-            let at = if act == Act::GiveBack { row.ts - zero } else { end };
-            on_files.entry(file).or_default().push(Use { thread: *thread, at, act });
+            if let Some(end) = end {
+                on_files.add(&row, *process, *thread, (row.ts - zero, end));
+            }
         } else if let Some(act) = act_of.get(row.call).filter(|_| row.errno == 0) {
             note(row.object, *act);
         } else if row.call == Call::CondWait.name() {
@@ -244,23 +250,22 @@ fn read_locks(
             note(row.peer, Act::Take);
         }
     }
-    if !on_files.is_empty() {
-        close_files(reader, number_of, &mut on_files, zero)?;
-    }
+    on_files.close(reader, number_of, &process_of, zero)?;
     for (id, of) in locks_of(&semaphores, on_semaphores) {
         let act = |posts| if posts { Act::GiveBack } else { Act::Take };
         let one = |one: semaphores::Use| Use { thread: one.thread as usize, at: one.at, act: act(one.posts) };
         uses.entry((id.process, id.address)).or_default().extend(of.into_iter().map(one));
     }
-    let mut uses: Vec<_> =
-        uses.into_iter().map(|((process, address), uses)| ((Some(process), address), held(uses))).collect();
-    uses.extend(on_files.into_iter().map(|(file, uses)| ((None, file), of_file(uses, recorded))));
+    let mut uses: Vec<(LockId, Vec<Use>)> = uses
+        .into_iter()
+        .map(|((process, address), uses)| (LockId::Memory { process, address }, held(uses)))
+        .collect();
+    uses.extend(OnFiles::locks(std::mem::take(&mut on_files.uses), recorded));
+    uses.retain(|(_, uses)| uses.iter().any(|one| one.thread != uses[0].thread));
+    leave_out(&mut uses, &on_files.wanted);
     let mut locks = Vec::new();
     let mut taken: Vec<HashSet<i64>> = vec![HashSet::new(); recorded.len()];
     for (lock, uses) in uses {
-        if uses.iter().all(|one| one.thread == uses[0].thread) {
-            continue;
-        }
         let number = locks.len() as u32;
         for Use { thread, at, act } in uses {
             let step = match act {
@@ -282,7 +287,64 @@ fn read_locks(
             }
         }
     }
+    wait_for_files(&locks, &on_files.wanted, recorded);
     Ok(locks)
+}
+
+/// Leaves out locks of files that programs ask for without waiting, where they would wait for each other for ever.
+fn leave_out(uses: &mut Vec<(LockId, Vec<Use>)>, wanted: &[Wanted]) {
+    if wanted.is_empty() {
+        return;
+    }
+    let cost = |lock: &LockId| -> i64 {
+        wanted.iter().filter(|one| one.is_of(lock)).map(|one| one.to - one.from).sum()
+    };
+    let is_file = |lock: &LockId| matches!(lock, LockId::File { .. });
+    let costs: HashMap<u32, i64> = uses
+        .iter()
+        .zip(0..)
+        .filter(|((lock, _), _)| is_file(lock))
+        .map(|((lock, _), number)| (number, cost(lock)))
+        .collect();
+    let threads =
+        uses.iter().flat_map(|(_, uses)| uses).map(|one| one.thread).max().map_or(0, |last| last + 1);
+    let mut taken: Vec<Vec<(i64, u32, bool)>> = vec![Vec::new(); threads];
+    for ((_, uses), number) in uses.iter().zip(0..) {
+        for one in uses {
+            taken[one.thread].push((one.at, number, one.act != Act::GiveBack));
+        }
+    }
+    let in_turn = |mut steps: Vec<(i64, u32, bool)>| {
+        steps.sort_by_key(|(at, _, takes)| (*at, *takes));
+        steps.into_iter().map(|(_, number, takes)| (number, takes)).collect()
+    };
+    let taken: Vec<Vec<(u32, bool)>> = taken.into_iter().map(in_turn).collect();
+    let left_out = lock_order::left_out(&taken, &costs);
+    let mut number = 0;
+    uses.retain(|_| {
+        number += 1;
+        !left_out.contains(&(number - 1))
+    });
+}
+
+/// What a thread waited while it asked for a lock again and again: it takes no time, if the lock is contended for, else as long as it did.
+fn wait_for_files(locks: &[LockId], wanted: &[Wanted], recorded: &mut [Recorded]) {
+    for one in wanted {
+        let reason = if locks.iter().any(|lock| one.is_of(lock)) { Reason::Lock } else { Reason::Timer };
+        let waits = &mut recorded[one.thread].waits;
+        let first = waits.partition_point(|wait| wait.start < one.from);
+        for wait in waits[first..].iter_mut().take_while(|wait| wait.start < one.to) {
+            if wait.reason == Reason::Unknown {
+                wait.reason = reason;
+            }
+        }
+    }
+}
+
+impl Wanted {
+    fn is_of(&self, lock: &LockId) -> bool {
+        matches!(lock, LockId::File { file, part } if *file == self.file && part.start < self.part.end && self.part.start < part.end)
+    }
 }
 
 /// The uses of a lock without those that have no counterpart, whose call was not recorded (pthread_mutex_trylock, calls inside MPI):
@@ -325,51 +387,90 @@ fn locks_of(
     locks.into_iter().filter_map(uses_of).filter(is_replayed).collect()
 }
 
-/// Who closes a file gives back its lock of it (flock(2), fcntl(2)).
-fn close_files(
-    reader: &TrailReader,
-    number_of: &HashMap<i64, usize>,
-    on_files: &mut BTreeMap<i64, Vec<Use>>,
-    zero: i64,
-) -> Result<(), Error> {
-    let mut rows = reader.file_ops(Order::Time)?;
-    while let Some(row) = rows.next()? {
-        if row.call == Call::Close.name()
-            && let Some(thread) = number_of.get(&row.thread.0)
-            && let Some(uses) = row.file.and_then(|file| on_files.get_mut(&file.0))
-        {
-            uses.push(Use { thread: *thread, at: row.ts - zero, act: Act::GiveBack });
-        }
-    }
-    Ok(())
+/// Locks of files.
+#[derive(Default)]
+struct OnFiles {
+    /// By file, and whether flock(2) locked it: those don't see the others.
+    uses: BTreeMap<(i64, bool), Vec<file_locks::Use>>,
+    tries: Tries,
+    /// What threads asked for again and again, and from when to when.
+    wanted: Vec<Wanted>,
 }
 
-/// The uses of a lock of a file, each of which ends: when the thread asks for it in another way, which gives it back first (flock(2)); at the
-/// latest when another thread has it that can't share it, or with the thread: where the lock was given back was not recorded then.
-fn of_file(mut uses: Vec<Use>, recorded: &[Recorded]) -> Vec<Use> {
-    uses.sort_by_key(|one| one.at);
-    let mut having: Vec<(usize, Act)> = Vec::new();
-    let mut found = Vec::with_capacity(uses.len());
-    for one in uses {
-        let ends = |(thread, act): &(usize, Act)| {
-            *thread == one.thread || one.act == Act::Take || one.act == Act::Share && *act == Act::Take
+/// A thread asked for a part of a file, which it got at last.
+struct Wanted {
+    thread: usize,
+    file: i64,
+    part: Range<i64>,
+    from: i64,
+    to: i64,
+}
+
+impl OnFiles {
+    /// Takes a row that locks a file; times are the plan's.
+    fn add(&mut self, row: &SyncOp<'_>, process: i64, thread: usize, at: (i64, i64)) {
+        let (Some(file), Some(asked)) = (row.object, Asked::of(row.length, row.seq, row.flags)) else {
+            return;
         };
-        for (thread, _) in having.extract_if(.., |has| ends(has)) {
-            found.push(Use { thread, at: one.at, act: Act::GiveBack });
+        let number = thread as u32;
+        if let Some((from, to)) = self.tries.add(number, file, &asked, at, row.errno) {
+            self.wanted.push(Wanted { thread, file, part: asked.part.clone(), from, to });
         }
-        if one.act != Act::GiveBack {
-            having.push((one.thread, one.act));
-            found.push(one);
+        if row.errno == 0 {
+            let owner = if asked.by_process { Owner::Process(process) } else { Owner::Thread(number) };
+            let at = if asked.act == Act::GiveBack { at.0 } else { at.1 };
+            let one = file_locks::Use { thread: number, owner, at, act: asked.act, part: asked.part };
+            self.uses.entry((file, row.length.is_none())).or_default().push(one);
         }
     }
-    let last = |thread: usize, at: i64| recorded[thread].last().map_or(at, |last| last.max(at));
-    let at = found.last().map_or(0, |one| one.at);
-    found.extend(having.into_iter().map(|(thread, _)| Use {
-        thread,
-        at: last(thread, at),
-        act: Act::GiveBack,
-    }));
-    found
+
+    /// Who closes a file gives back its locks of it (flock(2), fcntl(2)).
+    fn close(
+        &mut self,
+        reader: &TrailReader,
+        number_of: &HashMap<i64, usize>,
+        process_of: &HashMap<i64, i64>,
+        zero: i64,
+    ) -> Result<(), Error> {
+        if self.uses.is_empty() {
+            return Ok(());
+        }
+        let mut rows = reader.file_ops(Order::Time)?;
+        while let Some(row) = rows.next()? {
+            if row.call == Call::Close.name()
+                && let (Some(file), Some(thread)) = (row.file, number_of.get(&row.thread.0))
+            {
+                let (thread, process) = (*thread as u32, process_of.get(&row.thread.0).copied());
+                let of_process = process.map(|process| (false, Owner::Process(process)));
+                for (by_flock, owner) in of_process
+                    .into_iter()
+                    .chain([(true, Owner::Thread(thread)), (false, Owner::Thread(thread))])
+                {
+                    if let Some(uses) = self.uses.get_mut(&(file.0, by_flock)) {
+                        let (at, part) = (row.ts - zero, 0..i64::MAX);
+                        uses.push(file_locks::Use { thread, owner, at, act: Act::GiveBack, part });
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What threads did with each part of a file that is locked.
+    fn locks(
+        uses: BTreeMap<(i64, bool), Vec<file_locks::Use>>,
+        recorded: &[Recorded],
+    ) -> Vec<(LockId, Vec<Use>)> {
+        let ends = |thread: u32| recorded[thread as usize].last().unwrap_or(0);
+        let one = |(thread, at, act): (u32, i64, Act)| Use { thread: thread as usize, at, act };
+        uses.into_iter()
+            .flat_map(|((file, _), uses)| {
+                file_locks::parts(uses, ends).into_iter().map(move |part| {
+                    (LockId::File { file, part: part.bytes }, part.uses.into_iter().map(one).collect())
+                })
+            })
+            .collect()
+    }
 }
 
 impl Causality {
@@ -441,39 +542,5 @@ mod tests {
         assert!(!chance(115, None, true), "it had not to wait");
         assert!(!chance(105, None, false), "no semaphore");
         assert!(!chance(105, Some((101, Reason::Edge(9, Style::Sleep))), true), "somebody asked for it");
-    }
-
-    #[test]
-    fn a_lock_of_a_file_ends_when_another_has_it_or_with_the_thread() {
-        let one = |thread, at, act| Use { thread, at, act };
-        let (take, share, give) = (Act::Take, Act::Share, Act::GiveBack);
-        let ends = |last: i64| Recorded { ops: vec![last], ..Recorded::default() };
-        let recorded = [ends(50), ends(70)];
-        let of = |uses: &[(usize, i64, Act)]| {
-            of_file(uses.iter().map(|(thread, at, act)| one(*thread, *at, *act)).collect(), &recorded)
-        };
-        let expected = |uses: &[(usize, i64, Act)]| -> Vec<Use> {
-            uses.iter().map(|(thread, at, act)| one(*thread, *at, *act)).collect()
-        };
-        // given back, and closed again
-        let plain = [(0, 1, take), (0, 5, give), (1, 6, take), (1, 9, give)];
-        assert_eq!(of(&[plain[0], plain[1], plain[2], plain[3], (0, 10, give)]), expected(&plain));
-        // given back by whom nobody saw
-        assert_eq!(
-            of(&[(0, 1, take), (1, 6, take), (1, 9, give)]),
-            expected(&[(0, 1, take), (0, 6, give), (1, 6, take), (1, 9, give)])
-        );
-        // shared, until one wants it alone; and until the end
-        assert_eq!(
-            of(&[(0, 1, share), (1, 2, share), (0, 3, give), (1, 4, take)]),
-            expected(&[
-                (0, 1, share),
-                (1, 2, share),
-                (0, 3, give),
-                (1, 4, give),
-                (1, 4, take),
-                (1, 70, give)
-            ])
-        );
     }
 }

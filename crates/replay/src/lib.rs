@@ -11,6 +11,7 @@ mod bench;
 mod causal;
 mod causality;
 mod lock;
+mod lookups;
 mod meeting;
 mod names;
 mod order;
@@ -26,7 +27,7 @@ mod uring;
 use std::path::PathBuf;
 
 pub use bench::{Bench, requests};
-pub use causality::Causality;
+pub use causality::{Causality, LockId};
 pub use meeting::{Meeting, Patience};
 pub use order::Wait;
 pub use parts::{Links, Parts};

@@ -5,7 +5,7 @@
 //! whichever process) and paths. Operations of one thread keep their order by themselves. What an operation
 //! waits for in other threads says [`crate::order`]; a descriptor's open and its last use besides.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
 use iotrail_causal::OpRef;
@@ -15,6 +15,7 @@ use iotrail_trail::{FileOp, Order, TrailReader};
 
 use crate::Error;
 use crate::causality::{self, Causality};
+use crate::lookups;
 use crate::names::Namespace;
 use crate::order::{Effect, Order as Causes, Wait};
 
@@ -223,6 +224,8 @@ struct Maker<'a> {
     last_of: HashMap<i64, (i64, OpRef)>,
     returned: Vec<(OpRef, i64)>,
     zero: i64,
+    /// Looks, by thread and start, that nobody waits for.
+    in_vain: HashSet<(i64, i64)>,
 }
 
 /// A handle while the plan is made.
@@ -310,6 +313,7 @@ fn make(reader: &TrailReader) -> Result<Plan, Error> {
         last_of: HashMap::new(),
         returned: Vec::new(),
         zero: i64::MIN,
+        in_vain: lookups::in_vain(reader)?,
     };
     let mut rows = reader.file_ops(Order::Time)?;
     while let Some(row) = rows.next()? {
@@ -386,6 +390,9 @@ impl Maker<'_> {
             How::Name => self.use_names(&op, succeeded, &mut effects),
             _ => Some(self.opened[op.handle as usize].file),
         };
+        if self.in_vain.contains(&(row.thread.0, row.ts)) {
+            effects.clear();
+        }
         if let (true, Some(file)) = (is_done, file) {
             self.use_content(&op, file, row.result.is_none(), &mut effects);
         }

@@ -102,7 +102,7 @@ pub struct SyncOp<'a> {
     pub result: Option<i64>,
     /// Error number; 0 success.
     pub errno: i64,
-    /// Number of an MPI collective, or the request that a call completed; none if there is none.
+    /// Number of an MPI collective, the request that a call completed, or where the part of a file begins that is locked; none if there is none.
     pub seq: Option<i64>,
     /// MPI tag; none if there is none.
     pub tag: Option<i64>,

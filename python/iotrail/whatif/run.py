@@ -28,6 +28,8 @@ _SHOWN = 5
 _LOW, _HIGH = 0.05, 0.95
 # How far predictions were off at most in 9 of 10 changes that were really made, as a share (bench/causal_whatif.py, 34 changes).
 _EXPERIENCE = 0.16
+# Where the part of a file ends that has no end.
+_WHOLE = (1 << 63) - 1
 
 
 def run(
@@ -157,7 +159,7 @@ def _curves(trail: Trail, found: list[dict[str, Any]], classes: list[dict[str, A
     for curve in found:
         kind, number, lock = curve.pop("by"), curve.pop("number"), curve.pop("lock")
         if lock is not None:
-            name = _name_of_lock(trail, *lock)
+            name = _name_of_lock(trail, lock)
         else:
             name = names[kind][number] if kind in names else f"rank {number}"
         points = [{"factor": factor, "elapsed_ns": elapsed} for factor, elapsed in curve["points"]]
@@ -165,16 +167,21 @@ def _curves(trail: Trail, found: list[dict[str, Any]], classes: list[dict[str, A
     return sorted(curves, key=lambda one: one["points"][-1]["elapsed_ns"])
 
 
-def _name_of_lock(trail: Trail, process: int | None, of: int) -> str:
-    """A lock by its process and address, or by the file that is locked."""
-    if process is None:
+def _name_of_lock(trail: Trail, lock: dict[str, Any]) -> str:
+    """A lock by its process and address, or by the part of a file that is locked."""
+    if "file" in lock:
         query = "SELECT COALESCE(MIN(path), 'an unknown file') AS path FROM file WHERE file = $file"
-        return f"lock of {trail.rows_of(query, {'file': of})[0]['path']}"
+        name = f"lock of {trail.rows_of(query, {'file': lock['file']})[0]['path']}"
+        first, end = lock["part"]["start"], lock["part"]["end"]
+        if end == _WHOLE:
+            return f"{name} from byte {first:,} on" if first else name
+        return f"{name}, byte {first:,}" if end == first + 1 else f"{name}, bytes {first:,} to {end - 1:,}"
+    process = lock["process"]
     ranks = trail.rows_of(
         "SELECT rank FROM process WHERE process = $process AND rank IS NOT NULL", {"process": process}
     )
     owner = f"rank {ranks[0]['rank']}" if ranks else f"process {process}"
-    return f"lock {of & (1 << 64) - 1:#x} of {owner}"
+    return f"lock {lock['address'] & (1 << 64) - 1:#x} of {owner}"
 
 
 def _answer(found: dict[str, Any], classes: list[dict[str, Any]], share: float, cores: int) -> dict[str, Any]:

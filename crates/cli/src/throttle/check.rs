@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
-use iotrail_causal::{Durations, Machines, Reason, Waited, evaluate};
+use iotrail_causal::{Durations, Machines, evaluate};
 use iotrail_format::schema::RECORDING;
 use iotrail_replay::plan_with_causality;
 use iotrail_trail::seal::session::{Session, node};
@@ -61,14 +61,14 @@ pub fn measure(
     status: ExitStatus,
 ) -> Result<Checked, String> {
     let model = Model::read(trail)?;
-    let most = model.starts.iter().map(Vec::len).max().unwrap_or(0) as i64;
+    let most = model.ends.iter().map(Vec::len).max().unwrap_or(0) as i64;
     if most == 0 {
         return Err("it has no calls on files".to_owned());
     }
     let added = took.as_nanos().max(LEAST_ADDED) as i64;
     let period = u32::try_from((LEAST * most / added).max(1)).unwrap_or(u32::MAX);
     let wanted = Longer { ns: (added / most * i64::from(period)).clamp(LEAST, MOST), period };
-    let all: u64 = model.starts.iter().map(|of| of.len() as u64 / u64::from(period)).sum();
+    let all: u64 = model.ends.iter().map(|of| of.len() as u64 / u64::from(period)).sum();
     say!(
         "iotrail: one more run of the program, in which {} of its operations take {} longer: about {}",
         human::count(all),
@@ -164,8 +164,8 @@ fn watched(
 /// The recorded program in virtual time.
 struct Model {
     plan: iotrail_replay::Plan,
-    /// Of each thread the start of each operation, in the times of the plan.
-    starts: Vec<Vec<i64>>,
+    /// Of each thread the end of each operation, in the times of the plan.
+    ends: Vec<Vec<i64>>,
     machines: Machines,
 }
 
@@ -175,39 +175,26 @@ impl Model {
         let reader = TrailReader::open(trail).map_err(|error| error.to_string())?;
         let mut found = operations(&reader).map_err(|error| error.to_string())?;
         let mut of = |thread: i64| found.remove(&thread).unwrap_or_default().times;
-        let starts = plan
+        let ends = plan
             .threads
             .iter()
-            .map(|thread| of(thread.id).into_iter().map(|(start, _)| start - plan.zero).collect())
+            .map(|thread| of(thread.id).into_iter().map(|(_, end)| end - plan.zero).collect())
             .collect();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Ok(Self { plan, starts, machines: Machines::one(cores as u32) })
+        Ok(Self { plan, ends, machines: Machines::one(cores as u32) })
     }
 
-    /// How long it runs if these operations take so much longer, ns.
+    /// How long it runs if threads sleep so long after these operations, ns. What an operation did (a file appears) others see before that.
     fn elapsed(&self, longer: Longer) -> Result<i64, String> {
         let mut causality = self.plan.causality.clone().unwrap_or_default();
-        let mut durs = Vec::with_capacity(self.plan.threads.len());
-        for ((thread, starts), recorded) in
-            self.plan.threads.iter().zip(&self.starts).zip(&mut causality.recorded)
-        {
-            let is_longer = |(number, _): &(u32, i64)| number.is_multiple_of(longer.period);
-            let mut rest =
-                (1..).zip(starts.iter().copied()).filter(is_longer).map(|(_, start)| start).peekable();
-            let mut of_thread = Vec::with_capacity(thread.ops.len());
-            for op in &thread.ops {
-                // calls that a replay doesn't repeat: time that passes
-                while let Some(start) = rest.next_if(|start| *start < op.start) {
-                    recorded.waits.push(Waited { start, dur: longer.ns, reason: Reason::Timer });
-                }
-                let is_longer = rest.next_if(|start| *start == op.start).is_some();
-                of_thread.push(op.dur + if is_longer { longer.ns } else { 0 });
-            }
-            recorded.waits.extend(rest.map(|start| Waited { start, dur: longer.ns, reason: Reason::Timer }));
-            durs.push(of_thread);
+        for (ends, recorded) in self.ends.iter().zip(&mut causality.recorded) {
+            let is_longer = |(number, _): &(u32, i64)| number.is_multiple_of(longer.period) && longer.ns > 0;
+            recorded.rests =
+                (1..).zip(ends.iter().copied()).filter(is_longer).map(|(_, end)| (end, longer.ns)).collect();
         }
+        let durs = self.plan.threads.iter().map(|thread| thread.ops.iter().map(|op| op.dur).collect());
         let scripts = causality.scripts(false);
-        evaluate(&scripts, &self.plan, &mut Durations::new(durs), &self.machines)
+        evaluate(&scripts, &self.plan, &mut Durations::new(durs.collect()), &self.machines)
             .map(|found| found.elapsed)
             .map_err(|standstill| standstill.to_string())
     }

@@ -8,6 +8,7 @@ use iotrail_format::schema::{COMPUTE, PROCESS, THREAD, WAIT};
 use iotrail_trail::{Error, TrailReader};
 use serde::{Deserialize, Serialize};
 
+use super::channels::{self, Channels};
 use super::page::Seen;
 use crate::causal::operations;
 
@@ -47,6 +48,8 @@ pub struct FreeNode {
     gaps: Vec<u64>,
     /// From the last that was seen of any thread to its beginning, ns.
     pub absent: u64,
+    /// What it shares with those that may wait for it, or it for them, without a call that shows it ([`Channels::of`]).
+    pub channel: i64,
 }
 
 impl FreeNode {
@@ -80,14 +83,17 @@ impl FreeRun {
         }
         let mut lives: HashMap<i64, (i64, Option<i64>)> = HashMap::new();
         let mut starters = HashSet::new();
+        let mut process_of = HashMap::new();
         for row in reader.small(&THREAD, &["thread", "process", "start_ts", "end_ts"], &[])? {
             if let [Some(thread), Some(process), Some(start), end] = row.ints[..] {
                 lives.insert(thread, (start, end));
+                process_of.insert(thread, process);
                 if !ranks.is_empty() && !ranks.contains(&process) {
                     starters.insert(thread);
                 }
             }
         }
+        let channels = Channels::read(&reader, &process_of)?;
         let mut operations = operations(&reader)?;
         let idle = idle(&reader)?;
         let mut nodes = Vec::new();
@@ -121,6 +127,7 @@ impl FreeRun {
                 times,
                 gaps,
                 absent: 0,
+                channel: process_of.get(&one.thread).map_or(one.thread, |process| channels.of(*process)),
             });
         }
         let start = lives.values().map(|life| life.0).min().unwrap_or(0);
@@ -130,6 +137,11 @@ impl FreeRun {
         free.bound_last_gaps();
         free.set_absences(&lives);
         Ok(free)
+    }
+
+    /// Nodes that may wait for each other without a call that shows it.
+    pub fn shared(&self) -> Vec<Vec<u32>> {
+        channels::shared(&self.nodes.iter().map(|node| node.channel).collect::<Vec<i64>>())
     }
 
     /// The number of the node with a lineage.

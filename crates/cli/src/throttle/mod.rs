@@ -5,6 +5,7 @@
 //! are done are kept beside it and not repeated. However a run ends, nothing of it is left running or paused.
 
 mod auto;
+mod channels;
 mod check;
 mod free;
 mod keep;
@@ -83,13 +84,26 @@ impl std::fmt::Display for Which {
 }
 
 impl Which {
-    /// The nodes that are held in each run.
-    fn plan(self, nodes: u32, seed: u64) -> Vec<Vec<u32>> {
-        match self {
-            Self::Groups | Self::Auto => groups(nodes, seed),
-            Self::All => one_each(nodes, nodes, seed),
-            Self::Some(count) => one_each(nodes, count, seed),
+    /// The nodes that are held in each run, of those that may wait for each other without a call that shows it: `shared` has them together. What
+    /// is apart is held in the same run.
+    fn plan(self, shared: &[Vec<u32>], seed: u64) -> Vec<Vec<u32>> {
+        let plan_of = |nodes: &Vec<u32>| {
+            let count = nodes.len() as u32;
+            let plan = match self {
+                Self::Groups | Self::Auto => groups(count, seed),
+                Self::All => one_each(count, count, seed),
+                Self::Some(most) => one_each(count, most, seed),
+            };
+            let name = |held: Vec<u32>| held.into_iter().map(|place| nodes[place as usize]).collect();
+            plan.into_iter().map(name).collect::<Vec<Vec<u32>>>()
+        };
+        let mut all: Vec<Vec<u32>> = Vec::new();
+        for plan in shared.iter().map(plan_of) {
+            all.resize(all.len().max(plan.len()), Vec::new());
+            all.iter_mut().zip(plan).for_each(|(held, more)| held.extend(more));
         }
+        all.iter_mut().for_each(|held| held.sort_unstable());
+        all
     }
 }
 
@@ -259,12 +273,12 @@ impl<'a> Throttle<'a> {
 
     /// All runs of the plan, and those again that it needs.
     fn do_runs(&self, free: &FreeRun) -> Result<Vec<Run>, String> {
-        let nodes = free.nodes.len() as u32;
+        let shared = free.shared();
         let mut releases = Releases::new(self.job.seed);
         let mut runs: Vec<Run> = Vec::new();
         let mut scale = SCALE.0;
         for round in 0..MOST_ROUNDS {
-            let plan = self.which.plan(nodes, self.job.seed.wrapping_add(round));
+            let plan = self.which.plan(&shared, self.job.seed.wrapping_add(round));
             let all = runs.len() + plan.len();
             let pauses: u64 = plan.iter().map(|held| self.pauses(free, held)).sum();
             say!(
@@ -379,7 +393,7 @@ impl<'a> Throttle<'a> {
 
     /// How long the pauses of the plan's runs take at least, ns.
     fn least(&self, free: &FreeRun) -> u64 {
-        let plan = self.which.plan(free.nodes.len() as u32, self.job.seed);
+        let plan = self.which.plan(&free.shared(), self.job.seed);
         plan.iter().map(|held| self.pauses(free, held)).sum::<u64>() * watch::LEAST_PAUSE
     }
 
@@ -504,18 +518,25 @@ fn nothing_to_find(free: &FreeRun) -> Option<String> {
             "{count} threads do operations on files, and it takes two for one to wait for the other"
         ));
     }
-    (free.unexplained < LEAST_UNEXPLAINED).then(|| {
-        format!(
+    if free.unexplained < LEAST_UNEXPLAINED {
+        return Some(format!(
             "recorded calls explain what the threads did but for {:.1} % of their time",
             100.0 * free.unexplained
-        )
+        ));
+    }
+    free.shared().is_empty().then(|| {
+        "no two threads that do operations on files share memory, or a file that one of them changes and another one looks at".into()
     })
 }
 
 fn analyze_all(runs: &[Run], free: &FreeRun) -> Analysis {
     let totals: Vec<u32> = free.nodes.iter().map(|node| node.total).collect();
     let times: Vec<OpTimes> = free.nodes.iter().map(|node| node.times.clone()).collect();
-    analyze(runs, &totals, &times)
+    let mut analysis = analyze(runs, &totals, &times);
+    // who shares nothing was only slow
+    let channel = |node: u32| free.nodes[node as usize].channel;
+    analysis.found.retain(|found| channel(found.dependency.giver) == channel(found.dependency.taker));
+    analysis
 }
 
 fn report(analysis: &Analysis, edges: usize, runs: &[Run], free: &FreeRun) {

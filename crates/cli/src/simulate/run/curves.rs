@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use iotrail_causal::{Activity, Evaluated, Scripts, Step};
+use iotrail_replay::LockId;
 use serde::Serialize;
 
 use super::Situation;
@@ -38,8 +39,8 @@ pub(super) struct Curve {
     by: By,
     /// Its number on standard input; of mutexes from 0.
     number: i64,
-    /// Process and address of a mutex.
-    lock: Option<(Option<i64>, i64)>,
+    /// What lock.
+    lock: Option<LockId>,
     /// Its part of the critical path, ns.
     path_ns: i64,
     /// Factor on its time, and how long the run would take, ns.
@@ -93,7 +94,7 @@ pub(super) fn scale_compute(scripts: &mut Scripts, factor: impl Fn(usize, usize)
 pub(super) fn curves(
     case: &Situation<'_>,
     scripts: &Scripts,
-    locks: &[(Option<i64>, i64)],
+    locks: &[LockId],
     asked: &[By],
 ) -> Result<Vec<Curve>, Failure> {
     if asked.is_empty() {
@@ -116,7 +117,7 @@ pub(super) fn curves(
         for factor in FACTORS {
             points.push((factor, elapsed(case, scripts, &held, (by, number), factor)?));
         }
-        let lock = (by == By::Lock).then(|| locks[number as usize]);
+        let lock = (by == By::Lock).then(|| locks[number as usize].clone());
         curves.push(Curve { by, number, lock, path_ns, points });
     }
     Ok(curves)

@@ -223,7 +223,8 @@ impl Rows {
                 // What MPI calls have in place of a descriptor is a tag.
                 rows.fd.push(i64::from(fd), fd >= 0 && !is(WaitKind::Mpi));
                 rows.tag.push(i64::from(fd), fd >= 0 && is(WaitKind::Mpi));
-                const NUMBERED: [WaitKind; 6] = [
+                const NUMBERED: [WaitKind; 7] = [
+                    WaitKind::FileLock,
                     WaitKind::Mpi,
                     WaitKind::Socket,
                     WaitKind::Event,
