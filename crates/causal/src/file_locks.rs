@@ -67,8 +67,8 @@ fn overlap(one: &Range<i64>, other: &Range<i64>) -> bool {
 /// Threads that ask for a lock again and again, without waiting in the call.
 #[derive(Debug, Default)]
 pub struct Tries {
-    /// By thread and file: the part, and when it was asked for in vain first.
-    since: HashMap<(u32, i64), Vec<(Range<i64>, i64)>>,
+    /// By thread and file: what was asked for in vain, and when first.
+    since: HashMap<(u32, i64), Vec<(Asked, i64)>>,
 }
 
 impl Tries {
@@ -83,18 +83,19 @@ impl Tries {
         errno: i64,
     ) -> Option<(i64, i64)> {
         let since = self.since.entry((thread, file)).or_default();
-        let is_of_it = |(part, _): &(Range<i64>, i64)| overlap(part, &asked.part);
         if TAKEN.contains(&errno) && !asked.waits {
-            if !since.iter().any(is_of_it) {
-                since.push((asked.part.clone(), at.0));
+            if !since.iter().any(|(one, _)| one == asked) {
+                since.push((asked.clone(), at.0));
             }
             return None;
         }
         if errno != 0 {
             return None;
         }
-        let first = since.extract_if(.., |one| is_of_it(one)).map(|(_, at)| at).min();
-        first.filter(|_| asked.act != Act::GiveBack).map(|first| (first, at.1))
+        let of_part = since.extract_if(.., |(one, _)| overlap(&one.part, &asked.part));
+        // who gets less than it asked for goes another way
+        let same = of_part.filter(|(one, _)| one.act == asked.act).map(|(_, first)| first);
+        same.min().map(|first| (first, at.1))
     }
 }
 
@@ -373,6 +374,8 @@ mod tests {
         assert_eq!(add(5, &ask(Take, 0..1), 13), None);
         assert_eq!(add(9, &ask(Take, 0..1), 0), Some((1, 10)));
         assert_eq!(add(11, &ask(Take, 0..1), 0), None, "at once");
+        assert_eq!(add(11, &ask(Take, 0..1), 11), None);
+        assert_eq!(add(11, &ask(Share, 0..1), 0), None, "less than it asked for");
         assert_eq!(add(12, &ask(Take, 5..6), 11), None);
         assert_eq!(add(13, &ask(GiveBack, ALL), 0), None, "it has given up");
         assert_eq!(add(15, &ask(Take, 5..6), 0), None);

@@ -30,6 +30,8 @@ pub struct Causality {
     pub edges: u32,
     /// Its locks, by their numbers.
     pub locks: Vec<LockId>,
+    /// Of each thread when it had, and gave back, locks that are not contended for, with numbers above those.
+    pub others: Vec<Vec<(i64, Step)>>,
 }
 
 /// What a lock is.
@@ -118,8 +120,8 @@ pub(crate) fn read(trail: &Path, reader: &TrailReader, plan: &mut Plan) -> Resul
     }
     on_semaphores.resize(recorded.len(), Vec::new());
     mark_chance(&mut recorded, &on_semaphores);
-    let locks = read_locks(reader, &number_of, &mut recorded, zero)?;
-    Ok(Causality { recorded, edges: edges.len() as u32, locks })
+    let (locks, others) = read_locks(reader, &number_of, &mut recorded, zero)?;
+    Ok(Causality { recorded, edges: edges.len() as u32, locks, others })
 }
 
 /// Finds waits that a thread had to do by chance: for a semaphore that another one posted whom a timeout had woken a moment before, as a lock is
@@ -195,7 +197,7 @@ fn read_locks(
     number_of: &HashMap<i64, usize>,
     recorded: &mut [Recorded],
     zero: i64,
-) -> Result<Vec<LockId>, Error> {
+) -> Result<(Vec<LockId>, Vec<Vec<(i64, Step)>>), Error> {
     let mut process_of = HashMap::new();
     for row in reader.small(&THREAD, &["thread", "process"], &[])? {
         if let [Some(thread), Some(process)] = row.ints[..] {
@@ -260,20 +262,19 @@ fn read_locks(
         .into_iter()
         .map(|((process, address), uses)| (LockId::Memory { process, address }, held(uses)))
         .collect();
-    uses.extend(OnFiles::locks(std::mem::take(&mut on_files.uses), recorded));
+    on_files.wanted.retain(|one| one.sleeps(recorded).next().is_some());
+    let locks_of_files = OnFiles::locks(std::mem::take(&mut on_files.uses), recorded);
+    let (waited_for, mut others): (Vec<_>, Vec<_>) =
+        locks_of_files.into_iter().partition(|(lock, _)| on_files.is_waited_for(lock));
+    uses.extend(waited_for);
     uses.retain(|(_, uses)| uses.iter().any(|one| one.thread != uses[0].thread));
-    leave_out(&mut uses, &on_files.wanted);
+    others.extend(leave_out(&mut uses, &on_files.wanted));
     let mut locks = Vec::new();
     let mut taken: Vec<HashSet<i64>> = vec![HashSet::new(); recorded.len()];
     for (lock, uses) in uses {
         let number = locks.len() as u32;
         for Use { thread, at, act } in uses {
-            let step = match act {
-                Act::Take => Step::Lock(number),
-                Act::Share => Step::Share(number),
-                Act::GiveBack => Step::Unlock(number),
-            };
-            recorded[thread].locks.push((at, step));
+            recorded[thread].locks.push((at, step(act, number)));
             if act != Act::GiveBack {
                 taken[thread].insert(at);
             }
@@ -288,13 +289,30 @@ fn read_locks(
         }
     }
     wait_for_files(&locks, &on_files.wanted, recorded);
-    Ok(locks)
+    let mut not_contended: Vec<Vec<(i64, Step)>> = vec![Vec::new(); recorded.len()];
+    for ((_, uses), number) in others.into_iter().zip(locks.len() as u32..) {
+        for one in uses {
+            not_contended[one.thread].push((one.at, step(one.act, number)));
+        }
+    }
+    Ok((locks, not_contended))
 }
 
-/// Leaves out locks of files that programs ask for without waiting, where they would wait for each other for ever.
-fn leave_out(uses: &mut Vec<(LockId, Vec<Use>)>, wanted: &[Wanted]) {
+fn step(act: Act, lock: u32) -> Step {
+    match act {
+        Act::Take => Step::Lock(lock),
+        Act::Share => Step::Share(lock),
+        Act::GiveBack => Step::Unlock(lock),
+    }
+}
+
+/// A lock and what threads do with it.
+type Used = (LockId, Vec<Use>);
+
+/// Takes out locks of files that programs ask for without waiting, where they would wait for each other for ever.
+fn leave_out(uses: &mut Vec<Used>, wanted: &[Wanted]) -> Vec<Used> {
     if wanted.is_empty() {
-        return;
+        return Vec::new();
     }
     let cost = |lock: &LockId| -> i64 {
         wanted.iter().filter(|one| one.is_of(lock)).map(|one| one.to - one.from).sum()
@@ -320,17 +338,18 @@ fn leave_out(uses: &mut Vec<(LockId, Vec<Use>)>, wanted: &[Wanted]) {
     };
     let taken: Vec<Vec<(u32, bool)>> = taken.into_iter().map(in_turn).collect();
     let left_out = lock_order::left_out(&taken, &costs);
-    let mut number = 0;
-    uses.retain(|_| {
-        number += 1;
-        !left_out.contains(&(number - 1))
-    });
+    let (kept, taken_out): (Vec<_>, Vec<_>) =
+        std::mem::take(uses).into_iter().zip(0..).partition(|(_, number)| !left_out.contains(number));
+    *uses = kept.into_iter().map(|(used, _)| used).collect();
+    taken_out.into_iter().map(|(used, _)| used).collect()
 }
 
 /// What a thread waited while it asked for a lock again and again: it takes no time, if the lock is contended for, else as long as it did.
 fn wait_for_files(locks: &[LockId], wanted: &[Wanted], recorded: &mut [Recorded]) {
-    for one in wanted {
-        let reason = if locks.iter().any(|lock| one.is_of(lock)) { Reason::Lock } else { Reason::Timer };
+    let is_contended = |one: &&Wanted| locks.iter().any(|lock| one.is_of(lock));
+    let (contended, others): (Vec<&Wanted>, Vec<&Wanted>) = wanted.iter().partition(is_contended);
+    let contended = contended.into_iter().map(|one| (one, Reason::Lock));
+    for (one, reason) in contended.chain(others.into_iter().map(|one| (one, Reason::Timer))) {
         let waits = &mut recorded[one.thread].waits;
         let first = waits.partition_point(|wait| wait.start < one.from);
         for wait in waits[first..].iter_mut().take_while(|wait| wait.start < one.to) {
@@ -341,9 +360,26 @@ fn wait_for_files(locks: &[LockId], wanted: &[Wanted], recorded: &mut [Recorded]
     }
 }
 
+impl LockId {
+    fn is_in(&self, of: i64, within: &Range<i64>) -> bool {
+        matches!(self, Self::File { file, part } if *file == of && part.start < within.end && within.start < part.end)
+    }
+}
+
 impl Wanted {
     fn is_of(&self, lock: &LockId) -> bool {
-        matches!(lock, LockId::File { file, part } if *file == self.file && part.start < self.part.end && self.part.start < part.end)
+        lock.is_in(self.file, &self.part)
+    }
+
+    /// The thread's sleeps meanwhile.
+    fn sleeps<'a>(&self, recorded: &'a [Recorded]) -> impl Iterator<Item = &'a Waited> {
+        let waits = &recorded[self.thread].waits;
+        let (from, to) = (self.from, self.to);
+        let first = waits.partition_point(|wait| wait.start < from);
+        waits[first..]
+            .iter()
+            .take_while(move |wait| wait.start < to)
+            .filter(|wait| wait.reason == Reason::Unknown)
     }
 }
 
@@ -395,6 +431,8 @@ struct OnFiles {
     tries: Tries,
     /// What threads asked for again and again, and from when to when.
     wanted: Vec<Wanted>,
+    /// Parts of files that threads wait for in calls.
+    waited_for: HashSet<(i64, Range<i64>)>,
 }
 
 /// A thread asked for a part of a file, which it got at last.
@@ -416,12 +454,21 @@ impl OnFiles {
         if let Some((from, to)) = self.tries.add(number, file, &asked, at, row.errno) {
             self.wanted.push(Wanted { thread, file, part: asked.part.clone(), from, to });
         }
+        if asked.waits {
+            self.waited_for.insert((file, asked.part.clone()));
+        }
         if row.errno == 0 {
             let owner = if asked.by_process { Owner::Process(process) } else { Owner::Thread(number) };
             let at = if asked.act == Act::GiveBack { at.0 } else { at.1 };
             let one = file_locks::Use { thread: number, owner, at, act: asked.act, part: asked.part };
             self.uses.entry((file, row.length.is_none())).or_default().push(one);
         }
+    }
+
+    /// Whether any thread waits for a lock, in a call or asleep. Who only asks whether it is free goes another way if it isn't.
+    fn is_waited_for(&self, lock: &LockId) -> bool {
+        self.wanted.iter().any(|one| one.is_of(lock))
+            || self.waited_for.iter().any(|(file, part)| lock.is_in(*file, part))
     }
 
     /// Who closes a file gives back its locks of it (flock(2), fcntl(2)).

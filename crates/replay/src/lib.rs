@@ -19,6 +19,7 @@ mod parts;
 mod plan;
 mod prepare;
 mod run;
+mod sections;
 mod spread;
 mod stream;
 mod target;

@@ -287,7 +287,7 @@ impl Order {
 
     /// What an operation that begins now waits for; it returns at `end`, or never. Those before it have arrived, and
     /// [`Self::advance`] was called with its start. `sequential` says that it begins when the one before it in its thread
-    /// is done: of a device's requests that isn't so.
+    /// is done: of a device's requests that isn't so. It waits for what `instead` says of what it would wait for.
     pub fn add(
         &mut self,
         op: OpRef,
@@ -295,6 +295,7 @@ impl Order {
         end: Option<i64>,
         effects: Vec<Effect>,
         sequential: bool,
+        instead: &dyn Fn(OpRef) -> Option<OpRef>,
     ) -> Waits {
         of(&mut self.returned, op.thread);
         let mut waits = Waits::default();
@@ -304,6 +305,7 @@ impl Order {
             for effect in effects.iter().filter(|effect| effect.is_of_name() == of_name) {
                 self.gather(*effect, &mut found);
             }
+            let mut found: Vec<OpRef> = found.into_iter().filter_map(instead).collect();
             self.reduce(op, sequential, of_name, &mut found, &mut waits);
             self.found = found;
         }
@@ -550,7 +552,7 @@ mod tests {
         let mut waits = Vec::new();
         for op in ops {
             order.advance(op.start, &mut Vec::new());
-            let found = order.add(op.op, op.start, Some(op.end), op.effects.clone(), sequential);
+            let found = order.add(op.op, op.start, Some(op.end), op.effects.clone(), sequential, &Some);
             let mut mine = Vec::new();
             for wait in found.names.into_iter().chain(found.data) {
                 let first = if wait.alone { wait.index } else { 0 };
@@ -673,7 +675,7 @@ mod tests {
             let read = Effect::Read { file: 0, from: 0, to: 4096, met_end: false };
             let write = Effect::Write { file: 0, from: 0, to: 4096, extends: false, appends: false };
             let effect = if number == 0 { write } else { read };
-            let waits = order.add(OpRef { thread, index }, start, Some(start + 5), vec![effect], true);
+            let waits = order.add(OpRef { thread, index }, start, Some(start + 5), vec![effect], true, &Some);
             made += waits.data.len() + waits.names.len();
         }
         assert_eq!(made, 3, "one for each thread that reads what the first has written");

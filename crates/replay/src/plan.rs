@@ -18,6 +18,7 @@ use crate::causality::{self, Causality};
 use crate::lookups;
 use crate::names::Namespace;
 use crate::order::{Effect, Order as Causes, Wait};
+use crate::sections::Sections;
 
 /// No handle, no path.
 pub const NONE: u32 = u32::MAX;
@@ -226,6 +227,7 @@ struct Maker<'a> {
     zero: i64,
     /// Looks, by thread and start, that nobody waits for.
     in_vain: HashSet<(i64, i64)>,
+    sections: &'a Sections,
 }
 
 /// A handle while the plan is made.
@@ -241,7 +243,7 @@ struct Opened {
 /// # Errors
 /// [`Error::Trail`] if the trail can't be read.
 pub fn plan(trail: &Path) -> Result<Plan, Error> {
-    make(&TrailReader::open(trail)?)
+    make(&TrailReader::open(trail)?, &Sections::default())
 }
 
 /// As [`plan()`], with what threads computed and waited for.
@@ -250,8 +252,16 @@ pub fn plan(trail: &Path) -> Result<Plan, Error> {
 /// Those of [`plan()`], and [`Error::NoCausality`] if the trail doesn't say.
 pub fn plan_with_causality(trail: &Path) -> Result<Plan, Error> {
     let reader = TrailReader::open(trail)?;
-    let mut plan = make(&reader)?;
-    plan.causality = Some(causality::read(trail, &reader, &mut plan)?);
+    let mut plan = make(&reader, &Sections::default())?;
+    let mut causality = causality::read(trail, &reader, &mut plan)?;
+    let sections = Sections::of(&causality);
+    if !sections.is_empty() {
+        let again = make(&reader, &sections)?;
+        plan.after = again.after;
+        plan.threads.iter_mut().zip(again.threads).for_each(|(thread, again)| thread.ops = again.ops);
+        sections.keep_order(&mut causality);
+    }
+    plan.causality = Some(causality);
     Ok(plan)
 }
 
@@ -275,7 +285,8 @@ impl Plan {
     }
 }
 
-fn make(reader: &TrailReader) -> Result<Plan, Error> {
+/// Makes it. Operations that a lock keeps apart don't wait for each other.
+fn make(reader: &TrailReader, sections: &Sections) -> Result<Plan, Error> {
     let mut files = HashMap::new();
     for row in reader.small(&FILE, &["file"], &["path"])? {
         if let (Some(file), Some(path)) = (row.ints[0], &row.texts[0]) {
@@ -314,6 +325,7 @@ fn make(reader: &TrailReader) -> Result<Plan, Error> {
         returned: Vec::new(),
         zero: i64::MIN,
         in_vain: lookups::in_vain(reader)?,
+        sections,
     };
     let mut rows = reader.file_ops(Order::Time)?;
     while let Some(row) = rows.next()? {
@@ -416,7 +428,8 @@ impl Maker<'_> {
             self.open.remove(&(process, fd));
         }
 
-        let waits = self.order.add(me, start, end, effects, !is_request);
+        let sections = self.sections;
+        let waits = self.order.add(me, start, end, effects, !is_request, &|after| sections.wait(me, after));
         let begin = self.plan.after.len() as u32;
         uses.extend(waits.names);
         uses.sort_unstable();
