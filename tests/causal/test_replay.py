@@ -59,7 +59,7 @@ def length(trail: Trail) -> int:
 
 
 @pytest.mark.skipif(not is_root(), reason="mounts and loop devices need root")
-@pytest.mark.parametrize(("how", "count"), [("turns", 40), ("rounds", 60), ("shared", 60)])
+@pytest.mark.parametrize(("how", "count"), [("turns", 40), ("rounds", 60), ("shared", 60), ("one", 40)])
 def test_a_program_takes_as_long_as_predicted(
     how: str,
     count: int,
@@ -103,8 +103,8 @@ def test_a_program_takes_as_long_as_predicted(
     [there] = [case for case in json.loads(done.stdout)["cases"] if case["device"]]
     assert abs(there["chosen_ns"] / medians["program"] - 1) < 0.1, (there, took)
     assert there["chosen_low_ns"] <= there["chosen_ns"] <= there["chosen_high_ns"]
-    # the case would prove nothing if waiting as long as recorded were right, too
-    assert abs(off["think"]) > 0.15, (off, took)
+    # the case would prove nothing if waiting as long as recorded were right, too; whose writes never overlap, it is
+    assert how == "one" or abs(off["think"]) > 0.15, (off, took)
 
 
 @pytest.mark.parametrize("how", ["mutex", "semaphore", "flock", "lockf", "part", "try"])

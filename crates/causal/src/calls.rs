@@ -119,6 +119,10 @@ pub struct Reader<'a> {
     joins: Vec<Row>,
     /// Rows of MPI that begin or complete requests, which one thread may do for another.
     requests: Vec<Row>,
+    /// Calls that wait for requests, and when the call began that they are inside of.
+    mpi_waits: Vec<(Row, Option<i64>)>,
+    /// Thread and start of those that completed one of which it is known what it waited for.
+    completing: HashSet<(u32, i64)>,
     sockets: Vec<OnSocket>,
     /// Rows of semaphores and barriers, and when the call began that they are inside of.
     shared: Vec<(Row, Option<i64>)>,
@@ -199,6 +203,8 @@ impl<'a> Reader<'a> {
             creations: Vec::new(),
             joins: Vec::new(),
             requests: Vec::new(),
+            mpi_waits: Vec::new(),
+            completing: HashSet::new(),
             sockets: Vec::new(),
             shared: Vec::new(),
             semaphores: Semaphores::default(),
@@ -474,6 +480,7 @@ impl<'a> Reader<'a> {
         for row in std::mem::take(&mut self.requests) {
             self.add_mpi(&row);
         }
+        self.wait_for_requests();
         self.use_shared();
         self.wait_for_locks();
         self.inside = None;

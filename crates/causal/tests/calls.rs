@@ -24,7 +24,7 @@ fn found(machines: &[u32], rows: &[Row]) -> Edges {
             machine: thread.machine,
             pid: thread.process,
             parent: None,
-            rank: None,
+            rank: Some(thread.tid),
             start: -100,
             end: None,
         })
@@ -126,6 +126,38 @@ fn ends_of_other_machines_are_others() {
     let found =
         found(&[0, 1, 0, 1], &[pair(0), pair(1), write(0, 10), write(1, 20), read(2, 30), read(3, 40)]);
     assert_eq!(arrows(&found), [(2, 31, 0, 10), (3, 41, 1, 20)]);
+}
+
+#[test]
+fn who_waits_for_a_request_waits_for_its_message_alone() {
+    let mpi = |thread, start, end, call| Row { kind: WaitKind::Mpi, ..row(thread, start, end, call, 9) };
+    let asks = |start, call, request| Row {
+        peer: Some(0),
+        tag: Some(3),
+        result: Some(request),
+        ..mpi(1, start, start + 1, call)
+    };
+    let waits = |start, end| Row { object: None, ..mpi(1, start, end, Call::MpiWait) };
+    let completes = |start, end, request| Row {
+        object: None,
+        seq: Some(request),
+        peer: Some(0),
+        tag: Some(3),
+        ..mpi(1, start, end, Call::MpiStatus)
+    };
+    let rows = [
+        Row { peer: Some(1), tag: Some(3), ..mpi(0, 10, 12, Call::MpiSend) },
+        asks(1, Call::MpiIrecv, 77),
+        waits(5, 20),
+        completes(5, 20, 77),
+        // of a send: for whom it waits is not known
+        asks(30, Call::MpiIsend, 78),
+        waits(40, 50),
+        completes(40, 50, 78),
+    ];
+    let found = found(&[0, 0], &rows);
+    assert_eq!(arrows(&found), [(1, 20, 0, 10)]);
+    assert_eq!(unexplained(&found), [(1, "mpi")]);
 }
 
 #[test]

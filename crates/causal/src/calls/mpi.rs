@@ -2,7 +2,7 @@
 
 use iotrail_format::call::Call;
 
-use super::{Reader, Row};
+use super::{Reader, Row, act};
 use crate::matching::{Channel, Meeting, Role, Room, What};
 
 /// What a request of MPI that is under way does when it completes.
@@ -14,8 +14,11 @@ pub(super) enum Pending {
 impl Reader<'_> {
     pub(super) fn add_mpi(&mut self, row: &Row) {
         let (process, rank) = (self.process(row), self.rank(row));
-        if row.errno != 0 {
+        if row.errno != 0 || row.call == Call::MpiTest {
             return;
+        }
+        if row.call == Call::MpiWait {
+            return self.mpi_waits.push((*row, self.inside));
         }
         let (Some(rank), Some(communicator)) = (rank, row.object.or(row.seq.map(|_| 0))) else {
             return self.push(row, What::Wait { kind: "mpi" });
@@ -47,8 +50,6 @@ impl Reader<'_> {
                 }
             }
             Call::MpiStatus => self.complete(row, process, rank),
-            // their waits are told by the rows of what they completed
-            Call::MpiWait | Call::MpiTest => {}
             // what MPI_Mprobe waited for is there
             Call::MpiMrecv | Call::MpiImrecv => {}
             // of whose neighbours is not known
@@ -58,11 +59,21 @@ impl Reader<'_> {
         }
     }
 
+    /// Calls that wait for requests: what explains them is rows of what they completed.
+    pub(super) fn wait_for_requests(&mut self) {
+        for (row, inside) in std::mem::take(&mut self.mpi_waits) {
+            if !self.completing.contains(&(row.thread, row.start)) {
+                self.acts.extend(act(&row, What::Wait { kind: "mpi" }, inside));
+            }
+        }
+    }
+
     /// A request is complete.
     fn complete(&mut self, row: &Row, process: i64, rank: i64) {
         let Some(pending) = row.seq.and_then(|request| self.pending.remove(&(process, request))) else {
             return;
         };
+        self.completing.insert((row.thread, row.start));
         match pending {
             Pending::Receive { communicator, ready } => {
                 if let (Some(sender), Some(tag)) = (row.peer, row.tag) {
