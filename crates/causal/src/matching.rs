@@ -494,17 +494,23 @@ fn rendezvous(messages: &[Message], edges: &mut Edges) {
 }
 
 /// Who waits until something is there to take waits for whoever gives it: a wait of kind poll without an edge gets that of the same
-/// thread's next wait, if the signal came meanwhile.
+/// thread's next wait, but for locks that it takes in between, if the signal came meanwhile.
 pub fn explain_polls(edges: &mut Edges) {
     edges.waits.sort_by_key(|wait| (wait.thread, wait.start, wait.end));
-    for at in 1..edges.waits.len() {
-        let [before, next] = &mut edges.waits[at - 1..=at] else { continue };
-        let is_of_it = before.thread == next.thread && before.kind == "poll" && before.edge.is_none();
-        if is_of_it
-            && next.last.is_some_and(|last| last >= before.start && before.end.is_some_and(|end| last <= end))
+    let mut poll: Option<usize> = None;
+    for at in 0..edges.waits.len() {
+        let next = edges.waits[at];
+        let before = poll.map(|poll| &mut edges.waits[poll]).filter(|poll| poll.thread == next.thread);
+        if next.kind == "lock" && before.is_some() {
+            continue;
+        }
+        if let (Some(before), Some(last)) = (before, next.last)
+            && last >= before.start
+            && before.end.is_some_and(|end| last <= end)
         {
             (before.edge, before.kind, before.last) = (next.edge, next.kind, next.last);
         }
+        poll = (next.kind == "poll" && next.edge.is_none()).then_some(at);
     }
 }
 

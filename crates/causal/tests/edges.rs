@@ -195,6 +195,11 @@ fn a_poll_waits_for_what_is_taken_then() {
     let mut found = edges(&[send(19, 20, 0, 8), poll, receive(21, 22, 0)]);
     explain_polls(&mut found);
     assert_eq!(arrows(&found).len(), 2);
+    // it takes a lock first
+    let lock = act(1, 20, 21, What::Wait { kind: "lock" });
+    let mut found = edges(&[send(19, 20, 0, 8), poll, lock, receive(21, 22, 0)]);
+    explain_polls(&mut found);
+    assert_eq!((arrows(&found).len(), unexplained(&found)), (2, vec!["lock"]));
     // the message was there before: the poll waited for something else
     let mut found = edges(&[send(-5, -4, 0, 8), poll, receive(21, 22, 0)]);
     explain_polls(&mut found);
