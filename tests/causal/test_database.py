@@ -1,7 +1,9 @@
 """Servers of many processes, which no test of ours made: nearly all their waiting is explained, by one recording and without the kernel."""
 
+import json
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from glob import glob
@@ -12,6 +14,7 @@ import pytest
 from iotrail.trail import Trail
 
 from ..kernel.recording import needs_root
+from .conftest import IOTRAIL, ask
 
 POSTGRES = next(iter(sorted(glob("/usr/lib/postgresql/*/bin"), reverse=True)), "")
 
@@ -78,6 +81,62 @@ def test_a_store_is_explained(record: Callable[..., Trail], open_folder: Path) -
     # meanwhile. What clients and server write to each other is a quarter of all waiting.
     assert unexplained(trail) <= 0.1
     assert edges(trail)["stream"] > 2000
+
+
+# Processes that insert into one table, each transaction durable, and try again where another one has the lock.
+TABLE = """
+import os, sqlite3, sys
+def connect():
+    connection = sqlite3.connect("table", timeout=60, isolation_level=None)
+    connection.execute("PRAGMA synchronous = FULL")
+    return connection
+first = connect()
+first.execute("PRAGMA journal_mode = " + sys.argv[1])
+first.execute("CREATE TABLE line (id INTEGER PRIMARY KEY, who INT, text TEXT)")
+first.close()
+for who in range(4):
+    if os.fork() == 0:
+        mine = connect()
+        for _ in range(30):
+            sum(each * each for each in range(3000))
+            mine.execute("BEGIN IMMEDIATE")
+            mine.execute("INSERT INTO line (who, text) VALUES (?, ?)", (who, "x" * 200))
+            mine.execute("COMMIT")
+        mine.close()
+        os._exit(0)
+for _ in range(4):
+    os.wait()
+"""
+
+
+@pytest.mark.parametrize("journal", ["WAL", "DELETE"])
+def test_processes_that_try_for_a_lock_are_explained(
+    journal: str, record: Callable[..., Trail], open_folder: Path, tmp_path: Path
+) -> None:
+    trail = record(sys.executable, "-c", TABLE, journal)
+    assert unexplained(trail) <= 0.01
+    [[waited]] = trail.query("SELECT COUNT(*) FROM wait WHERE kind = 'lock'").fetchall()
+    assert waited > 0
+    # whoever has the lock first now, nobody waits for ever
+    answer = ask(trail.path, "--io", "0.1,10", "--by", "lock")
+    assert len(answer["cases"]) == 3
+    assert journal == "DELETE" or "byte 120" in answer["curves"][0]["name"]
+    words = [
+        "replay",
+        trail.path,
+        "--root",
+        tmp_path / "again",
+        "--mode",
+        "causal",
+        "-o",
+        tmp_path / "again.trail",
+    ]
+    done = subprocess.run(
+        [*IOTRAIL, *words, "--json"], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["threads_b"], found["not_reached"], found["out_of_order"]) == (5, 0, 0)
 
 
 @needs_root

@@ -133,6 +133,41 @@ def test_without_dependencies_there_are_none(medium: str, throttle: Callable[...
     assert hidden(run.trail) == []
 
 
+def test_what_shares_nothing_is_paused_at_once(build: Callable[[str], Path], tmp_path: Path) -> None:
+    """Two programs of three threads each: as many runs as for one of them."""
+    script = "for n in 1 2; do mkdir $n; $0 pingpong flag 2 15 $n $n/log & done; wait"
+    command = [*IOTRAIL, "record", "--causal", "--throttle", "groups", "-o", tmp_path / "x.trail", "--"]
+    done = subprocess.run(
+        [*command, "sh", "-c", script, build("unseen")],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    for number in ("1", "2"):
+        run = Throttled(done, tmp_path / "x.trail", tmp_path / number / "log", tmp_path / number)
+        assert run.runs <= 4 * run.plans, done.stderr
+        assert missing(logged(run), known(of_trail(run.trail))) == []
+    pairs = "SELECT COUNT(*), SUM(CASE WHEN g.process <> t.process THEN 1 ELSE 0 END) FROM signal AS s INNER JOIN wait AS w "
+    pairs += "ON w.edge = s.edge INNER JOIN thread AS g ON g.thread = s.thread INNER JOIN thread AS t ON t.thread = w.thread "
+    [[found, between]] = run.trail.query(pairs + "WHERE s.kind = 'hidden'").fetchall()
+    assert found >= 50 and between == 0
+
+
+def test_the_programs_of_a_pipeline_share_nothing(tmp_path: Path) -> None:
+    """The shell and what it forks share memory until they run the programs, of which sort has hundreds of operations."""
+    script = "seq 1 200000 | sort -n -S 1M -T . | gzip -1 > out"
+    command = [*IOTRAIL, "record", "--causal", "--throttle", "groups", "-o", tmp_path / "x.trail", "--"]
+    done = subprocess.run(
+        [*command, "sh", "-c", script], capture_output=True, text=True, check=False, cwd=tmp_path, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    [pauses] = re.findall(r"with about ([\d,]+) pauses", done.stderr)
+    assert int(pauses.replace(",", "")) < 200
+
+
 def test_one_node_a_run_is_algorithm_1(throttle: Callable[..., Throttled]) -> None:
     run = throttle("chain", "flag", 3, 25, options=("--throttle", "all"))
     assert missing(logged(run), known(of_trail(run.trail))) == []

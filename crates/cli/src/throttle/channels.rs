@@ -1,5 +1,5 @@
 //! Which threads may wait for each other without a call that shows it: threads of a process, processes that share memory, and those of which one changes
-//! a file, or a folder, and another one looks at it.
+//! a file, or a folder, and another one looks at it again and again.
 //!
 //! Not seen: System V's shared memory (shmget(2)), and memory of devices. A process shares memory that has no name with whom it was forked from,
 //! until it runs another program.
@@ -27,7 +27,8 @@ pub struct Channels {
 #[derive(Default)]
 struct Users {
     change: HashSet<i64>,
-    look: HashSet<i64>,
+    /// How often: who waits for something looks at least twice.
+    look: HashMap<i64, u32>,
     map: HashSet<i64>,
     map_to_write: HashSet<i64>,
 }
@@ -53,9 +54,10 @@ impl Channels {
             if users.map.len() > 1 && !users.map_to_write.is_empty() {
                 channels.join_all(&users.map);
             }
-            let others = users.change.union(&users.look).copied().collect::<HashSet<i64>>();
-            if !users.change.is_empty() && !users.look.is_empty() && others.len() > 1 {
-                channels.join_all(&others);
+            let again = users.look.iter().filter(|(_, times)| **times > 1).map(|(process, _)| *process);
+            let look: HashSet<i64> = again.collect();
+            if !users.change.is_empty() && !look.is_empty() {
+                channels.join_all(&users.change.union(&look).copied().collect());
             }
         }
         Ok(channels)
@@ -118,8 +120,8 @@ fn users(
                 }
             }
         }
-        if looks(*call) {
-            users.entry(file.0).or_default().look.insert(*process);
+        if looks(*call) && !creates {
+            *users.entry(file.0).or_default().look.entry(*process).or_default() += 1;
         }
     }
     Ok(users)

@@ -525,7 +525,7 @@ fn nothing_to_find(free: &FreeRun) -> Option<String> {
         ));
     }
     free.shared().is_empty().then(|| {
-        "no two threads that do operations on files share memory, or a file that one of them changes and another one looks at".into()
+        "no two threads that do operations on files share memory, or a file that one of them changes and another one looks at again and again".into()
     })
 }
 
