@@ -126,15 +126,19 @@ def test_locks_of_windows_are_contended_for_again(how: str, ranks: Callable[...,
     """Three ranks have the lock for 2 ms each time; then for 4."""
     trail = ranks(how, ROUNDS, 2, ranks=RANKS)
     held = (RANKS - 1) * ROUNDS * 2_000_000
-    waits = trail.rows_of("SELECT * FROM wait_state WHERE kind = 'lock' AND state = 'lock' AND dur > 1000000")
+    waits = trail.rows_of(
+        "SELECT w.*, s.call FROM wait_state AS w INNER JOIN sync_op AS s ON s.thread = w.thread AND s.ts = w.ts "
+        "WHERE w.state = 'lock' AND w.dur > 1000000 AND s.kind = 'mpi'"
+    )
     answer = ask(trail.path, "--lock", "2", "--by", "lock", "--cores", str(RANKS), "--samples", "0")
     [case] = answer["cases"]
     unchanged = answer["simulated_ns"]
     if how == "shared":
         assert waits == [] and case["elapsed_ns"] - unchanged < held
         return
-    # while one has it the others wait
-    assert len(waits) >= (RANKS - 1) * (ROUNDS - 2)
+    # while one has it the others wait: how often depends on who gets it next
+    assert sum(int(str(wait["dur"])) for wait in waits) >= held / 2, waits
     assert unchanged >= held and case["elapsed_ns"] >= 2 * held
-    [curve] = answer["curves"]
-    assert curve["name"].startswith("lock of rank 0 of window ") and curve["path_ns"] >= 0.9 * held
+    # implementations may have locks of their own
+    [curve] = [one for one in answer["curves"] if one["name"].startswith("lock of rank 0 of MPI window ")]
+    assert curve["path_ns"] >= 0.9 * held
