@@ -11,7 +11,8 @@
 -- @column thread BIGINT: thread that waited
 -- @column edge BIGINT: number of the edge; null unexplained
 -- @column kind VARCHAR: kind of the edge, or of the call
--- @column state VARCHAR: late sender, late receiver, late writer and late reader (of a pipe, connection), collective, barrier,
+-- @column state VARCHAR: late sender, late receiver, late writer and late reader (of a pipe, connection), late post and late complete (of an
+--     MPI window), collective, barrier,
 --     semaphore, condition, connection, event, begin, end, missing file, hidden (found by pausing threads), signal, queue,
 --     socket, futex and others of sync_op (found by who woke the thread), lock, timer, start of MPI (or its end), or unexplained
 -- @column blocked_ns BIGINT ns: time until the last signal; without an edge all
@@ -39,6 +40,8 @@ SELECT
     CASE
         WHEN w.kind = 'message' THEN 'late sender'
         WHEN w.kind = 'rendezvous' THEN 'late receiver'
+        WHEN w.kind = 'exposure' AND w.edge IS NOT NULL THEN 'late post'
+        WHEN w.kind = 'access' AND w.edge IS NOT NULL THEN 'late complete'
         WHEN w.kind = 'stream' THEN 'late writer'
         WHEN w.kind = 'room' THEN 'late reader'
         WHEN w.kind = 'name' THEN 'missing file'

@@ -20,11 +20,13 @@ STARTS = {
 }
 SENDS = ("MPI_Send", "MPI_Ssend", "MPI_Isend", "MPI_Issend")
 RECEIVES = ("MPI_Recv", "MPI_Sendrecv", "MPI_Mprobe")
+# Rows of their own that belong to a call before them.
+BY_CALL = ("MPI_Status", "MPI_Group")
 # The rows of a thread, in the order of their calls; those of one call have its time.
 ROWS = """
-    SELECT p.pid, p.rank, s.thread, s.call, s.object, s.peer, s.tag, s.length, s.seq, s.result, s.ts, s.dur, s.errno
+    SELECT p.pid, p.rank, s.thread, s.call, s.object, s.peer, s.tag, s.length, s.seq, s.result, s.ts, s.dur, s.errno, s.flags
     FROM sync_op AS s JOIN thread AS t USING (thread) JOIN process AS p USING (process)
-    WHERE s.kind = 'mpi' ORDER BY s.thread, s.ts, s.call = 'MPI_Status', s.dur DESC, s.seq"""
+    WHERE s.kind = 'mpi' ORDER BY s.thread, s.ts, s.call IN ('MPI_Status', 'MPI_Group'), s.dur DESC, s.seq, s.peer"""
 
 
 @dataclass
@@ -44,6 +46,7 @@ class Row:
     ts: int
     dur: int | None
     errno: int
+    flags: int | None
 
 
 def _rows(run: Recording) -> list[Row]:
@@ -86,7 +89,7 @@ def _assert_rows_are_told(run: Recording, work: Path) -> Communicators:
         assert {row.rank for row in rows} == {rank}
         told = _in_order_of_requests([line.split() for line in lines])
         if any(words[0] == "MPI_Status" and words[5] == "*" for words in told):
-            rows.sort(key=lambda row: (row.ts, row.call == "MPI_Status", row.peer is None))
+            rows.sort(key=lambda row: (row.ts, row.call in BY_CALL, row.peer is None))
         last = None
         for at, words in enumerate(told):
             if words[0] == "last":
@@ -95,8 +98,8 @@ def _assert_rows_are_told(run: Recording, work: Path) -> Communicators:
             assert rows, f"rank {rank}, line {at}: no row for {' '.join(words)}"
             last, row = rows[0], rows.pop(0)
             call, comm, *values = words
-            found = [row.peer, row.tag, row.length, row.seq, row.result]
-            assert row.call == call and all(map(_is_told, found, values)), (
+            found = [row.peer, row.tag, row.length, row.seq, row.result, row.flags]
+            assert row.call == call and all(map(_is_told, found, [*values, "-"])), (
                 f"rank {rank}, line {at + 1}: told {' '.join(words)}, found {row}"
             )
             assert communicators.is_one(row, comm), f"rank {rank}, line {at + 1}: {' '.join(words)}: {row}"

@@ -7,11 +7,13 @@ use std::collections::{HashMap, HashSet};
 use iotrail_format::call::{Call, CallKind, WaitKind};
 use iotrail_format::ids::hash63;
 
+use crate::epochs::Epochs;
 use crate::file_locks::{Asked, Tries};
 use crate::matching::{Act, Channel, Meeting, Role, Room, What};
 use crate::semaphores::{Id, Semaphores, Use};
 use crate::signals::{self, Sent, Taken};
 use crate::sockets::{Connections, OnSocket};
+use crate::windows::Windows;
 use mpi::{Pending, is_of_requests};
 
 /// Error numbers of what waited no longer (errno(3)).
@@ -117,12 +119,14 @@ pub struct Reader<'a> {
     /// With when whoever creates lets the thread go on.
     creations: Vec<(Row, i64)>,
     joins: Vec<Row>,
-    /// Rows of MPI that begin or complete requests, which one thread may do for another.
+    /// Rows of MPI that begin or complete requests or epochs, which one thread may do for another.
     requests: Vec<Row>,
     /// Calls that wait for requests, and when the call began that they are inside of.
     mpi_waits: Vec<(Row, Option<i64>)>,
     /// Thread and start of those that completed one of which it is known what it waited for.
     completing: HashSet<(u32, i64)>,
+    epochs: Epochs,
+    windows: Windows,
     sockets: Vec<OnSocket>,
     /// Rows of semaphores and barriers, and when the call began that they are inside of.
     shared: Vec<(Row, Option<i64>)>,
@@ -154,6 +158,11 @@ fn semaphore_use(row: &Row) -> Option<(i64, bool)> {
 /// Whether a call waited until its timeout was over: sigtimedwait(2) says so otherwise.
 pub(crate) fn is_expired(row: &Row) -> bool {
     row.errno == ETIMEDOUT || row.kind == WaitKind::Signal && row.errno == EAGAIN
+}
+
+/// Whether a call took so long that it had to wait.
+pub(crate) fn is_long(row: &Row) -> bool {
+    row.end.is_none_or(|end| end - row.start >= CONTENDED)
 }
 
 /// What a row does; inside a call that began at `inside` it doesn't wait, and lets others go on as that call begins.
@@ -205,6 +214,8 @@ impl<'a> Reader<'a> {
             requests: Vec::new(),
             mpi_waits: Vec::new(),
             completing: HashSet::new(),
+            epochs: Epochs::default(),
+            windows: Windows::default(),
             sockets: Vec::new(),
             shared: Vec::new(),
             semaphores: Semaphores::default(),
@@ -476,11 +487,13 @@ impl<'a> Reader<'a> {
     pub fn finish(mut self) -> Vec<Act> {
         // a handle is another request's when the call has begun that completes the one before
         self.inside = None;
-        self.requests.sort_by_key(|row| row.start);
+        self.requests.sort_by_key(|row| (row.start, row.call == Call::MpiGroup));
         for row in std::mem::take(&mut self.requests) {
             self.add_mpi(&row);
         }
         self.wait_for_requests();
+        self.acts.extend(self.epochs.acts());
+        self.acts.extend(std::mem::take(&mut self.windows).acts());
         self.use_shared();
         self.wait_for_locks();
         self.inside = None;

@@ -9,6 +9,7 @@ pub mod calls;
 mod check;
 pub mod compute;
 pub mod critical;
+mod epochs;
 mod evaluate;
 pub mod file_locks;
 pub mod lock_order;
@@ -22,6 +23,7 @@ mod signals;
 mod sockets;
 pub mod throttle;
 pub mod timers;
+mod windows;
 pub mod woken;
 
 pub use check::{Problem, check};

@@ -14,11 +14,14 @@
 //! | signal | once | the first that was sent after the one before it was taken (`signals`) |
 //! | thread, process | once | its beginning and its end |
 //!
+//! Epochs of one-sided MPI are matched before (`epochs`).
+//!
 //! What can't be (a taker that returned before the giver began) shows that calls are missing, or that the order was another one:
 //! then nothing is said of the channel from there on: its calls have no edge.
 
 use std::collections::HashMap;
 
+use crate::epochs;
 use crate::script::Style;
 use crate::semaphores::Id;
 
@@ -78,6 +81,8 @@ pub enum Meeting {
     Collective { communicator: i64, family: u32, number: i64 },
     /// A barrier of threads: how often it was passed before is found by counting.
     Barrier { process: i64, address: i64 },
+    /// A call that waits for epochs of one-sided MPI to begin or to end (`epochs`), by its number among all.
+    Epoch { number: u32, ends: bool },
 }
 
 /// Who waits for whom where calls meet.
@@ -207,7 +212,7 @@ impl Wait {
     #[must_use]
     pub fn style(&self) -> Style {
         match self.kind {
-            "message" | "rendezvous" | "collective" | "mpi" => Style::Yield,
+            "message" | "rendezvous" | "collective" | "exposure" | "access" | "mpi" => Style::Yield,
             _ => self.style.unwrap_or(Style::Sleep),
         }
     }
@@ -337,8 +342,9 @@ pub fn edges(acts: &[Act]) -> Edges {
         flow(channel, traffic, &mut messages, &mut edges);
     }
     rendezvous(&messages, &mut edges);
-    for (_, there) in sorted(collectives) {
-        meet(&there, &mut edges);
+    for (meeting, there) in sorted(collectives) {
+        let kind = if let Meeting::Epoch { ends, .. } = meeting { epochs::kind(ends) } else { "collective" };
+        meet(&there, kind, &mut edges);
     }
     for (meeting, there) in sorted(barriers) {
         let counts = expected.remove(&meeting).unwrap_or_default();
@@ -514,20 +520,19 @@ pub fn explain_polls(edges: &mut Edges) {
     }
 }
 
-/// A collective call.
-fn meet(there: &[(&Act, Role)], edges: &mut Edges) {
-    const KIND: &str = "collective";
+/// A collective call, or others in which some wait for some.
+fn meet(there: &[(&Act, Role)], kind: &'static str, edges: &mut Edges) {
     let of = |wanted: fn(&Role) -> bool| -> Vec<&Act> {
         there.iter().filter(|(_, role)| wanted(role)).map(|(act, _)| *act).collect()
     };
     let all = of(|role| *role == Role::All);
     if all.len() > 1 {
-        edges.add(KIND, &all, &all);
+        edges.add(kind, &all, &all);
     }
     let (sources, listeners) = (of(|role| *role == Role::Source), of(|role| *role == Role::Listener));
-    edges.add(KIND, &sources, &listeners);
+    edges.add(kind, &sources, &listeners);
     let (contributors, sinks) = (of(|role| *role == Role::Contributor), of(|role| *role == Role::Sink));
-    edges.add(KIND, &contributors, &sinks);
+    edges.add(kind, &contributors, &sinks);
     let mut prefix: Vec<(i64, &Act)> = there
         .iter()
         .filter_map(|(act, role)| if let Role::Prefix { rank } = role { Some((*rank, *act)) } else { None })
@@ -537,7 +542,7 @@ fn meet(there: &[(&Act, Role)], edges: &mut Edges) {
         let done = Act { start: pair[0].1.end.unwrap_or(pair[0].1.start), ..*pair[0].1 };
         // the lower one may return later than it passes its part on
         let done = Act { start: done.start.min(pair[1].1.end.unwrap_or(done.start)), ..done };
-        edges.add(KIND, &[&done], &[pair[1].1]);
+        edges.add(kind, &[&done], &[pair[1].1]);
     }
 }
 

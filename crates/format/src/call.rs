@@ -268,6 +268,15 @@ calls! {
     266 Kill "kill" Wait "Send a signal to a process or thread (kill, tgkill, pthread_kill, sigqueue); peer is the process, seq the signal, object the handle of the thread (--causal).";
 
     272 SemInit "sem_init" Wait "Make a semaphore; length is how many may pass at first (--causal).";
+
+    288 MpiWinPost "MPI_Win_post" Wait "Let the processes of a group access a window of this one; MPI_Group says which (--causal).";
+    289 MpiWinStart "MPI_Win_start" Wait "Begin to access windows of the processes of a group; MPI_Group says which (--causal).";
+    290 MpiWinComplete "MPI_Win_complete" Wait "End the accesses that MPI_Win_start began (--causal).";
+    291 MpiWinWait "MPI_Win_wait" Wait "Wait until those that MPI_Win_post let access the window have ended that (MPI_Win_wait; MPI_Win_test where they had) (--causal).";
+    292 MpiGroup "MPI_Group" Wait "A process of the group of MPI_Win_post or MPI_Win_start, one row each; peer is its rank (--causal).";
+    293 MpiWinLock "MPI_Win_lock" Wait "Lock the window of a rank (peer), or share the locks of all (MPI_Win_lock_all); flags are as of flock (--causal).";
+    294 MpiWinUnlock "MPI_Win_unlock" Wait "Give such a lock back (MPI_Win_unlock, unlock_all) (--causal).";
+    295 MpiWinFlush "MPI_Win_flush" Wait "Complete accesses to the window of a rank (peer), or of all (MPI_Win_flush, flush_local, flush_all, flush_local_all) (--causal).";
 }
 
 macro_rules! waits {

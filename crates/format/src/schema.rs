@@ -115,7 +115,7 @@ table! {
     errno BigInt "" some "Error number; 0 success.";
     seq BigInt "" null "Of MPI collectives their number on the communicator, window or file, of what completes an MPI request or receives a message taken before the handle of that, of event counters what was added or taken, of signals their number, of connections in the domain of UNIX what they were made to, of semaphores and barriers that are made whether processes share them, of locks of files the first byte; null none, not known, or not recorded with --causal.";
     tag BigInt "" null "MPI tag; null none, or not recorded with --causal.";
-    flags BigInt "" null "Of calls that lock files the operation, as flock(2) has it (LOCK_*), and 16 if a file that was opened has the lock (F_OFD_*); null none.";
+    flags BigInt "" null "Of calls that lock files or windows of MPI the operation, as flock(2) has it (LOCK_*), and 16 if a file that was opened has the lock (F_OFD_*); null none.";
 }
 
 table! {
@@ -356,7 +356,7 @@ table! {
     node Text "" some "Machine (one boot of it).";
     thread BigInt "" some "Thread that let them go on.";
     edge BigInt "" some "Number of the edge.";
-    kind Text "" some "What it is: message; rendezvous: a message's receiver is ready; collective; stream: bytes of a pipe or connection; room: space in a pipe; connection: made and accepted; event: counted by an eventfd; semaphore, condition, barrier; begin and end of a thread or process; name: a file that was looked for again and again is made; hidden: no call shows it (shared memory). Of woken ones the kind of sync_op.";
+    kind Text "" some "What it is: message; rendezvous: a message's receiver is ready; collective; stream: bytes of a pipe or connection; room: space in a pipe; connection: made and accepted; event: counted by an eventfd; semaphore, condition, barrier; exposure and access: of MPI windows, begun by MPI_Win_post and ended by MPI_Win_complete; begin and end of a thread or process; name: a file that was looked for again and again is made; hidden: no call shows it (shared memory). Of woken ones the kind of sync_op.";
     how Text "" some "How it is known: matched: calls on one thing belong together; woken: the kernel woke the other in a call of this thread; throttled: others waited when this thread was paused.";
 }
 

@@ -18,6 +18,8 @@ use crate::plan::{Plan, Thread};
 
 /// Kind of waits for a semaphore.
 const SEMAPHORE: &str = "semaphore";
+/// Kind of waits for a lock.
+const LOCK: &str = "lock";
 /// Kinds of waits for a time.
 const TIMERS: [&str; 3] = ["sleep", "timer", "start"];
 
@@ -51,6 +53,13 @@ pub enum LockId {
         file: i64,
         /// Its bytes.
         part: Range<i64>,
+    },
+    /// Of the part of a window of MPI that a rank has.
+    Window {
+        /// The window.
+        window: i64,
+        /// Rank in MPI_COMM_WORLD.
+        rank: i64,
     },
 }
 
@@ -102,6 +111,8 @@ pub(crate) fn read(trail: &Path, reader: &TrailReader, plan: &mut Plan) -> Resul
     }
     // of each thread's waits, whether they are for a semaphore
     let mut on_semaphores: Vec<Vec<bool>> = Vec::new();
+    // threads and ends of waits for locks
+    let mut for_locks = HashSet::new();
     // in the order of time
     for row in reader.small(&WAIT, &["thread", "ts", "dur", "edge", "until_edge"], &["kind", "style"])? {
         let [Some(thread), Some(ts), Some(dur), edge, until] = row.ints[..] else { continue };
@@ -115,12 +126,15 @@ pub(crate) fn read(trail: &Path, reader: &TrailReader, plan: &mut Plan) -> Resul
         };
         let at = number(thread, &mut recorded);
         recorded[at].waits.push(Waited { start: ts - zero, dur, reason });
+        if kind == LOCK {
+            for_locks.insert((at, ts - zero + dur));
+        }
         on_semaphores.resize(recorded.len(), Vec::new());
         on_semaphores[at].push(kind == SEMAPHORE);
     }
     on_semaphores.resize(recorded.len(), Vec::new());
     mark_chance(&mut recorded, &on_semaphores);
-    let (locks, others) = read_locks(reader, &number_of, &mut recorded, zero)?;
+    let (locks, others) = read_locks(reader, &number_of, &mut recorded, &for_locks, zero)?;
     Ok(Causality { recorded, edges: edges.len() as u32, locks, others })
 }
 
@@ -191,11 +205,13 @@ const LOCKS: [(Call, Act); 7] = [
     (Call::SpinUnlock, Act::GiveBack),
 ];
 
-/// Reads when locks were taken and given back: those that several threads use. Waits for them are explained by them.
+/// Reads when locks were taken and given back: those that several threads use. Waits for them, of which `for_locks` has threads and ends, are
+/// explained by them.
 fn read_locks(
     reader: &TrailReader,
     number_of: &HashMap<i64, usize>,
     recorded: &mut [Recorded],
+    for_locks: &HashSet<(usize, i64)>,
     zero: i64,
 ) -> Result<(Vec<LockId>, Vec<Vec<(i64, Step)>>), Error> {
     let mut process_of = HashMap::new();
@@ -207,6 +223,7 @@ fn read_locks(
     let act_of: HashMap<&str, Act> = LOCKS.iter().map(|(call, act)| (call.name(), *act)).collect();
     let mut uses: BTreeMap<(i64, i64), Vec<Use>> = BTreeMap::new();
     let mut on_files = OnFiles::default();
+    let mut on_windows = OnWindows::default();
     let mut semaphores = Semaphores::default();
     // process, address and start of each call on one; threads that are in no plan have the highest number
     let mut on_semaphores: Vec<(i64, i64, i64, semaphores::Use)> = Vec::new();
@@ -244,6 +261,8 @@ fn read_locks(
             if let Some(end) = end {
                 on_files.add(&row, *process, *thread, (row.ts - zero, end));
             }
+        } else if let (true, Some(end)) = (row.kind == WaitKind::Mpi.name(), end) {
+            on_windows.add(&row, *thread, (row.ts - zero, end));
         } else if let Some(act) = act_of.get(row.call).filter(|_| row.errno == 0) {
             note(row.object, *act);
         } else if row.call == Call::CondWait.name() {
@@ -267,6 +286,8 @@ fn read_locks(
     let (waited_for, mut others): (Vec<_>, Vec<_>) =
         locks_of_files.into_iter().partition(|(lock, _)| on_files.is_waited_for(lock));
     uses.extend(waited_for);
+    let on_window = |((window, rank), uses)| (LockId::Window { window, rank }, held(uses));
+    uses.extend(std::mem::take(&mut on_windows.uses).into_iter().map(on_window));
     uses.retain(|(_, uses)| uses.iter().any(|one| one.thread != uses[0].thread));
     others.extend(leave_out(&mut uses, &on_files.wanted));
     let mut locks = Vec::new();
@@ -278,6 +299,9 @@ fn read_locks(
             if act != Act::GiveBack {
                 taken[thread].insert(at);
             }
+        }
+        for (thread, at) in on_windows.later(&lock).iter().filter(|one| for_locks.contains(one)) {
+            taken[*thread].insert(*at);
         }
         locks.push(lock);
     }
@@ -357,6 +381,37 @@ fn wait_for_files(locks: &[LockId], wanted: &[Wanted], recorded: &mut [Recorded]
                 wait.reason = reason;
             }
         }
+    }
+}
+
+/// Locks of windows of MPI, by window and rank.
+#[derive(Default)]
+struct OnWindows {
+    uses: BTreeMap<(i64, i64), Vec<Use>>,
+    /// Threads and ends of further calls of those that have a lock, which wait for it in some implementations.
+    later: HashMap<(i64, i64), Vec<(usize, i64)>>,
+}
+
+impl OnWindows {
+    /// Takes a row of MPI; times are the plan's.
+    fn add(&mut self, row: &SyncOp<'_>, thread: usize, at: (i64, i64)) {
+        let (Some(window), Some(rank), 0) = (row.object, row.peer, row.errno) else { return };
+        let unlocks = row.call == Call::MpiWinUnlock.name();
+        if unlocks || row.call == Call::MpiWinFlush.name() {
+            self.later.entry((window, rank)).or_default().push((thread, at.1));
+        }
+        if (unlocks || row.call == Call::MpiWinLock.name())
+            && let Some(Asked { act, .. }) = Asked::of(None, None, row.flags)
+        {
+            let at = if unlocks { at.0 } else { at.1 };
+            self.uses.entry((window, rank)).or_default().push(Use { thread, at, act });
+        }
+    }
+
+    /// Threads and ends of calls that may have waited for this lock, besides those that lock.
+    fn later(&self, lock: &LockId) -> &[(usize, i64)] {
+        let LockId::Window { window, rank } = lock else { return &[] };
+        self.later.get(&(*window, *rank)).map_or(&[], Vec::as_slice)
     }
 }
 

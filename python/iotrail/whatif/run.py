@@ -168,7 +168,7 @@ def _curves(trail: Trail, found: list[dict[str, Any]], classes: list[dict[str, A
 
 
 def _name_of_lock(trail: Trail, lock: dict[str, Any]) -> str:
-    """A lock by its process and address, or by the part of a file that is locked."""
+    """A lock by its process and address, by the part of a file that is locked, or by the window and rank."""
     if "file" in lock:
         query = "SELECT COALESCE(MIN(path), 'an unknown file') AS path FROM file WHERE file = $file"
         name = f"lock of {trail.rows_of(query, {'file': lock['file']})[0]['path']}"
@@ -176,6 +176,8 @@ def _name_of_lock(trail: Trail, lock: dict[str, Any]) -> str:
         if end == _WHOLE:
             return f"{name} from byte {first:,} on" if first else name
         return f"{name}, byte {first:,}" if end == first + 1 else f"{name}, bytes {first:,} to {end - 1:,}"
+    if "window" in lock:
+        return f"lock of rank {lock['rank']} of MPI window {lock['window']:#x}"
     process = lock["process"]
     ranks = trail.rows_of(
         "SELECT rank FROM process WHERE process = $process AND rank IS NOT NULL", {"process": process}

@@ -1,5 +1,5 @@
 /* An MPI program for four ranks that says what its rows must be when it is recorded with --causal: ARGV[1]/rank-N has a line
-   a row, "CALL COMMUNICATOR PEER TAG LENGTH SEQ RESULT", where "-" is null and "*" whatever it is. A communicator is a name
+   a row, "CALL COMMUNICATOR PEER TAG LENGTH SEQ RESULT [FLAGS]", where "-" is null and "*" whatever it is. A communicator is a name
    that is the same in all its ranks. "last RANK TAG" is what the program saw of the row before. With "threads" for ARGV[2] two
    threads of each rank send at once instead. */
 #include <limits.h>
@@ -533,33 +533,116 @@ static void collectives(void) {
     BEGINS("Iscan", -1, 4 * 4 * 2, Ireduce_scatter_block, in, out, 2, MPI_INT, MPI_MAX);
 }
 
-static void window(const char *call) {
-    row("MPI_Win_fence", "window", call ? me : NONE, NONE, NONE, NONE, 0);
+/* Operations of flock(2). */
+enum { SHARE = 1, TAKE = 2, GIVE_BACK = 8 };
+
+static void window(const char *call, long peer) {
+    row(call, "window", peer, NONE, NONE, NONE, 0);
+}
+
+static void locks(const char *call, const char *on, long peer, long operation) {
+    fprintf(book, "%s %s", call, on);
+    number(peer), number(NONE), number(NONE), number(NONE), number(0), number(operation);
+    fputc('\n', book);
+}
+
+/* A call with a group, whose ranks of MPI_COMM_WORLD are given in their order. */
+static void with_group(const char *call, const char *on, const int *ranks, int count) {
+    row(call, on, NONE, NONE, NONE, NONE, 0);
+    for (int i = 0; i < count; i++) row("MPI_Group", on, ranks[i], NONE, NONE, NONE, 0);
+}
+
+static void epochs(MPI_Win w) {
+    int others[8], count = 0, flag = 0;
+    MPI_Group all, rest;
+    for (int r = 0; r < size; r++)
+        if (r != me) others[count++] = r;
+    MPI_Comm_group(MPI_COMM_WORLD, &all);
+    MPI_Group_incl(all, count, others, &rest);
+    for (int i = 0; i < 4; i++) {
+        CHECK(MPI_Win_post(rest, 0, w));
+        with_group("MPI_Win_post", "window", others, count);
+        CHECK(MPI_Win_start(rest, 0, w));
+        with_group("MPI_Win_start", "window", others, count);
+        CHECK(MPI_Put(&me, 1, MPI_INT, (me + 1) % size, me, 1, MPI_INT, w));
+        CHECK(MPI_Win_complete(w));
+        window("MPI_Win_complete", NONE);
+        if (i % 2) {
+            do CHECK(MPI_Win_test(w, &flag));
+            while (!flag);
+        } else CHECK(MPI_Win_wait(w));
+        window("MPI_Win_wait", NONE);
+    }
+    MPI_Group_free(&rest), MPI_Group_free(&all);
+}
+
+/* A window whose ranks are those of MPI_COMM_WORLD backwards. */
+static void backwards(void) {
+    static int memory[16];
+    struct comm back = {.name = "back", .ranks = {3, 2, 1, 0}},
+                win = {.name = "window-of-back", .ranks = {3, 2, 1, 0}};
+    MPI_Win w;
+    MPI_Group all, one;
+    CHECK(MPI_Comm_split(MPI_COMM_WORLD, 0, -me, &back.comm));
+    collective("MPI_Comm_split", &world, -1, NONE, 0);
+    CHECK(MPI_Win_create(memory, sizeof memory, 4, MPI_INFO_NULL, back.comm, &w));
+    collective("MPI_Win_fence", &back, -1, NONE, 0);
+    MPI_Win_get_group(w, &all);
+    MPI_Group_incl(all, 1, &me, &one);
+    int partner = size - 1 - me;
+    CHECK(MPI_Win_post(one, 0, w));
+    with_group("MPI_Win_post", win.name, &partner, 1);
+    CHECK(MPI_Win_start(one, 0, w));
+    with_group("MPI_Win_start", win.name, &partner, 1);
+    CHECK(MPI_Win_complete(w));
+    row("MPI_Win_complete", win.name, NONE, NONE, NONE, NONE, 0);
+    CHECK(MPI_Win_wait(w));
+    row("MPI_Win_wait", win.name, NONE, NONE, NONE, NONE, 0);
+    CHECK(MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, w));
+    locks("MPI_Win_lock", win.name, 3, SHARE);
+    CHECK(MPI_Win_unlock(0, w));
+    locks("MPI_Win_unlock", win.name, 3, GIVE_BACK);
+    MPI_Group_free(&one), MPI_Group_free(&all);
+    CHECK(MPI_Win_free(&w));
+    collective("MPI_Win_fence", &win, -1, NONE, 0);
+    CHECK(MPI_Comm_free(&back.comm));
 }
 
 static void one_sided(void) {
     static int memory[16];
     struct comm win = {.name = "window", .ranks = {0, 1, 2, 3}};
+    int next = (me + 1) % size;
     MPI_Win w;
     CHECK(MPI_Win_create(memory, sizeof memory, 4, MPI_INFO_NULL, MPI_COMM_WORLD, &w));
     collective("MPI_Win_fence", &world, -1, NONE, 0);
     for (int i = 0; i < 2; i++) {
         CHECK(MPI_Win_fence(0, w));
         collective("MPI_Win_fence", &win, -1, NONE, 0);
-        CHECK(MPI_Put(&me, 1, MPI_INT, (me + 1) % size, me, 1, MPI_INT, w));
+        CHECK(MPI_Put(&me, 1, MPI_INT, next, me, 1, MPI_INT, w));
     }
     CHECK(MPI_Win_fence(0, w));
     collective("MPI_Win_fence", &win, -1, NONE, 0);
-    CHECK(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, me, 0, w));
-    window("lock");
-    CHECK(MPI_Win_unlock(me, w));
-    window("unlock");
+    epochs(w);
+    for (int shared = 0; shared < 2; shared++) {
+        CHECK(MPI_Win_lock(shared ? MPI_LOCK_SHARED : MPI_LOCK_EXCLUSIVE, next, 0, w));
+        locks("MPI_Win_lock", "window", next, shared ? SHARE : TAKE);
+        CHECK(MPI_Put(&me, 1, MPI_INT, next, me, 1, MPI_INT, w));
+        CHECK(MPI_Win_flush(next, w));
+        window("MPI_Win_flush", next);
+        CHECK(MPI_Win_flush_local(next, w));
+        window("MPI_Win_flush", next);
+        CHECK(MPI_Win_unlock(next, w));
+        locks("MPI_Win_unlock", "window", next, GIVE_BACK);
+    }
     CHECK(MPI_Win_lock_all(0, w));
-    window(NULL);
+    locks("MPI_Win_lock", "window", NONE, SHARE);
+    CHECK(MPI_Win_flush_all(w));
+    window("MPI_Win_flush", NONE);
     CHECK(MPI_Win_unlock_all(w));
-    window(NULL);
+    locks("MPI_Win_unlock", "window", NONE, GIVE_BACK);
     CHECK(MPI_Win_free(&w));
     collective("MPI_Win_fence", &win, -1, NONE, 0);
+    backwards();
 }
 
 static void file(const char *path) {

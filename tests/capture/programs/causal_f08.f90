@@ -12,5 +12,7 @@ program causal
   type(MPI_Request) :: pair(2)
   type(MPI_Status) :: status, statuses(2)
   type(MPI_File) :: file
+  type(MPI_Win) :: window
+  type(MPI_Group) :: members, before, after
   include 'causal_body.inc'
 end program causal

@@ -9,5 +9,6 @@ program causal
   character(1024) :: path, name
   character(4) :: parity
   integer :: half, all, pair(2), status(MPI_STATUS_SIZE), statuses(MPI_STATUS_SIZE, 2), file
+  integer :: window, members, before, after
   include 'causal_body.inc'
 end program causal

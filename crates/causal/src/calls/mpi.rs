@@ -54,6 +54,14 @@ impl Reader<'_> {
             Call::MpiMrecv | Call::MpiImrecv => {}
             // of whose neighbours is not known
             Call::MpiNeighbor | Call::MpiIneighbor => self.push(row, What::Wait { kind: "mpi" }),
+            Call::MpiWinPost
+            | Call::MpiWinStart
+            | Call::MpiWinComplete
+            | Call::MpiWinWait
+            | Call::MpiGroup => self.epochs.add(process, rank, communicator, row),
+            Call::MpiWinLock | Call::MpiWinUnlock | Call::MpiWinFlush => {
+                self.windows.add(process, communicator, row);
+            }
             Call::MpiProbe => self.push(row, What::Wait { kind: "poll" }),
             _ => self.add_collective(row, communicator, rank, request),
         }
@@ -125,9 +133,14 @@ impl Reader<'_> {
     }
 }
 
-/// Whether a call begins or completes a request.
+/// Whether a call begins or completes a request or an epoch.
 pub(super) fn is_of_requests(call: Call) -> bool {
-    begins_request(call) || matches!(call, Call::MpiIrecv | Call::MpiStatus)
+    use Call::*;
+    begins_request(call)
+        || matches!(
+            call,
+            MpiIrecv | MpiStatus | MpiWinPost | MpiWinStart | MpiWinComplete | MpiWinWait | MpiGroup
+        )
 }
 
 /// Whether a call only begins what another one waits for.

@@ -583,22 +583,80 @@ pub fn unmake(mpi: &Implementation, call: Call, handle: usize, run: &mut dyn FnM
     error
 }
 
+// -- One-sided access.
+
+/// A call on a window that isn't collective.
+pub struct Synchronising {
+    pub call: Call,
+    /// The handle of the window.
+    pub window: usize,
+    /// Whose window; none: of all, or that of this process.
+    pub rank: Option<c_int>,
+    /// Of calls that lock or unlock the operation, as flock(2) has it; -1 none.
+    pub operation: c_int,
+}
+
 /// A call that synchronises with other processes of a window, by itself.
-pub fn synchronise(
-    mpi: &Implementation,
-    window: usize,
-    rank: Option<c_int>,
-    run: &mut dyn FnMut() -> c_int,
-) -> c_int {
+pub fn synchronise(mpi: &Implementation, on: &Synchronising, run: &mut dyn FnMut() -> c_int) -> c_int {
     if post::is_inside(MPI) {
         return run();
     }
-    let group = group_of(window);
-    let mut draft = draft(Call::MpiWin);
+    let group = group_of(on.window);
+    let mut draft = draft(on.call);
     draft.object = group.id();
-    draft.aux = rank.map_or(NONE, |rank| group.peer(mpi, rank));
+    draft.fd = on.operation;
+    draft.aux = on.rank.map_or(NONE, |rank| group.peer(mpi, rank));
     let pending = post::begin(&draft);
     let error = run();
+    finish(pending.as_ref(), &draft, error.into(), error);
+    error
+}
+
+/// A call that begins an epoch with the processes of a group: a row of each of them, at the time of the call.
+pub fn begin_epoch(call: Call, window: usize, with: usize, run: &mut dyn FnMut() -> c_int) -> c_int {
+    if post::is_inside(MPI) {
+        return run();
+    }
+    let mut draft = draft(call);
+    draft.object = group_of(window).id();
+    let pending = post::begin(&draft);
+    let error = run();
+    finish(pending.as_ref(), &draft, error.into(), error);
+    if let Some(pending) = pending
+        && error == 0
+        && draft.object != 0
+    {
+        draft.opcode = Call::MpiGroup as u16;
+        // SAFETY: the call, which has just succeeded, got this group.
+        unsafe {
+            communicators::with_ranks(with, |ranks| {
+                for rank in ranks {
+                    draft.aux = i64::from(*rank);
+                    post::interval(&draft, pending.start(), 0, 0, 0);
+                }
+                Some(())
+            });
+        }
+    }
+    error
+}
+
+/// MPI_Win_test: where the epoch has ended (`flag`) a row as of MPI_Win_wait.
+pub fn test_epoch(window: usize, flag: usize, run: &mut dyn FnMut() -> c_int) -> c_int {
+    if post::is_inside(MPI) {
+        return run();
+    }
+    let mut draft = draft(Call::MpiWinWait);
+    draft.object = group_of(window).id();
+    let pending = post::begin(&draft);
+    let error = run();
+    // SAFETY: the program passed the address of an integer.
+    if error == 0 && unsafe { with_exposed_provenance::<c_int>(flag).read() } == 0 {
+        if let Some(pending) = pending {
+            post::forget(&pending);
+        }
+        return error;
+    }
     finish(pending.as_ref(), &draft, error.into(), error);
     error
 }

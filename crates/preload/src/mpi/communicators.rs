@@ -198,22 +198,19 @@ fn map_integers(count: usize) -> Option<*mut c_int> {
     if sys::failed(mapped) { None } else { Some(mapped as *mut c_int) }
 }
 
-/// Runs with the ranks in MPI_COMM_WORLD of the members of a group of a communicator; not if one is of another world.
-unsafe fn with_members<R>(
-    real: &MpiReal,
-    name: &'static CStr,
-    comm: usize,
-    run: impl FnOnce(&[c_int]) -> Option<R>,
-) -> Option<R> {
+/// Runs with the ranks in MPI_COMM_WORLD of the members of a group; not if one is of another world.
+///
+/// # Safety
+/// `group` is a valid handle of a group.
+pub unsafe fn with_ranks<R>(group: usize, run: impl FnOnce(&[c_int]) -> Option<R>) -> Option<R> {
     let world = WORLD_GROUP.load(Relaxed);
     if world == 0 {
         return None;
     }
-    // SAFETY: MPI_Comm_group or MPI_Comm_remote_group of a communicator; MPI_Group_size, _translate_ranks and _free of that group.
+    // SAFETY: MPI_Group_size and MPI_Group_translate_ranks of that group.
     unsafe {
-        let mut group = ask(real, name, comm, 0usize)?;
         let size = ask::<c_int>(&GROUP_SIZE, c"PMPI_Group_size", group, 0)?.max(0) as usize;
-        let result = with_room(2 * size, |room| {
+        with_room(2 * size, |room| {
             let (asked, ranks) = (room, room.add(size));
             for rank in 0..size {
                 asked.add(rank).write(rank as c_int);
@@ -223,7 +220,21 @@ unsafe fn with_members<R>(
             let failed = translate(group, size as c_int, asked, world, ranks);
             let ranks = core::slice::from_raw_parts(ranks, size);
             if failed != 0 || ranks.contains(&UNDEFINED) { None } else { run(ranks) }
-        });
+        })
+    }
+}
+
+/// As [`with_ranks`], of a group of a communicator.
+unsafe fn with_members<R>(
+    real: &MpiReal,
+    name: &'static CStr,
+    comm: usize,
+    run: impl FnOnce(&[c_int]) -> Option<R>,
+) -> Option<R> {
+    // SAFETY: MPI_Comm_group or MPI_Comm_remote_group of a communicator; MPI_Group_free of that group.
+    unsafe {
+        let mut group = ask(real, name, comm, 0usize)?;
+        let result = with_ranks(group, run);
         let free: unsafe extern "C-unwind" fn(*mut usize) -> c_int =
             core::mem::transmute(GROUP_FREE.get(c"PMPI_Group_free"));
         free(&raw mut group);

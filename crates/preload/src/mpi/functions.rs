@@ -5,11 +5,12 @@ use core::ffi::c_int;
 
 use iotrail_format::call::Call;
 use iotrail_format::segment::NONE;
+use libc::{LOCK_EX, LOCK_SH, LOCK_UN};
 
 use super::calls::{
-    Collective, Envelope, Making, Moved, begin_receive, begin_receive_probed, begin_send, begin_send_receive,
-    collective, finalise, initialise, make, prepare_collective, prepare_message, probe, receive,
-    receive_probed, send, send_receive, synchronise, unmake,
+    Collective, Envelope, Making, Moved, Synchronising, begin_epoch, begin_receive, begin_receive_probed,
+    begin_send, begin_send_receive, collective, finalise, initialise, make, prepare_collective,
+    prepare_message, probe, receive, receive_probed, send, send_receive, synchronise, test_epoch, unmake,
 };
 use super::communicators::{Lineage, forget};
 use super::implementation::Implementation;
@@ -416,6 +417,11 @@ makers! {
     MPI_Win_create_dynamic (info, comm, made) => MpiWin, Lineage::Copy, in comm gives made;
 }
 
+/// A call on a window that isn't collective, and neither locks nor unlocks.
+fn by_itself(call: Call, window: usize, rank: Option<c_int>) -> Synchronising {
+    Synchronising { call, window, rank, operation: -1 }
+}
+
 /// A collective call on a window or file, of the handle given.
 fn on(call: Call, handle: usize, moved: Moved, request: usize) -> Collective {
     Collective { call, on: handle, root: None, moved, request }
@@ -425,16 +431,43 @@ mpi! {
     MPI_Win_free (window) => |mpi, real, n| unmake(mpi, Call::MpiWin, window, &mut || real(window));
     MPI_Win_fence (assert, window) => |mpi, real, n| collective(
         mpi, &on(Call::MpiWin, mpi.handle(window), Moved::UNKNOWN, 0), &mut || real(assert, window));
-    MPI_Win_lock (kind, rank, assert, window) => |mpi, real, n|
-        synchronise(mpi, mpi.handle(window), Some(int(rank)), &mut || real(kind, rank, assert, window));
-    MPI_Win_unlock, MPI_Win_flush, MPI_Win_flush_local (rank, window) => |mpi, real, n|
-        synchronise(mpi, mpi.handle(window), Some(int(rank)), &mut || real(rank, window));
-    MPI_Win_lock_all (assert, window) => |mpi, real, n|
-        synchronise(mpi, mpi.handle(window), None, &mut || real(assert, window));
-    MPI_Win_unlock_all, MPI_Win_flush_all, MPI_Win_flush_local_all, MPI_Win_complete, MPI_Win_wait (window) =>
-        |mpi, real, n| synchronise(mpi, mpi.handle(window), None, &mut || real(window));
-    MPI_Win_post, MPI_Win_start (group, assert, window) => |mpi, real, n|
-        synchronise(mpi, mpi.handle(window), None, &mut || real(group, assert, window));
+    MPI_Win_post (group, assert, window) => |mpi, real, n|
+        begin_epoch(Call::MpiWinPost, mpi.handle(window), mpi.handle(group), &mut || real(group, assert, window));
+    MPI_Win_start (group, assert, window) => |mpi, real, n|
+        begin_epoch(Call::MpiWinStart, mpi.handle(window), mpi.handle(group), &mut || real(group, assert, window));
+    MPI_Win_complete (window) => |mpi, real, n|
+        synchronise(mpi, &by_itself(Call::MpiWinComplete, mpi.handle(window), None), &mut || real(window));
+    MPI_Win_wait (window) => |mpi, real, n|
+        synchronise(mpi, &by_itself(Call::MpiWinWait, mpi.handle(window), None), &mut || real(window));
+    MPI_Win_test (window, flag) => |mpi, real, n|
+        test_epoch(mpi.handle(window), flag, &mut || real(window, flag));
+    MPI_Win_lock (kind, rank, assert, window) => |mpi, real, n| synchronise(
+        mpi,
+        &Synchronising {
+            operation: if int(kind) == mpi.lock_shared { LOCK_SH } else { LOCK_EX },
+            ..by_itself(Call::MpiWinLock, mpi.handle(window), Some(int(rank)))
+        },
+        &mut || real(kind, rank, assert, window),
+    );
+    MPI_Win_lock_all (assert, window) => |mpi, real, n| synchronise(
+        mpi,
+        &Synchronising { operation: LOCK_SH, ..by_itself(Call::MpiWinLock, mpi.handle(window), None) },
+        &mut || real(assert, window),
+    );
+    MPI_Win_unlock (rank, window) => |mpi, real, n| synchronise(
+        mpi,
+        &Synchronising { operation: LOCK_UN, ..by_itself(Call::MpiWinUnlock, mpi.handle(window), Some(int(rank))) },
+        &mut || real(rank, window),
+    );
+    MPI_Win_unlock_all (window) => |mpi, real, n| synchronise(
+        mpi,
+        &Synchronising { operation: LOCK_UN, ..by_itself(Call::MpiWinUnlock, mpi.handle(window), None) },
+        &mut || real(window),
+    );
+    MPI_Win_flush, MPI_Win_flush_local (rank, window) => |mpi, real, n|
+        synchronise(mpi, &by_itself(Call::MpiWinFlush, mpi.handle(window), Some(int(rank))), &mut || real(rank, window));
+    MPI_Win_flush_all, MPI_Win_flush_local_all (window) => |mpi, real, n|
+        synchronise(mpi, &by_itself(Call::MpiWinFlush, mpi.handle(window), None), &mut || real(window));
 }
 
 // -- Files. What they read and write has rows of its own, inside.

@@ -29,6 +29,8 @@ pub struct Implementation {
     pub proc_null: c_int,
     /// MPI_ROOT.
     pub root: c_int,
+    /// MPI_LOCK_SHARED.
+    pub lock_shared: c_int,
     world: AtomicUsize,
     own: AtomicUsize,
     null_comm: AtomicUsize,
@@ -48,6 +50,7 @@ static OPEN_MPI: Implementation = Implementation {
     any_source: -1,
     proc_null: -2,
     root: -4,
+    lock_shared: 2,
     // Addresses of variables: see `look_up`.
     world: AtomicUsize::new(0),
     own: AtomicUsize::new(0),
@@ -65,6 +68,7 @@ static MPICH: Implementation = Implementation {
     any_source: -2,
     proc_null: -1,
     root: -3,
+    lock_shared: 235,
     world: AtomicUsize::new(0x4400_0000),
     own: AtomicUsize::new(0x4400_0001),
     null_comm: AtomicUsize::new(0x0400_0000),

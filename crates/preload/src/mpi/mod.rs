@@ -10,7 +10,7 @@
 //! through its symbol table. [`calls`] has the shapes of calls, [`functions`] says which function has which; [`implementation`] reads
 //! handles and statuses, [`handles`] keeps what is known of them, [`communicators`] and [`requests`] what that is.
 //!
-//! Not seen: MPI inside an executable (static libraries), partitioned communication (MPI 4.0, chapter 4), and which messages
+//! Not seen: MPI inside an executable (static libraries), partitioned communication (MPI 4.0, chapter 4), and what
 //! one-sided calls move.
 
 mod calls;

@@ -2,7 +2,7 @@
 
 use arrow_array::{ArrayRef, RecordBatch, new_null_array};
 use arrow_schema::DataType;
-use iotrail_format::call::WaitKind;
+use iotrail_format::call::{Call, WaitKind};
 use iotrail_format::schema::{FILE_OP, SYNC_OP};
 use iotrail_format::segment::NONE;
 
@@ -17,6 +17,9 @@ use crate::seal::view::Unit;
 /// Rows that become columns at a time: so few that they are still in the processor's cache when they are encoded, and that
 /// the allocator takes their memory from what the last ones left.
 const ROWS_AT_A_TIME: usize = 8192;
+
+/// Calls whose slots have the operation on a lock in place of a descriptor.
+const LOCK_WINDOWS: [u16; 2] = [Call::MpiWinLock as u16, Call::MpiWinUnlock as u16];
 
 /// Columns of `file_op` as they grow.
 struct FileOps {
@@ -219,10 +222,12 @@ impl Rows {
                 let (aux, fd) = (slot.aux(), slot.fd());
                 let is = |kind: WaitKind| slot.kind() == kind as u8;
                 rows.peer.push(aux, aux != NONE && !is(WaitKind::FileLock));
-                rows.flags.push(aux, aux != NONE && is(WaitKind::FileLock));
-                // What MPI calls have in place of a descriptor is a tag.
+                // What MPI calls have in place of a descriptor is a tag, or the operation on a window's lock.
+                let locks_window = LOCK_WINDOWS.contains(&slot.opcode());
+                let flags = if locks_window { i64::from(fd) } else { aux };
+                rows.flags.push(flags, locks_window || aux != NONE && is(WaitKind::FileLock));
                 rows.fd.push(i64::from(fd), fd >= 0 && !is(WaitKind::Mpi));
-                rows.tag.push(i64::from(fd), fd >= 0 && is(WaitKind::Mpi));
+                rows.tag.push(i64::from(fd), fd >= 0 && is(WaitKind::Mpi) && !locks_window);
                 const NUMBERED: [WaitKind; 7] = [
                     WaitKind::FileLock,
                     WaitKind::Mpi,
