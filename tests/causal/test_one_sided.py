@@ -17,8 +17,11 @@ from .test_edges import logged
 
 RANKS = 4
 ROUNDS = 12
+OPENMPI = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"]
+# osc/pt2pt waits in other calls than the others.
 STARTS = {
-    "openmpi": ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n"],
+    "openmpi": [*OPENMPI, "-n"],
+    "openmpi-pt2pt": [*OPENMPI, "--mca", "osc", "pt2pt", "-n"],
     "mpich": ["mpirun.mpich", "-n"],
 }
 # Of the 60 ms that a rank sleeps before others can go on what shows at least, ns: there are more ranks than cores.
@@ -28,9 +31,13 @@ SEEN = 30_000_000
 @pytest.fixture(params=STARTS)
 def implementation(request: pytest.FixtureRequest) -> str:
     name = str(request.param)
-    needed = (f"mpicc.{name}", STARTS[name][0])
+    needed = (f"mpicc.{name.split('-')[0]}", STARTS[name][0])
     if missing := [program for program in needed if not shutil.which(program)]:
         pytest.skip(f"{', '.join(missing)} not installed")
+    if name == "openmpi-pt2pt":
+        parts = subprocess.run(["ompi_info"], capture_output=True, text=True, check=True).stdout
+        if "MCA osc: pt2pt" not in parts:
+            pytest.skip("this Open MPI has no osc/pt2pt")
     return name
 
 
@@ -41,10 +48,11 @@ def ranks(implementation: str, record: Callable[..., Trail], tmp_path: Path) -> 
     cache.mkdir(parents=True, exist_ok=True)
     source = HERE / "programs" / "onesided.c"
     read = source.read_bytes() + source.with_name("log.h").read_bytes()
-    program = cache / f"onesided-{implementation}-{hashlib.sha256(read).hexdigest()[:12]}"
+    compiler = f"mpicc.{implementation.split('-')[0]}"
+    program = cache / f"onesided-{compiler}-{hashlib.sha256(read).hexdigest()[:12]}"
     if not program.exists():
         made = program.with_suffix(f".{os.getpid()}")
-        subprocess.run([f"mpicc.{implementation}", "-O1", "-Wall", "-o", made, source], check=True)
+        subprocess.run([compiler, "-O1", "-Wall", "-o", made, source], check=True)
         made.rename(program)
 
     def run(how: str, rounds: int, *words: object, ranks: int = RANKS) -> Trail:
@@ -101,7 +109,9 @@ def test_epochs_are_found_and_nothing_else(how: str, ranks: Callable[..., Trail]
 
 
 @pytest.mark.parametrize("how", ["post", "complete", "ring"])
-def test_the_late_rank_is_named(how: str, ranks: Callable[..., Trail]) -> None:
+def test_the_late_rank_is_named(how: str, implementation: str, ranks: Callable[..., Trail]) -> None:
+    if implementation == "openmpi-pt2pt" and how != "post":
+        pytest.skip("its MPI_Win_complete waits for targets that sleep and so are not in MPI")
     trail = ranks(how, ROUNDS)
     waits = trail.rows_of(
         "SELECT t.rank, c.rank AS cause, w.ts, w.blocked_ns, w.state FROM wait_state AS w "
