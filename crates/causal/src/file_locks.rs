@@ -261,7 +261,9 @@ mod tests {
 
     const ALL: Range<i64> = 0..i64::MAX;
 
-    fn found(uses: &[(u32, i64, Act, Range<i64>)]) -> Vec<(Range<i64>, Vec<(u32, i64, Act)>)> {
+    type Uses = Vec<(u32, i64, Act)>;
+
+    fn found(uses: &[(u32, i64, Act, Range<i64>)]) -> Vec<(Range<i64>, Uses)> {
         let used = |(thread, at, act, part): &(u32, i64, Act, Range<i64>)| Use {
             thread: *thread,
             owner: Owner::Thread(*thread),

@@ -188,8 +188,10 @@ mod tests {
         Columns { thread: 1, call: Call::Open, flags: Some(O_CREAT), ..look(start, 0) }
     }
 
+    type Sleep = (i64, &'static str, bool);
+
     /// Of each sleep when it began, its kind, and whether an edge would have ended it; and when the signals are given.
-    fn explained(rows: &[Columns], sleeps: &[(i64, i64)]) -> (Vec<(i64, &'static str, bool)>, Vec<i64>) {
+    fn explained(rows: &[Columns], sleeps: &[(i64, i64)]) -> (Vec<Sleep>, Vec<i64>) {
         let wait = |(start, end): &(i64, i64)| Wait {
             thread: 0,
             start: *start,

@@ -33,8 +33,11 @@ pub struct Causality {
     /// Its locks, by their numbers.
     pub locks: Vec<LockId>,
     /// Of each thread when it had, and gave back, locks that are not contended for, with numbers above those.
-    pub others: Vec<Vec<(i64, Step)>>,
+    pub others: Locking,
 }
+
+/// Of each thread when it has locks, and gives them back.
+type Locking = Vec<Vec<(i64, Step)>>;
 
 /// What a lock is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -213,7 +216,7 @@ fn read_locks(
     recorded: &mut [Recorded],
     for_locks: &HashSet<(usize, i64)>,
     zero: i64,
-) -> Result<(Vec<LockId>, Vec<Vec<(i64, Step)>>), Error> {
+) -> Result<(Vec<LockId>, Locking), Error> {
     let mut process_of = HashMap::new();
     for row in reader.small(&THREAD, &["thread", "process"], &[])? {
         if let [Some(thread), Some(process)] = row.ints[..] {
@@ -313,7 +316,7 @@ fn read_locks(
         }
     }
     wait_for_files(&locks, &on_files.wanted, recorded);
-    let mut not_contended: Vec<Vec<(i64, Step)>> = vec![Vec::new(); recorded.len()];
+    let mut not_contended: Locking = vec![Vec::new(); recorded.len()];
     for ((_, uses), number) in others.into_iter().zip(locks.len() as u32..) {
         for one in uses {
             not_contended[one.thread].push((one.at, step(one.act, number)));
