@@ -119,7 +119,7 @@ test-rust:
 	$(CARGO_TEST) $(NAME)
 
 # Tests that record what a machine does: one after the other, by themselves. pytest's status 5: NAME selects none there.
-ALONE := capture causal/test_check.py causal/test_replay.py causal/test_run.py causal/test_throttle.py causal/test_woken.py ceph device/test_measure.py emudisk kernel replay sdk store
+ALONE := capture causal/test_check.py causal/test_one_sided.py causal/test_replay.py causal/test_run.py causal/test_throttle.py causal/test_woken.py ceph device/test_measure.py emudisk kernel replay sdk store
 SELECTED = $(if $(NAME),-k '$(NAME)' || test $$? = 5)
 
 test-python: build

@@ -1,7 +1,7 @@
 //! Locks of MPI's windows (MPI 4.0, section 12.5.3): which calls waited for one.
 //!
 //! From MPI_Win_lock to MPI_Win_unlock a process has the window of one rank, alone or shared. Who gets it first is chance, so that such waits
-//! have no edges. Some implementations wait in MPI_Win_lock (MPICH, Open MPI's osc/rdma and osc/sm); others only ask there, and wait
+//! have no edges. Some implementations wait in MPI_Win_lock (MPICH, Open MPI's osc/rdma, osc/sm and osc/ucx); others only ask there, and wait
 //! in the first MPI_Win_flush or MPI_Win_unlock (Open MPI's osc/pt2pt): then two processes have returned from it that can't both have the lock.
 //!
 //! What waits else is for data, or for a target that isn't in MPI at the time: nothing says for which.
