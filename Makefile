@@ -38,7 +38,7 @@ CEPH_PACKAGES := ceph-mon=ceph-mon ceph-mgr=ceph-mgr ceph-mds=ceph-mds ceph-osd=
     /usr/lib/python3/dist-packages/cephfs.cpython-*.so=python3-cephfs losetup=mount
 TEST_PACKAGES := chromium=chromium dot=graphviz fio=fio mpicc.openmpi=libopenmpi-dev mpirun.openmpi=openmpi-bin mpicc.mpich=libmpich-dev mpirun.mpich=mpich gfortran=gfortran strace=strace openssl=openssl \
     sqlite3=sqlite3 restic=restic musl-gcc=musl-tools bwrap=bubblewrap file=file redis-server=redis-server fusermount3=fuse3 losetup=mount ip=iproute2 setpriv=util-linux git=git make=make gcc=gcc dpkg-deb=dpkg tar=tar gzip=gzip $(POSTGRES) $(CEPH_PACKAGES)
-BENCH_PACKAGES := strace=strace bpftrace=bpftrace fio=fio mpicc=libopenmpi-dev mpirun=openmpi-bin sqlite3=sqlite3 gcc=gcc make=make tar=tar perf=linux-perf redis-server=redis-server nginx=nginx rsync=rsync git=git java=default-jdk-headless fusermount3=fuse3 /usr/include/fuse3/fuse.h=libfuse3-dev $(POSTGRES) \
+BENCH_PACKAGES := lmp=lammps pw.x=quantum-espresso /usr/share/espresso/pseudo/Si.pz-vbc.UPF=quantum-espresso-data coz=coz-profiler strace=strace bpftrace=bpftrace fio=fio mpicc=libopenmpi-dev mpirun=openmpi-bin sqlite3=sqlite3 gcc=gcc make=make tar=tar perf=linux-perf redis-server=redis-server nginx=nginx rsync=rsync git=git java=default-jdk-headless fusermount3=fuse3 /usr/include/fuse3/fuse.h=libfuse3-dev $(POSTGRES) \
     lttng=lttng-tools /usr/include/*/lttng/tracepoint.h=liblttng-ust-dev chromium=chromium $(CEPH_PACKAGES)
 
 .PHONY: all build native web help demo demo-store demo-whatif demo-device demo-model demo-caching demo-causal demo-figures demo-ceph test test-rust test-python test-web bench lint format sanitize fuzz pins notices clean
@@ -130,7 +130,7 @@ test-python: build
 test-web: web
 	cd web && npm test --silent $(if $(NAME),-- -t '$(NAME)')
 
-## bench: print tables of cost and size beside other tools (NAME=call, post, load, trail, report, page, cluster, notices, replay, diff, import, requests, requests_query, diagnosis, model, generate, causal, causal_cost, causal_throttle, causal_whatif or device selects)
+## bench: print tables of cost and size beside other tools (NAME=call, post, load, trail, report, page, cluster, notices, replay, diff, import, requests, requests_query, diagnosis, model, generate, causal, causal_cost, causal_coz, causal_throttle, causal_whatif or device selects)
 bench: build
 	@scripts/packages $(BENCH_PACKAGES)
 	$(PIP_INSTALL) --no-binary recorder-utils -r requirements/bench.txt

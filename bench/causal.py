@@ -39,6 +39,49 @@ for _ in $(seq 600); do psql -Atc 'SELECT 1' > $2/up 2>&1 && break; sleep 0.05; 
 if [ $1 = create ]; then pgbench -i -q -s 2 > $2/load 2>&1; else pgbench -n -c 4 -j 2 -t 60 --random-seed=1 > $2/bench 2>&1; fi
 kill -INT $! && wait $!
 """
+# Processes that insert into one table of SQLite, each transaction durable, and try again where another one has the lock.
+TABLE = """
+import os, sqlite3, sys
+def connect():
+    connection = sqlite3.connect(sys.argv[1] + "/table", timeout=60, isolation_level=None)
+    connection.execute("PRAGMA synchronous = FULL")
+    return connection
+first = connect()
+first.execute("PRAGMA journal_mode = WAL")
+first.execute("CREATE TABLE line (id INTEGER PRIMARY KEY, who INT, text TEXT)")
+first.close()
+for who in range(4):
+    if os.fork() == 0:
+        mine = connect()
+        for _ in range(50):
+            sum(each * each for each in range(3000))
+            mine.execute("BEGIN IMMEDIATE")
+            mine.execute("INSERT INTO line (who, text) VALUES (?, ?)", (who, "x" * 200))
+            mine.execute("COMMIT")
+        mine.close()
+        os._exit(0)
+for _ in range(4):
+    os.wait()
+"""
+# Each writes a file durably, and says by another one that it has; who comes next looks for that.
+TELLING = """
+for who in 1 2 3; do
+    for at in $(seq 20); do
+        before=$(( (who + 1) % 3 + 1 ))
+        case $who in 1) until [ $at = 1 ] || [ -e $1/$before.$((at - 1)) ]; do sleep 0.001; done;; *) until [ -e $1/$before.$at ]; do sleep 0.001; done;; esac
+        dd if=/dev/zero of=$1/$who bs=16k count=1 oflag=dsync conv=notrunc status=none
+        : > $1/$who.$at
+    done &
+done
+wait
+"""
+INPUTS = ROOT / "bench" / "inputs"
+ESPRESSO = [
+    "env",
+    "ESPRESSO_TMPDIR={data}",
+    "ESPRESSO_PSEUDO=/usr/share/espresso/pseudo",
+    "OMP_NUM_THREADS=1",
+]
 ANYBODY = ["unshare", "--user", "--map-user=1000", "--map-group=1000", "--"]
 BINARIES = next(iter(sorted(glob("/usr/lib/postgresql/*/bin"), reverse=True)), "")
 # Name -> command; {ranks} and {workers} are the programs, {data} is the folder of their files.
@@ -52,7 +95,31 @@ PROGRAMS = {
     "bounded queue": ["{workers}", "queue", "60", "4096", "{data}"],
     "requests to a server": ["{workers}", "rpc", "60", "4096", "{data}"],
     "pipeline": ["sh", "-c", PIPELINE],
+    "files that tell others": ["sh", "-c", TELLING, "sh", "{data}"],
+    "SQLite": ["/usr/bin/python3", "-c", TABLE, "{data}"],
+    "LAMMPS": [
+        *MPI,
+        "4",
+        "lmp",
+        "-log",
+        "none",
+        "-var",
+        "data",
+        "{data}",
+        "-in",
+        str(INPUTS / "melt.lammps"),
+    ],
+    "Quantum ESPRESSO": [*ESPRESSO, *MPI, "2", "pw.x", "-in", str(INPUTS / "silicon.pw")],
     "database": [*ANYBODY, "bash", "-c", DATABASE, "bash", "run", "{data}", BINARIES],
+}
+# What is given to programs as it is.
+SCRIPTS = (DATABASE, TABLE, TELLING)
+# What has to be there for those that not everybody has.
+NEEDED = {
+    "SQLite": "/usr/bin/python3",
+    "LAMMPS": "/usr/bin/lmp",
+    "Quantum ESPRESSO": "/usr/share/espresso/pseudo/Si.pz-vbc.UPF",
+    "database": BINARIES or "PostgreSQL",
 }
 FIXED = """
 format = 1
@@ -122,7 +189,7 @@ def build(folder: Path) -> dict[str, Path]:
 
 def command(program: str, built: dict[str, Path], data: Path) -> list[str]:
     """A program on files in a folder that is there."""
-    return [word if word == DATABASE else word.format(data=data, **built) for word in PROGRAMS[program]]
+    return [word if word in SCRIPTS else word.format(data=data, **built) for word in PROGRAMS[program]]
 
 
 def record(built: dict[str, Path], program: str, folder: Path, output: Path) -> Path:
@@ -222,6 +289,9 @@ def bench() -> None:
             storages = {"memory": memory, "array": fast, "disk": slow}
             devices = {"array": array(folder), "disk": DISK}
             for program in PROGRAMS:
+                if not Path(NEEDED.get(program, "/")).exists():
+                    console.print(f"left out: {program} needs {NEEDED[program]}")
+                    continue
                 cases += measure(built, program, storages, devices, folder)
         finally:
             shutil.rmtree(memory)

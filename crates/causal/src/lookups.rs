@@ -83,6 +83,60 @@ impl OnName {
     }
 }
 
+/// Looks in vain, by thread and start, for names that the thread found later, which another one alone had made meanwhile: how many there are
+/// depends on when that was. `calls` are those of each thread in the order of their starts.
+#[must_use]
+pub fn in_vain(calls: &[OnName]) -> HashSet<(u32, i64)> {
+    let makers = Makers::of(calls);
+    let mut found = HashSet::new();
+    for calls in calls.chunk_by(|one, next| one.thread == next.thread) {
+        let mut missed: HashMap<i64, Vec<i64>> = HashMap::new();
+        for call in calls {
+            match call.what {
+                What::Missing(path) => missed.entry(path).or_default().push(call.start),
+                What::Makes(path) => drop(missed.remove(&path)),
+                What::Found(path) => {
+                    let Some(looks) = missed.remove(&path) else { continue };
+                    let last = looks[looks.len() - 1];
+                    if makers.only(path, call.thread, (last, call.end)).is_some() {
+                        found.extend(looks.into_iter().map(|start| (call.thread, start)));
+                    }
+                }
+                What::Other => {}
+            }
+        }
+    }
+    found
+}
+
+/// Calls that make names, by their paths.
+struct Makers<'a>(HashMap<i64, Vec<&'a OnName>>);
+
+impl<'a> Makers<'a> {
+    /// Of those that somebody looked for in vain.
+    fn of(calls: &'a [OnName]) -> Self {
+        let missed = |call: &OnName| if let What::Missing(path) = call.what { Some(path) } else { None };
+        let missed: HashSet<i64> = calls.iter().filter_map(missed).collect();
+        let mut makers: HashMap<i64, Vec<&OnName>> = HashMap::new();
+        for call in calls {
+            if let What::Makes(path) = call.what
+                && missed.contains(&path)
+            {
+                makers.entry(path).or_default().push(call);
+            }
+        }
+        Self(makers)
+    }
+
+    /// The one that made a name between two times, if there is one alone, and of another thread.
+    fn only(&self, path: i64, thread: u32, (from, to): (i64, i64)) -> Option<&'a OnName> {
+        let of = self.0.get(&path)?;
+        let mut between = of.iter().filter(|call| call.start <= to && call.end >= from);
+        let maker = between.next().filter(|maker| maker.thread != thread)?;
+        between.next().is_none().then_some(*maker)
+    }
+}
+
 /// A thread looked for a name in vain, and found it at last.
 struct Search {
     thread: u32,
@@ -101,21 +155,8 @@ pub fn explain_lookups(edges: &mut Edges, calls: &[OnName]) {
         return;
     }
     edges.waits.sort_by_key(|wait| (wait.thread, wait.start, wait.end));
-    let searched: HashSet<i64> = searches.iter().map(|search| search.path).collect();
-    let mut makers: HashMap<i64, Vec<&OnName>> = HashMap::new();
-    for call in calls {
-        if let What::Makes(path) = call.what
-            && searched.contains(&path)
-        {
-            makers.entry(path).or_default().push(call);
-        }
-    }
-    let maker = |search: &Search| {
-        let of = makers.get(&search.path)?;
-        let mut between = of.iter().filter(|call| call.start <= search.found.1 && call.end >= search.last);
-        let maker = between.next().filter(|maker| maker.thread != search.thread)?;
-        between.next().is_none().then_some(*maker)
-    };
+    let makers = Makers::of(calls);
+    let maker = |search: &Search| makers.only(search.path, search.thread, (search.last, search.found.1));
     let made: Vec<(Search, &OnName)> =
         searches.into_iter().filter_map(|search| maker(&search).map(|maker| (search, maker))).collect();
     // it can be there before the call returns that makes it
@@ -234,6 +275,10 @@ mod tests {
     fn who_does_something_else_meanwhile_does_not_wait() {
         let other = Columns { path: Some(9), call: Call::Pwrite, ..look(5, 0) };
         let rows = [look(0, ENOENT), other, look(20, 0), make(15)];
+        let calls: Vec<OnName> = rows.iter().map(OnName::of).collect();
+        assert_eq!(in_vain(&calls), HashSet::from([(0, 0)]), "it looked for it, whatever else it did");
+        let calls: Vec<OnName> = rows[..3].iter().map(OnName::of).collect();
+        assert!(in_vain(&calls).is_empty(), "nobody was seen to make it");
         assert_eq!(explained(&rows, &[(12, 19)]), (vec![(12, "sleep", false)], vec![]));
         let rows = [look(0, ENOENT), look(20, 0), make(15)];
         assert_eq!(explained(&rows, &[]), (vec![], vec![]), "it didn't sleep");

@@ -2,49 +2,35 @@
 
 use std::collections::{HashMap, HashSet};
 
-use iotrail_causal::lookups::NAME;
-use iotrail_format::schema::{SIGNAL, WAIT};
+use iotrail_causal::lookups::{self, Columns, OnName};
+use iotrail_format::call::Call;
 use iotrail_trail::{Error, Order, TrailReader};
 
-/// By thread and start, ns since the epoch. A sleep comes after each, which the trail says was for the file.
+/// By thread and start, ns since the epoch.
 pub(crate) fn in_vain(reader: &TrailReader) -> Result<HashSet<(i64, i64)>, Error> {
-    let mut edges = HashSet::new();
-    for row in reader.small(&SIGNAL, &["edge"], &["kind"])? {
-        if row.texts[0].as_deref() == Some(NAME) {
-            edges.extend(row.ints[0]);
-        }
-    }
-    let mut found = HashSet::new();
-    if edges.is_empty() {
-        return Ok(found);
-    }
-    // of each thread when it began to sleep
-    let mut sleeps: HashMap<i64, Vec<i64>> = HashMap::new();
-    for row in reader.small(&WAIT, &["thread", "ts", "edge", "until_edge"], &[])? {
-        if let [Some(thread), Some(ts), edge, until] = row.ints[..]
-            && [edge, until].into_iter().flatten().any(|edge| edges.contains(&edge))
-        {
-            sleeps.entry(thread).or_default().push(ts);
-        }
-    }
-    sleeps.values_mut().for_each(|of| of.sort_unstable());
-    // the thread's call before: its thread, start and end, if it failed
-    let mut before: Option<(i64, i64, i64)> = None;
+    let names: HashMap<&str, Call> = Call::ALL.iter().map(|call| (call.name(), *call)).collect();
+    let mut threads: Vec<i64> = Vec::new();
+    let mut calls = Vec::new();
     let mut rows = reader.file_ops(Order::Thread)?;
-    loop {
-        let row = rows.next()?;
-        let next = row.as_ref().map(|row| (row.thread.0, row.ts));
-        if let Some((thread, start, end)) = before
-            && let Some(of) = sleeps.get(&thread)
-        {
-            let until = next.filter(|next| next.0 == thread).map_or(i64::MAX, |next| next.1);
-            let slept = of.get(of.partition_point(|sleep| *sleep < end));
-            if slept.is_some_and(|sleep| *sleep < until) {
-                found.insert((thread, start));
-            }
+    while let Some(row) = rows.next()? {
+        let (Some(call), Some(dur)) = (names.get(row.call), row.dur) else { continue };
+        if threads.last() != Some(&row.thread.0) {
+            threads.push(row.thread.0);
         }
-        let Some(row) = row else { return Ok(found) };
-        let failed = row.errno == i64::from(libc::ENOENT);
-        before = row.dur.filter(|_| failed).map(|dur| (row.thread.0, row.ts, row.ts + dur));
+        calls.push(OnName::of(&Columns {
+            thread: threads.len() as u32 - 1,
+            start: row.ts,
+            end: row.ts + dur,
+            call: *call,
+            path: row.file.map(|file| file.0),
+            path2: row.file2.map(|file| file.0),
+            errno: row.errno,
+            flags: row.flags,
+        }));
     }
+    if !calls.iter().any(OnName::is_in_vain) {
+        return Ok(HashSet::new());
+    }
+    let looks = lookups::in_vain(&calls);
+    Ok(looks.into_iter().map(|(thread, start)| (threads[thread as usize], start)).collect())
 }

@@ -226,7 +226,7 @@ struct Maker<'a> {
     returned: Vec<(OpRef, i64)>,
     zero: i64,
     /// Looks, by thread and start, that nobody waits for.
-    in_vain: HashSet<(i64, i64)>,
+    in_vain: &'a HashSet<(i64, i64)>,
     sections: &'a Sections,
 }
 
@@ -243,7 +243,7 @@ struct Opened {
 /// # Errors
 /// [`Error::Trail`] if the trail can't be read.
 pub fn plan(trail: &Path) -> Result<Plan, Error> {
-    make(&TrailReader::open(trail)?, &Sections::default())
+    make(&TrailReader::open(trail)?, &HashSet::new(), &Sections::default())
 }
 
 /// As [`plan()`], with what threads computed and waited for.
@@ -252,11 +252,12 @@ pub fn plan(trail: &Path) -> Result<Plan, Error> {
 /// Those of [`plan()`], and [`Error::NoCausality`] if the trail doesn't say.
 pub fn plan_with_causality(trail: &Path) -> Result<Plan, Error> {
     let reader = TrailReader::open(trail)?;
-    let mut plan = make(&reader, &Sections::default())?;
+    let in_vain = lookups::in_vain(&reader)?;
+    let mut plan = make(&reader, &in_vain, &Sections::default())?;
     let mut causality = causality::read(trail, &reader, &mut plan)?;
     let sections = Sections::of(&causality);
     if !sections.is_empty() {
-        let again = make(&reader, &sections)?;
+        let again = make(&reader, &in_vain, &sections)?;
         plan.after = again.after;
         plan.threads.iter_mut().zip(again.threads).for_each(|(thread, again)| thread.ops = again.ops);
         sections.keep_order(&mut causality);
@@ -285,8 +286,8 @@ impl Plan {
     }
 }
 
-/// Makes it. Operations that a lock keeps apart don't wait for each other.
-fn make(reader: &TrailReader, sections: &Sections) -> Result<Plan, Error> {
+/// Makes it. Nobody waits for looks `in_vain`, by thread and start; operations that a lock keeps apart don't wait for each other.
+fn make(reader: &TrailReader, in_vain: &HashSet<(i64, i64)>, sections: &Sections) -> Result<Plan, Error> {
     let mut files = HashMap::new();
     for row in reader.small(&FILE, &["file"], &["path"])? {
         if let (Some(file), Some(path)) = (row.ints[0], &row.texts[0]) {
@@ -324,7 +325,7 @@ fn make(reader: &TrailReader, sections: &Sections) -> Result<Plan, Error> {
         last_of: HashMap::new(),
         returned: Vec::new(),
         zero: i64::MIN,
-        in_vain: lookups::in_vain(reader)?,
+        in_vain,
         sections,
     };
     let mut rows = reader.file_ops(Order::Time)?;
