@@ -1,7 +1,7 @@
 """How right replays of parallel programs are on storage of another speed: as fast as possible, with think times, without waits, causal.
 
-Programs of examples/causal, whose ranks, threads and processes wait for each other in different ways, a pipeline, and PostgreSQL under pgbench are recorded on three storage
-systems: memory, an emulated array, an emulated disk. Each recording is replayed on the other two, and simulated on the two devices. A program's time is from the first to the last operation on
+Programs of examples/causal, whose ranks, threads and processes wait for each other in different ways, a pipeline, a shell's, SQLite, LAMMPS, Quantum ESPRESSO and PostgreSQL under pgbench
+are recorded on memory, an emulated array, an emulated disk, and CephFS where Ceph is there. IOR=PATH and BTIO=PATH add those. Each recording is replayed on the others, and simulated on the two devices. A program's time is from the first to the last operation on
 its data; the error of a replay is (program - replay) / program, medians of interleaved rounds, and shown is the recording whose
 replay errs most (Mesnier et al., "//TRACE", FAST 2007, section 5). Needs root, Open MPI and PostgreSQL.
 """
@@ -14,8 +14,9 @@ import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from glob import glob
@@ -24,6 +25,9 @@ from pathlib import Path
 from iotrail import native
 from iotrail.trail import Trail
 from measure import ROOT, Spread, console, keep, scratch, table
+
+sys.path.insert(0, str(ROOT / "examples" / "ceph"))
+from cluster import Cluster
 
 IOTRAIL = [sys.executable, "-m", "iotrail"]
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
@@ -112,6 +116,11 @@ PROGRAMS = {
     "Quantum ESPRESSO": [*ESPRESSO, *MPI, "2", "pw.x", "-in", str(INPUTS / "silicon.pw")],
     "database": [*ANYBODY, "bash", "-c", DATABASE, "bash", "run", "{data}", BINARIES],
 }
+IOR = "{ior} -a MPIIO -c -C -w -r -b 256k -t 16k -s 8 -o {data}/file"
+if "IOR" in os.environ:
+    PROGRAMS["IOR"] = [*MPI, "4", *IOR.replace("{ior}", os.environ["IOR"]).split()]
+if "BTIO" in os.environ:
+    PROGRAMS["BTIO"] = ["env", "-C", "{data}", *MPI, "4", os.environ["BTIO"]]
 # What is given to programs as it is.
 SCRIPTS = (DATABASE, TABLE, TELLING)
 # What has to be there for those that not everybody has.
@@ -281,12 +290,13 @@ def bench() -> None:
         scratch() as folder,
         emulated(folder / "array", array(folder)) as fast,
         emulated(folder / "disk", DISK) as slow,
+        ExitStack() as more,
     ):
         built = build(folder)
         memory = Path("/dev/shm") / folder.name
         memory.mkdir()
         try:
-            storages = {"memory": memory, "array": fast, "disk": slow}
+            storages = {"memory": memory, "array": fast, "disk": slow, **cephfs(more)}
             devices = {"array": array(folder), "disk": DISK}
             for program in PROGRAMS:
                 if not Path(NEEDED.get(program, "/")).exists():
@@ -297,6 +307,16 @@ def bench() -> None:
             shutil.rmtree(memory)
     show(cases)
     keep("causal", cases=[{**vars(case), "took": vars(case.took)} for case in cases])
+
+
+def cephfs(stack: ExitStack) -> dict[str, Path]:
+    """A file system of Ceph on this machine, its objects in memory, until the stack is closed; none without Ceph."""
+    if not shutil.which("ceph-mon"):
+        console.print("left out: CephFS needs Debian's ceph-mon, ceph-mgr, ceph-osd, ceph-mds and ceph-fuse")
+        return {}
+    # names of sockets are short
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="c-", dir="/tmp"))
+    return {"CephFS": stack.enter_context(Cluster(Path(folder) / "c", net="127.0.13")).mount()}
 
 
 def fixed(folder: Path, name: str, ms: float, flush_ms: float) -> str:
