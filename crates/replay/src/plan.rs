@@ -255,12 +255,13 @@ pub fn plan_with_causality(trail: &Path) -> Result<Plan, Error> {
     let in_vain = lookups::in_vain(&reader)?;
     let mut plan = make(&reader, &in_vain, &Sections::default())?;
     let mut causality = causality::read(trail, &reader, &mut plan)?;
-    let sections = Sections::of(&causality);
+    let ends = plan.threads.iter().map(|thread| thread.ops.iter().map(|op| op.start + op.dur).collect());
+    let sections = Sections::of(&causality, ends.collect());
     if !sections.is_empty() {
         let again = make(&reader, &in_vain, &sections)?;
         plan.after = again.after;
         plan.threads.iter_mut().zip(again.threads).for_each(|(thread, again)| thread.ops = again.ops);
-        sections.keep_order(&mut causality);
+        sections.wait_before_locks(&mut causality);
     }
     plan.causality = Some(causality);
     Ok(plan)
@@ -398,6 +399,9 @@ impl Maker<'_> {
         let mut uses = Vec::new();
         if op.handle != NONE {
             self.use_handle(op.handle, me, call, &mut uses);
+            uses.iter().for_each(|one: &Wait| {
+                self.sections.needs(me, OpRef { thread: one.thread, index: one.index })
+            });
         }
         let file = match how {
             How::Name => self.use_names(&op, succeeded, &mut effects),
