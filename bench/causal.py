@@ -43,30 +43,6 @@ for _ in $(seq 600); do psql -Atc 'SELECT 1' > $2/up 2>&1 && break; sleep 0.05; 
 if [ $1 = create ]; then pgbench -i -q -s 2 > $2/load 2>&1; else pgbench -n -c 4 -j 2 -t 60 --random-seed=1 > $2/bench 2>&1; fi
 kill -INT $! && wait $!
 """
-# Processes that insert into one table of SQLite, each transaction durable, and try again where another one has the lock.
-TABLE = """
-import os, sqlite3, sys
-def connect():
-    connection = sqlite3.connect(sys.argv[1] + "/table", timeout=60, isolation_level=None)
-    connection.execute("PRAGMA synchronous = FULL")
-    return connection
-first = connect()
-first.execute("PRAGMA journal_mode = WAL")
-first.execute("CREATE TABLE line (id INTEGER PRIMARY KEY, who INT, text TEXT)")
-first.close()
-for who in range(4):
-    if os.fork() == 0:
-        mine = connect()
-        for _ in range(50):
-            sum(each * each for each in range(3000))
-            mine.execute("BEGIN IMMEDIATE")
-            mine.execute("INSERT INTO line (who, text) VALUES (?, ?)", (who, "x" * 200))
-            mine.execute("COMMIT")
-        mine.close()
-        os._exit(0)
-for _ in range(4):
-    os.wait()
-"""
 # Each writes a file durably, and says by another one that it has; who comes next looks for that.
 TELLING = """
 for who in 1 2 3; do
@@ -100,7 +76,7 @@ PROGRAMS = {
     "requests to a server": ["{workers}", "rpc", "60", "4096", "{data}"],
     "pipeline": ["sh", "-c", PIPELINE],
     "files that tell others": ["sh", "-c", TELLING, "sh", "{data}"],
-    "SQLite": ["/usr/bin/python3", "-c", TABLE, "{data}"],
+    "SQLite": ["/usr/bin/python3", str(ROOT / "examples" / "causal" / "table.py"), "{data}", "WAL", "50"],
     "LAMMPS": [
         *MPI,
         "4",
@@ -122,7 +98,7 @@ if "IOR" in os.environ:
 if "BTIO" in os.environ:
     PROGRAMS["BTIO"] = ["env", "-C", "{data}", *MPI, "4", os.environ["BTIO"]]
 # What is given to programs as it is.
-SCRIPTS = (DATABASE, TABLE, TELLING)
+SCRIPTS = (DATABASE, TELLING)
 # What has to be there for those that not everybody has.
 NEEDED = {
     "SQLite": "/usr/bin/python3",

@@ -14,8 +14,9 @@ import pytest
 from iotrail.trail import Trail
 
 from ..kernel.recording import needs_root
-from .conftest import IOTRAIL, ask
+from .conftest import HERE, IOTRAIL, ask
 
+TABLE = HERE.parent.parent / "examples" / "causal" / "table.py"
 POSTGRES = next(iter(sorted(glob("/usr/lib/postgresql/*/bin"), reverse=True)), "")
 
 # Clients that change tables, each transaction durable: backends wait for clients, for each other and for who writes the log.
@@ -83,37 +84,11 @@ def test_a_store_is_explained(record: Callable[..., Trail], open_folder: Path) -
     assert edges(trail)["stream"] > 2000
 
 
-# Processes that insert into one table, each transaction durable, and try again where another one has the lock.
-TABLE = """
-import os, sqlite3, sys
-def connect():
-    connection = sqlite3.connect("table", timeout=60, isolation_level=None)
-    connection.execute("PRAGMA synchronous = FULL")
-    return connection
-first = connect()
-first.execute("PRAGMA journal_mode = " + sys.argv[1])
-first.execute("CREATE TABLE line (id INTEGER PRIMARY KEY, who INT, text TEXT)")
-first.close()
-for who in range(4):
-    if os.fork() == 0:
-        mine = connect()
-        for _ in range(30):
-            sum(each * each for each in range(3000))
-            mine.execute("BEGIN IMMEDIATE")
-            mine.execute("INSERT INTO line (who, text) VALUES (?, ?)", (who, "x" * 200))
-            mine.execute("COMMIT")
-        mine.close()
-        os._exit(0)
-for _ in range(4):
-    os.wait()
-"""
-
-
 @pytest.mark.parametrize("journal", ["WAL", "DELETE"])
 def test_processes_that_try_for_a_lock_are_explained(
     journal: str, record: Callable[..., Trail], open_folder: Path, tmp_path: Path
 ) -> None:
-    trail = record(sys.executable, "-c", TABLE, journal)
+    trail = record(sys.executable, TABLE, open_folder, journal, 30)
     assert unexplained(trail) <= 0.01
     [[waited]] = trail.query("SELECT COUNT(*) FROM wait WHERE kind = 'lock'").fetchall()
     assert waited > 0
