@@ -159,7 +159,7 @@ pub fn explain_lookups(edges: &mut Edges, calls: &[OnName]) {
     let maker = |search: &Search| makers.only(search.path, search.thread, (search.last, search.found.1));
     let made: Vec<(Search, &OnName)> =
         searches.into_iter().filter_map(|search| maker(&search).map(|maker| (search, maker))).collect();
-    // it can be there before the call returns that makes it
+    // It is there when the call returns that makes it, and can be before.
     let early: HashSet<(u32, u32)> = made
         .iter()
         .filter(|(search, maker)| search.found.0 < maker.end)
@@ -167,7 +167,12 @@ pub fn explain_lookups(edges: &mut Edges, calls: &[OnName]) {
         .collect();
     for (search, maker) in made {
         let is_early = early.contains(&(maker.thread, search.thread));
-        explain(edges, &search, maker.thread, if is_early { maker.start } else { maker.end });
+        explain(
+            edges,
+            &search,
+            maker.thread,
+            if is_early { maker.start } else { maker.start.max(maker.end - 1) },
+        );
     }
 }
 
@@ -259,7 +264,7 @@ mod tests {
         let sleeps = [(2, 9), (12, 19)];
         let with = |makes: &[Columns]| [&looks[..], makes].concat();
         let in_vain = vec![(2, "sleep", true), (12, NAME, false)];
-        assert_eq!(explained(&with(&[make(15)]), &sleeps), (in_vain.clone(), vec![16]));
+        assert_eq!(explained(&with(&[make(15)]), &sleeps), (in_vain.clone(), vec![15]));
         // it returned after the look that found it
         let slow = Columns { end: 25, ..make(15) };
         assert_eq!(explained(&with(&[slow]), &sleeps), (in_vain, vec![15]));
@@ -283,6 +288,6 @@ mod tests {
         let rows = [look(0, ENOENT), look(20, 0), make(15)];
         assert_eq!(explained(&rows, &[]), (vec![], vec![]), "it didn't sleep");
         let renamed = Columns { call: Call::Rename, path: Some(9), path2: Some(PATH), ..make(15) };
-        assert_eq!(explained(&[rows[0], rows[1], renamed], &[(12, 19)]), (vec![(12, NAME, false)], vec![16]));
+        assert_eq!(explained(&[rows[0], rows[1], renamed], &[(12, 19)]), (vec![(12, NAME, false)], vec![15]));
     }
 }

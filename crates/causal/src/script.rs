@@ -112,7 +112,7 @@ pub struct Recorded {
     pub computed: Vec<(i64, i64)>,
     /// When it got locks, or shared or gave them back: those steps.
     pub locks: Vec<(i64, Step)>,
-    /// Times that it is to rest besides: after what it did until then, and how long. Nothing that was recorded.
+    /// Times that it is to rest besides: after what it did until then, before it gives signals, and how long. Nothing that was recorded.
     pub rests: Vec<(i64, i64)>,
 }
 
@@ -173,7 +173,7 @@ impl Recorded {
     /// time, unless `fixed`: then as much as it took.
     #[must_use]
     pub fn script(&self, zero: i64, fixed: bool) -> Script {
-        // at equal times: what ended, then what goes on until the next call, then what a call begins with, then rests, then the call
+        // at equal times: what ended, then what goes on until the next call, then rests, then what a call begins with, then the call
         let mut steps: Vec<(i64, u8, Step)> = Vec::new();
         for wait in &self.waits {
             let step = match wait.reason {
@@ -190,10 +190,10 @@ impl Recorded {
             steps.push((wait.start + wait.dur, 0, step));
         }
         steps.extend(self.computed.iter().map(|(at, cpu)| (*at, 1, Step::Compute(*cpu))));
-        steps.extend(self.signals.iter().map(|(at, edge)| (*at, 2, Step::Signal(*edge))));
-        let is_last = |step: &Step| if matches!(step, Step::Unlock(_)) { 2 } else { 0 };
+        steps.extend(self.signals.iter().map(|(at, edge)| (*at, 3, Step::Signal(*edge))));
+        let is_last = |step: &Step| if matches!(step, Step::Unlock(_)) { 3 } else { 0 };
         steps.extend(self.locks.iter().map(|(at, step)| (*at, is_last(step), *step)));
-        steps.extend(self.rests.iter().map(|(at, dur)| (*at, 3, Step::Rest(*dur))));
+        steps.extend(self.rests.iter().map(|(at, dur)| (*at, 2, Step::Rest(*dur))));
         steps.extend(self.ops.iter().zip(0..).map(|(at, index)| (*at, 4, Step::Io(index))));
         steps.sort_by_key(|(at, class, _)| (*at, *class));
         let mut held = HashSet::new();

@@ -15,7 +15,7 @@ export const SHADES = [
   { key: "other", name: "Other calls", color: "muted" },
   { key: "meeting", name: "Waiting: collective, barrier", color: "wait-meeting" },
   { key: "message", name: "Waiting: message, one-sided access", color: "wait-message" },
-  { key: "handover", name: "Waiting: pipe, semaphore, condition, thread", color: "wait-handover" },
+  { key: "handover", name: "Waiting: pipe, semaphore, condition, file, thread", color: "wait-handover" },
   { key: "lock", name: "Waiting: lock", color: "wait-lock" },
   { key: "unrecorded", name: "Waiting: not recorded for what", color: "wait-unknown" },
   { key: "timer", name: "Asleep", color: "split-idle" },

@@ -28,7 +28,6 @@ struct Evidence {
     /// In how many runs it was seen.
     times: i32,
     within: u32,
-    style: Style,
 }
 
 /// What runs say of all dependencies. `totals` are the operations of each node, `free` their times in the run without pauses, which
@@ -50,9 +49,13 @@ pub fn analyze(runs: &[Run], totals: &[u32], free: &[OpTimes]) -> Analysis {
     let mut analysis = Analysis::default();
     let least = least_done(runs, totals, free);
     let mut seen: BTreeMap<Dependency, Evidence> = BTreeMap::new();
+    // of each giver and taker, how often the taker was seen to spin, and to wait: one that has no CPU for a moment seems to sleep
+    let mut spins: BTreeMap<(u32, u32), (u32, u32)> = BTreeMap::new();
     for run in runs {
         for (dependency, within, style) in moves(run) {
-            let evidence = seen.entry(dependency).or_insert(Evidence { times: 0, within, style });
+            let spins = spins.entry((dependency.giver, dependency.taker)).or_default();
+            *spins = (spins.0 + u32::from(style == Style::Spin), spins.1 + 1);
+            let evidence = seen.entry(dependency).or_insert(Evidence { times: 0, within });
             evidence.times += 1;
             evidence.within = evidence.within.min(within);
         }
@@ -70,7 +73,9 @@ pub fn analyze(runs: &[Run], totals: &[u32], free: &[OpTimes]) -> Analysis {
         } else if is_accident(evidence.times) {
             analysis.doubtful += 1;
         } else {
-            accepted.insert(dependency, (evidence.within, evidence.style));
+            let (spins, times) = spins[&(giver, taker)];
+            let style = if 2 * spins > times { Style::Spin } else { Style::Sleep };
+            accepted.insert(dependency, (evidence.within, style));
         }
     }
     infer(runs, &least, &mut accepted, &mut analysis);
