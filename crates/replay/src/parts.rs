@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use iotrail_causal::{OpRef, Order as _, Scripts, Step};
-use iotrail_format::schema::THREAD;
+use iotrail_format::schema::{PROCESS, THREAD};
 use iotrail_trail::TrailReader;
 
 use crate::Error;
@@ -35,10 +35,19 @@ impl Parts {
     /// # Errors
     /// The trail can't be read, or there is less to share out than parts.
     pub fn of(trail: &Path, plan: &Plan, mine: u32, count: u32) -> Result<Self, Error> {
+        let reader = TrailReader::open(trail)?;
+        // what forked and ran another program is one process
+        let mut pids: HashMap<i64, i64> = HashMap::new();
+        for row in reader.small(&PROCESS, &["process", "pid"], &[])? {
+            if let [Some(process), Some(pid)] = row.ints[..] {
+                pids.insert(process, pid);
+            }
+        }
         let mut rows: HashMap<i64, (String, i64, i64)> = HashMap::new();
-        for row in TrailReader::open(trail)?.small(&THREAD, &["thread", "process", "start_ts"], &["node"])? {
+        for row in reader.small(&THREAD, &["thread", "process", "start_ts"], &["node"])? {
             if let [Some(thread), Some(process), start] = row.ints[..] {
                 let node = row.texts[0].clone().unwrap_or_default();
+                let process = pids.get(&process).copied().unwrap_or(process);
                 rows.insert(thread, (node, process, start.unwrap_or(0)));
             }
         }
