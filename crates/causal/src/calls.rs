@@ -264,9 +264,7 @@ impl<'a> Reader<'a> {
             WaitKind::Process if self.inside.is_none() => self.joins.push(*row),
             WaitKind::Process => self.reap(row),
             // Which of them have to wait for a lock is another matter on other storage.
-            WaitKind::Lock
-                if GIVE_BACK.contains(&row.call)
-                    || row.end.is_some_and(|end| end - row.start < CONTENDED) => {}
+            WaitKind::Lock if GIVE_BACK.contains(&row.call) || !is_long(row) => {}
             WaitKind::FileLock => self.add_file_lock(row),
             WaitKind::Signal | WaitKind::Queue | WaitKind::Futex if is_expired(row) => {
                 self.push(row, What::Wait { kind: "timer" });
@@ -336,7 +334,7 @@ impl<'a> Reader<'a> {
         }
         let is_known = asked.is_some() && row.errno == 0;
         let may_wait = asked.is_none_or(|asked| asked.waits);
-        if may_wait && row.end.is_none_or(|end| end - row.start >= CONTENDED) {
+        if may_wait && is_long(row) {
             self.push(row, What::Wait { kind: if is_known { "lock" } else { row.kind.name() } });
         }
     }
@@ -417,9 +415,7 @@ impl<'a> Reader<'a> {
     fn add_lock(&mut self, row: &Row) {
         match row.call {
             Call::SemWait if row.result != Some(0) => self.push(row, What::Wait { kind: "timer" }),
-            Call::SemWait if row.end.is_none_or(|end| end - row.start >= CONTENDED) => {
-                self.push(row, What::Wait { kind: "lock" });
-            }
+            Call::SemWait if is_long(row) => self.push(row, What::Wait { kind: "lock" }),
             _ => {}
         }
     }

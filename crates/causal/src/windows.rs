@@ -11,10 +11,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use iotrail_format::call::Call;
 
 use crate::calls::{Row, is_long};
+use crate::file_locks::{Act as OnLock, Asked};
 use crate::matching::{Act, What};
-
-/// Operation of flock(2) that shares a lock.
-const LOCK_SH: i64 = 1;
 
 /// From a lock to its unlock.
 struct Hold {
@@ -100,7 +98,7 @@ fn holds(window: i64, mut calls: Vec<(i64, Row)>) -> Vec<Hold> {
     let mut found = Vec::new();
     for (process, row) in calls {
         if row.call == Call::MpiWinLock {
-            let shares = row.flags.is_some_and(|operation| operation & LOCK_SH != 0);
+            let shares = Asked::of(None, None, row.flags).is_some_and(|asked| asked.act == OnLock::Share);
             open.insert(process, Hold { window, shares, calls: vec![row] });
         } else if let Some(hold) = open.get_mut(&process) {
             hold.calls.push(row);

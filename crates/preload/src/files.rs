@@ -201,9 +201,9 @@ interpose! {
                 on.kind = WaitKind::FileLock as u8;
                 on.object = descriptors::known(fd);
                 call(on, || real(fd, command, argument), |on, result| {
-                    let asked = result == 0 || matches!(errno(), libc::EAGAIN | libc::EACCES | libc::EINTR | libc::EDEADLK);
+                    // with others the kernel may not have read it
+                    let asked = result == 0 || matches!(errno(), libc::EAGAIN | libc::EINTR | libc::EDEADLK);
                     if asked {
-                        // the kernel has read it
                         part_locked(on, fd, command, &*(argument as *const libc::flock));
                     }
                 })
