@@ -35,7 +35,7 @@ pub(crate) struct Sections {
     longest: Vec<u32>,
     /// By thread and lock how many operations it does before it has that first.
     before: HashMap<(u32, u32), u32>,
-    /// When each operation of each thread ended, ns.
+    /// When each operation of each thread, and all before it, had ended, ns.
     ends: Vec<Vec<i64>>,
     /// Locks below this number are contended for.
     contended: u32,
@@ -44,7 +44,15 @@ pub(crate) struct Sections {
 
 impl Sections {
     /// From what threads did, and when their operations ended, ns, by their numbers.
-    pub(crate) fn of(causality: &Causality, ends: Vec<Vec<i64>>) -> Self {
+    pub(crate) fn of(causality: &Causality, mut ends: Vec<Vec<i64>>) -> Self {
+        // asynchronous ones end in another order
+        for ends in &mut ends {
+            let mut last = i64::MIN;
+            for end in ends {
+                last = last.max(*end);
+                *end = last;
+            }
+        }
         let mut found = Self { contended: causality.locks.len() as u32, ends, ..Self::default() };
         let others = causality.others.iter().map(Vec::as_slice).chain(std::iter::repeat(&[][..]));
         for ((one, others), thread) in causality.recorded.iter().zip(others).zip(0..) {
@@ -196,6 +204,10 @@ mod tests {
         // it had the lock from 15 on, when operation 0 was done
         assert_eq!(wait((0, 3), (4, 0)), Some((4, 0)));
         assert_eq!(wait((0, 4), (4, 2)), Some((4, 0)));
+        let mut late = ends(&causality);
+        late[4][0] = 16;
+        let first_ends_late = Sections::of(&causality, late);
+        assert_eq!(first_ends_late.wait(OpRef { thread: 0, index: 3 }, OpRef { thread: 4, index: 0 }), None);
         sections.needs(OpRef { thread: 0, index: 4 }, OpRef { thread: 4, index: 2 });
         assert!(!sections.is_empty());
         let short = all_of(vec![thread(&[(15, take), (16, give)])]);
