@@ -1,8 +1,8 @@
 """`whatif run --compute` beside Coz (Curtsinger and Berger, SOSP 2015): how long a program runs if its computing takes half the time.
 
 Coz lets the program run on, slows all other threads down while one is in the line that is asked about, and counts progress; `whatif run` simulates one
-recording. bench/in_step.c has all its computing in one line. Coz's runs have random speed-ups of the line: a straight line through
-them says what half of its time brings. Needs root and Coz.
+recording. bench/in_step.c has all its computing in one line. Coz's experiments have random speed-ups of the line: those near a half are compared with
+those without, by medians, as some are far off. Needs root and Coz.
 """
 
 import json
@@ -13,8 +13,6 @@ import subprocess
 import time
 from pathlib import Path
 
-import numpy as np
-
 import causal
 from measure import ROOT, Spread, compile_c, console, keep, scratch, table
 
@@ -22,6 +20,8 @@ ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
 IN_STEP, LOOPS = 400, 1_000_000
 # What Coz gets, s: an experiment of its takes half a second at least.
 COZ_S = 20
+# Speed-ups of the line that stand for a half.
+NEAR_HALF = (0.4, 0.6)
 
 
 def bench() -> None:
@@ -96,7 +96,7 @@ def coz(words: list[str], folder: Path) -> tuple[float, float]:
     took = time.monotonic() - began
     source = (ROOT / "bench" / "in_step.c").read_text().splitlines()
     line = next(number for number, text in enumerate(source, 1) if "x * 1.0000001" in text)
-    speedups, periods = [], []
+    periods: dict[str, list[float]] = {"none": [], "half": []}
     experiment: dict[str, str] = {}
     for row in profile.read_text().splitlines():
         kind, *fields = row.split("\t")
@@ -104,7 +104,10 @@ def coz(words: list[str], folder: Path) -> tuple[float, float]:
         if kind == "experiment":
             experiment = values
         elif kind == "throughput-point" and experiment["selected"].endswith(f"in_step.c:{line}"):
-            speedups.append(float(experiment["speedup"]))
-            periods.append(float(experiment["duration"]) / float(values["delta"]))
-    slope, whole = np.polyfit(speedups, periods, 1)
-    return float((whole + 0.5 * slope) / whole), took
+            speedup = float(experiment["speedup"])
+            of = "none" if speedup == 0 else "half" if NEAR_HALF[0] <= speedup <= NEAR_HALF[1] else None
+            if of is not None:
+                periods[of].append(float(experiment["duration"]) / float(values["delta"]))
+    if not all(periods.values()):
+        raise SystemExit(f"bench: error: Coz made no experiment near a half in {took:.0f} s")
+    return statistics.median(periods["half"]) / statistics.median(periods["none"]), took
