@@ -10,19 +10,22 @@ use iotrail_format::call::Call;
 use crate::matching::{Edges, How, Signal};
 
 /// Kind of these edges in a trail.
-pub const NAME: &str = "name";
+const NAME: &str = "name";
 /// Kinds of waits for a time.
 const SLEEPS: [&str; 2] = ["sleep", "timer"];
 /// Error number of a name that isn't there, and flag of a call that makes it (open(2)).
 const ENOENT: i64 = 2;
 const O_CREAT: i64 = 0o100;
 
+/// A path, by the number of the machine and its id there: files of different machines may be called the same.
+type Name = (u32, i64);
+
 /// What a call finds or does under a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
-    Missing(i64),
-    Found(i64),
-    Makes(i64),
+    Missing(Name),
+    Found(Name),
+    Makes(Name),
     Other,
 }
 
@@ -40,6 +43,8 @@ pub struct OnName {
 pub struct Columns {
     /// Number of the thread.
     pub thread: u32,
+    /// Number of the machine.
+    pub machine: u32,
     /// Start.
     pub start: i64,
     /// When it returned.
@@ -67,10 +72,10 @@ impl OnName {
         let makes = creates || matches!(row.call, Call::Creat | Call::Mkdir | Call::Mknod | Call::Symlink);
         let gives_name = matches!(row.call, Call::Rename | Call::Link);
         let what = match (row.path, row.path2, row.errno) {
-            (Some(path), _, ENOENT) if looks => What::Missing(path),
-            (Some(path), _, 0) if looks => What::Found(path),
-            (Some(path), _, 0) if makes => What::Makes(path),
-            (_, Some(path), 0) if gives_name => What::Makes(path),
+            (Some(path), _, ENOENT) if looks => What::Missing((row.machine, path)),
+            (Some(path), _, 0) if looks => What::Found((row.machine, path)),
+            (Some(path), _, 0) if makes => What::Makes((row.machine, path)),
+            (_, Some(path), 0) if gives_name => What::Makes((row.machine, path)),
             _ => What::Other,
         };
         Self { thread: row.thread, start: row.start, end: row.end, what }
@@ -90,7 +95,7 @@ pub fn in_vain(calls: &[OnName]) -> HashSet<(u32, i64)> {
     let makers = Makers::of(calls);
     let mut found = HashSet::new();
     for calls in calls.chunk_by(|one, next| one.thread == next.thread) {
-        let mut missed: HashMap<i64, Vec<i64>> = HashMap::new();
+        let mut missed: HashMap<Name, Vec<i64>> = HashMap::new();
         for call in calls {
             match call.what {
                 What::Missing(path) => missed.entry(path).or_default().push(call.start),
@@ -110,14 +115,14 @@ pub fn in_vain(calls: &[OnName]) -> HashSet<(u32, i64)> {
 }
 
 /// Calls that make names, by their paths.
-struct Makers<'a>(HashMap<i64, Vec<&'a OnName>>);
+struct Makers<'a>(HashMap<Name, Vec<&'a OnName>>);
 
 impl<'a> Makers<'a> {
     /// Of those that somebody looked for in vain.
     fn of(calls: &'a [OnName]) -> Self {
         let missed = |call: &OnName| if let What::Missing(path) = call.what { Some(path) } else { None };
-        let missed: HashSet<i64> = calls.iter().filter_map(missed).collect();
-        let mut makers: HashMap<i64, Vec<&OnName>> = HashMap::new();
+        let missed: HashSet<Name> = calls.iter().filter_map(missed).collect();
+        let mut makers: HashMap<Name, Vec<&OnName>> = HashMap::new();
         for call in calls {
             if let What::Makes(path) = call.what
                 && missed.contains(&path)
@@ -129,7 +134,7 @@ impl<'a> Makers<'a> {
     }
 
     /// The one that made a name between two times, if there is one alone, and of another thread.
-    fn only(&self, path: i64, thread: u32, (from, to): (i64, i64)) -> Option<&'a OnName> {
+    fn only(&self, path: Name, thread: u32, (from, to): (i64, i64)) -> Option<&'a OnName> {
         let of = self.0.get(&path)?;
         let mut between = of.iter().filter(|call| call.start <= to && call.end >= from);
         let maker = between.next().filter(|maker| maker.thread != thread)?;
@@ -140,7 +145,7 @@ impl<'a> Makers<'a> {
 /// A thread looked for a name in vain, and found it at last.
 struct Search {
     thread: u32,
-    path: i64,
+    path: Name,
     /// When the first look in vain began, and the last one; when the one that found it began, and returned.
     first: i64,
     last: i64,
@@ -201,7 +206,7 @@ fn searches(calls: &[OnName]) -> Vec<Search> {
     let mut found = Vec::new();
     for calls in calls.chunk_by(|one, next| one.thread == next.thread) {
         // the path, the first look in vain and the last
-        let mut looking: Option<(i64, i64, i64)> = None;
+        let mut looking: Option<(Name, i64, i64)> = None;
         for call in calls {
             looking = match (call.what, looking) {
                 (What::Missing(path), Some((of, first, _))) if of == path => Some((path, first, call.start)),
@@ -227,7 +232,7 @@ mod tests {
 
     fn look(start: i64, errno: i64) -> Columns {
         let (call, path) = (Call::Access, Some(PATH));
-        Columns { thread: 0, start, end: start + 1, call, path, path2: None, errno, flags: None }
+        Columns { thread: 0, machine: 0, start, end: start + 1, call, path, path2: None, errno, flags: None }
     }
 
     fn make(start: i64) -> Columns {
@@ -272,6 +277,8 @@ mod tests {
         assert_eq!(explained(&with(&[]), &sleeps), nothing, "nobody was seen to make it");
         assert_eq!(explained(&with(&[make(14), make(16)]), &sleeps), nothing, "two may have made it");
         assert_eq!(explained(&with(&[make(5)]), &sleeps), nothing, "it was not there after that");
+        let elsewhere = Columns { machine: 1, ..make(15) };
+        assert_eq!(explained(&with(&[elsewhere]), &sleeps), nothing, "a file of another machine");
         let own = Columns { thread: 0, ..make(15) };
         assert_eq!(explained(&with(&[own]), &sleeps), nothing, "itself");
     }

@@ -29,6 +29,7 @@ use std::path::PathBuf;
 
 pub use bench::{Bench, requests};
 pub use causality::{Causality, LockId};
+pub use lookups::on_names;
 pub use meeting::{Meeting, Patience};
 pub use order::Wait;
 pub use parts::{Links, Parts};

@@ -11,7 +11,7 @@ use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use iotrail_causal::calls::{Process, Reader, Row, Thread};
 use iotrail_causal::compute::{Gap, Reading, Slice, before, by_readings, by_slices};
 use iotrail_causal::critical::critical;
-use iotrail_causal::lookups::{Columns, OnName, explain_lookups};
+use iotrail_causal::lookups::explain_lookups;
 use iotrail_causal::matching::{Edges, How, Wait, edges, explain_polls};
 use iotrail_causal::reduction::reduce;
 use iotrail_causal::throttle::gather;
@@ -113,7 +113,8 @@ pub fn derive(path: &Path, hidden: Option<&Hidden>) -> Result<usize, Error> {
     let edges = found.waits.iter().filter(|wait| is_hidden(wait)).count();
     gather(&mut found);
     explain_timers(&mut found, &timed);
-    explain_lookups(&mut found, &on_names(&reader, &known, &names)?);
+    let on_names = iotrail_replay::on_names(&reader, |thread| known.number_of.get(&thread).copied())?;
+    explain_lookups(&mut found, &on_names);
     let mut writer = TrailWriter::open(path)?;
     for table in [&COMPUTE, &SIGNAL, &WAIT, &CRITICAL_PATH] {
         for entry in reader.snapshot().files(table.name) {
@@ -164,33 +165,6 @@ fn processes(reader: &TrailReader, known: &Threads) -> Result<Vec<Process>, Erro
         Some(Process { id, machine, pid, parent: ints[2], rank: ints[3], start, end: ints[5] })
     };
     Ok(rows.into_iter().filter_map(|mut row| process(row.ints, row.texts.remove(0))).collect())
-}
-
-/// Calls on files, of each thread in the order of their starts.
-fn on_names(
-    reader: &TrailReader,
-    known: &Threads,
-    names: &HashMap<&str, Call>,
-) -> Result<Vec<OnName>, Error> {
-    let mut calls = Vec::new();
-    let mut rows = reader.file_ops(Order::Thread)?;
-    while let Some(row) = rows.next()? {
-        if let (Some(thread), Some(call), Some(dur)) =
-            (known.number_of.get(&row.thread.0), names.get(row.call), row.dur)
-        {
-            calls.push(OnName::of(&Columns {
-                thread: *thread,
-                start: row.ts,
-                end: row.ts + dur,
-                call: *call,
-                path: row.file.map(|file| file.0),
-                path2: row.file2.map(|file| file.0),
-                errno: row.errno,
-                flags: row.flags,
-            }));
-        }
-    }
-    Ok(if calls.iter().any(OnName::is_in_vain) { calls } else { Vec::new() })
 }
 
 /// Who woke whom, in the order of who was woken and when.
