@@ -1,7 +1,7 @@
 """How right replays of parallel programs are on storage of another speed: as fast as possible, with think times, without waits, causal.
 
 Programs of examples/causal, whose ranks, threads and processes wait for each other in different ways, a pipeline, a shell's, SQLite, LAMMPS, Quantum ESPRESSO and PostgreSQL under pgbench
-are recorded on memory, an emulated array, an emulated disk, and CephFS where Ceph is there. IOR=PATH and BTIO=PATH add those. Each recording is replayed on the others, and simulated on the two devices. A program's time is from the first to the last operation on
+are recorded on memory, an emulated array, an emulated disk, and CephFS where Ceph is there. IOR=PATH and BTIO=PATH add those; PROGRAMS="NAME; …" are some of them. Each recording is replayed on the others, and simulated on the two devices. A program's time is from the first to the last operation on
 its data; the error of a replay is (program - replay) / program, medians of interleaved rounds, and shown is the recording whose
 replay errs most (Mesnier et al., "//TRACE", FAST 2007, section 5). Needs root, Open MPI and PostgreSQL.
 """
@@ -274,15 +274,29 @@ def bench() -> None:
         try:
             storages = {"memory": memory, "array": fast, "disk": slow, **cephfs(more)}
             devices = {"array": array(folder), "disk": DISK}
-            for program in PROGRAMS:
+            for program in selected():
                 if not Path(NEEDED.get(program, "/")).exists():
                     console.print(f"left out: {program} needs {NEEDED[program]}")
                     continue
-                cases += measure(built, program, storages, devices, folder)
+                measured = measure(built, program, storages, devices, folder)
+                for case in measured:
+                    console.print(
+                        f"{case.program} on {case.storage}: {case.took.text('.2f')} s, causal {100 * case.errors['causal'][0]:+.1f} %",
+                        style="dim",
+                    )
+                cases += measured
         finally:
             shutil.rmtree(memory)
     show(cases)
     keep("causal", cases=[{**vars(case), "took": vars(case.took)} for case in cases])
+
+
+def selected() -> list[str]:
+    """The programs to measure: those of PROGRAMS="NAME; …" or all."""
+    names = [name.strip() for name in os.environ.get("PROGRAMS", "").split(";") if name.strip()]
+    if unknown := [name for name in names if name not in PROGRAMS]:
+        raise SystemExit(f"bench: error: no program {', '.join(unknown)}; there are: {'; '.join(PROGRAMS)}")
+    return names or list(PROGRAMS)
 
 
 def cephfs(stack: ExitStack) -> dict[str, Path]:
