@@ -263,7 +263,7 @@ mod tests {
 
     fn scripts(threads: &[&[Step]], signals: &[u32], locks: u32) -> Scripts {
         let threads = threads.iter().map(|steps| Script { steps: steps.to_vec() }).collect();
-        Scripts { threads, signals: signals.to_vec(), locks }
+        Scripts { threads, signals: signals.to_vec(), locks, ..Scripts::default() }
     }
 
     struct After(HashMap<OpRef, OpRef>);
@@ -430,7 +430,7 @@ mod tests {
             let scripts = Scripts {
                 threads: steps.into_iter().map(|steps| Script { steps }).collect(),
                 signals,
-                locks: 0,
+                ..Scripts::default()
             };
             let durs = ops.iter().map(|count| vec![10; *count as usize]).collect();
             let run = evaluate(&scripts, &order, &mut Durations::new(durs), &Machines::one(2));

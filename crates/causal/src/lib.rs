@@ -32,4 +32,4 @@ pub use evaluate::{
     Times, evaluate,
 };
 pub use order::{OpRef, Order};
-pub use script::{Reason, Recorded, Script, Scripts, Step, Style, Waited};
+pub use script::{Pauses, Reason, Recorded, Script, Scripts, Step, Style, Waited};

@@ -1,6 +1,6 @@
 //! What threads do.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// What a thread does while it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +72,44 @@ pub struct Scripts {
     pub signals: Vec<u32>,
     /// How many locks there are.
     pub locks: u32,
+    /// Locks that threads try for, and sleep before they try again.
+    pub tried: BTreeMap<u32, Pauses>,
+}
+
+/// How long threads sleep before they try for a lock again that another one had.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pauses(Vec<i64>);
+
+impl Pauses {
+    /// From the first to the last, ns, which then comes again and again; none without any that takes time.
+    #[must_use]
+    pub fn new(mut pauses: Vec<i64>) -> Option<Self> {
+        pauses.retain(|pause| *pause > 0);
+        (!pauses.is_empty()).then_some(Self(pauses))
+    }
+
+    /// The one after so many.
+    ///
+    /// # Panics
+    /// Never: there is at least one.
+    #[must_use]
+    pub fn at(&self, number: usize) -> i64 {
+        self.0[number.min(self.0.len() - 1)]
+    }
+
+    /// How long after the first try the first one is that isn't before `elapsed`, ns, if tries take no time.
+    #[must_use]
+    pub fn until(&self, elapsed: i64) -> i64 {
+        let mut at = 0;
+        for pause in &self.0 {
+            if at >= elapsed {
+                return at;
+            }
+            at += pause;
+        }
+        let last = self.at(self.0.len());
+        at + ((elapsed - at).max(0) + last - 1) / last * last
+    }
 }
 
 impl Scripts {

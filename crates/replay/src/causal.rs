@@ -245,11 +245,9 @@ impl Shared<'_> {
                         links.done(OpRef { thread: number as u32, index });
                     }
                 }
-                Step::Lock(lock) => {
-                    held.insert(lock, causes.locks[lock as usize].take());
-                }
-                Step::Share(lock) => {
-                    held.insert(lock, causes.locks[lock as usize].share());
+                Step::Lock(lock) | Step::Share(lock) => {
+                    let shares = matches!(step, Step::Share(_));
+                    held.extend(causes.locks[lock as usize].take(shares, scale).map(|having| (lock, having)));
                 }
                 Step::Unlock(lock) => drop(held.remove(&lock)),
             }

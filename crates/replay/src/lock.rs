@@ -1,12 +1,20 @@
 //! Locks that threads of a replay contend for.
 
 use std::cell::UnsafeCell;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-use iotrail_causal::{Scripts, Step};
+use iotrail_causal::{Pauses, Scripts, Step};
+
+use crate::run::{is_stopped, now, until};
 
 /// A lock, as the recorded program's: who gets it first of those that wait differs between kinds, and with it how long all take.
-pub(crate) enum Lock {
+pub(crate) struct Lock {
+    kind: Kind,
+    /// How long threads sleep between tries; none where they wait for it.
+    pauses: Option<Pauses>,
+}
+
+enum Kind {
     Mutex(Mutex<()>),
     ReadWrite(ReadWrite),
 }
@@ -27,26 +35,44 @@ impl Lock {
                 are_shared[*lock as usize] = true;
             }
         }
-        let lock = |is_shared| match is_shared {
-            true => Self::ReadWrite(ReadWrite::new()),
-            false => Self::Mutex(Mutex::new(())),
+        let lock = |(is_shared, number)| Self {
+            kind: if is_shared { Kind::ReadWrite(ReadWrite::new()) } else { Kind::Mutex(Mutex::new(())) },
+            pauses: scripts.tried.get(&number).cloned(),
         };
-        are_shared.into_iter().map(lock).collect()
+        are_shared.into_iter().zip(0..).map(lock).collect()
     }
 
-    /// Has it alone.
-    pub(crate) fn take(&self) -> Having<'_> {
-        match self {
-            Self::Mutex(mutex) => Having::Mutex(mutex.lock().unwrap_or_else(PoisonError::into_inner)),
-            Self::ReadWrite(lock) => Having::ReadWrite(lock.write()),
+    /// Has it, alone or with others. Sleeps between tries take so many times as long as recorded. None if the replay was stopped meanwhile.
+    pub(crate) fn take(&self, shares: bool, scale: f64) -> Option<Having<'_>> {
+        let Some(pauses) = &self.pauses else { return Some(self.wait(shares)) };
+        for number in 0.. {
+            if let Some(having) = self.try_once(shares) {
+                return Some(having);
+            }
+            if is_stopped() {
+                break;
+            }
+            until(now() + (pauses.at(number) as f64 * scale) as i64);
+        }
+        None
+    }
+
+    fn wait(&self, shares: bool) -> Having<'_> {
+        match &self.kind {
+            Kind::Mutex(mutex) => Having::Mutex(mutex.lock().unwrap_or_else(PoisonError::into_inner)),
+            Kind::ReadWrite(lock) if shares => Having::ReadWrite(lock.read()),
+            Kind::ReadWrite(lock) => Having::ReadWrite(lock.write()),
         }
     }
 
-    /// Has it with others.
-    pub(crate) fn share(&self) -> Having<'_> {
-        match self {
-            Self::Mutex(_) => self.take(),
-            Self::ReadWrite(lock) => Having::ReadWrite(lock.read()),
+    fn try_once(&self, shares: bool) -> Option<Having<'_>> {
+        match &self.kind {
+            Kind::Mutex(mutex) => match mutex.try_lock() {
+                Ok(guard) => Some(Having::Mutex(guard)),
+                Err(TryLockError::Poisoned(poisoned)) => Some(Having::Mutex(poisoned.into_inner())),
+                Err(TryLockError::WouldBlock) => None,
+            },
+            Kind::ReadWrite(lock) => lock.try_once(shares).map(Having::ReadWrite),
         }
     }
 }
@@ -80,11 +106,48 @@ impl ReadWrite {
         assert_eq!(status, 0, "a script shares a lock that its thread has");
         HavingReadWrite(&self.0)
     }
+
+    fn try_once(&self, shares: bool) -> Option<HavingReadWrite<'_>> {
+        let lock = self.0.get();
+        // SAFETY: it is initialised.
+        let status = unsafe {
+            if shares { libc::pthread_rwlock_tryrdlock(lock) } else { libc::pthread_rwlock_trywrlock(lock) }
+        };
+        (status == 0).then(|| HavingReadWrite(&self.0))
+    }
 }
 
 impl Drop for HavingReadWrite<'_> {
     fn drop(&mut self) {
         // SAFETY: the thread has it.
         unsafe { libc::pthread_rwlock_unlock(self.0.get()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use iotrail_causal::Script;
+
+    use super::*;
+
+    #[test]
+    fn who_tries_in_vain_has_nothing_to_give_back() {
+        let steps = vec![Step::Share(0), Step::Lock(1)];
+        let tried = [0, 1].map(|lock| (lock, Pauses::new(vec![1]).expect("a pause"))).into();
+        let scripts = Scripts { threads: vec![Script { steps }], locks: 2, tried, ..Scripts::default() };
+        for (lock, is_shared) in Lock::all(&scripts).iter().zip([true, false]) {
+            let mine = lock.take(false, 1.0);
+            assert!(mine.is_some());
+            for shares in [false, true] {
+                assert!(lock.try_once(shares).is_none(), "another one has it");
+                assert!(lock.try_once(shares).is_none(), "still");
+            }
+            drop(mine);
+            let shared = lock.take(true, 1.0);
+            assert!(lock.try_once(false).is_none());
+            assert_eq!(lock.try_once(true).is_some(), is_shared);
+            drop(shared);
+            assert!(lock.try_once(false).is_some());
+        }
     }
 }

@@ -289,7 +289,7 @@ mod tests {
         ) {
             let programs: Vec<_> = turns.iter().map(|turns| program(turns)).collect();
             let threads: Vec<Script> = programs.iter().map(|(script, ..)| script.clone()).collect();
-            let scripts = Scripts { threads, signals: Vec::new(), locks: 2 };
+            let scripts = Scripts { threads, locks: 2, ..Scripts::default() };
             let durs = || Durations::new(programs.iter().map(|(.., durs)| durs.clone()).collect());
             let machines = Machines::one(8);
             let ran = evaluate(&scripts, &Waits::default(), &mut durs(), &machines).expect("locks are taken in one order");

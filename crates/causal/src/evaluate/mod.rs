@@ -11,7 +11,7 @@
 //! | [`Step::Hurry`] | nothing: the timeouts end that come before the signals of the edge |
 //! | [`Step::Io`] | until the operations that it comes after have ended ([`Order`]), and then as long as the [`Storage`] says; no core |
 //! | [`Step::Wait`] | until the last signal of the edge. Who sleeps wants no core meanwhile, who spins a whole one; who yields leaves it to all who compute |
-//! | [`Step::Lock`], [`Step::Share`] | until the lock is free, or shared by all who have it |
+//! | [`Step::Lock`], [`Step::Share`] | until the lock is free, or shared by all who have it, and who tries for it has tried again |
 //!
 //! **Locks are contended for again**, in whatever order threads come to them now. A lock goes to the first thread that asks while it
 //! is free. When it is given back, the thread that has waited longest is woken, and finds it taken if another asked at
@@ -20,6 +20,9 @@
 //! pthread_mutex_unlock(3p)). A lock that one had alone goes to all who wait to share it
 //! first, and who shares comes in although others wait, as the C library's read-write locks prefer readers
 //! (pthread_rwlockattr_setkind_np(3)). Threads that wait for a lock sleep. A thread that ends keeps the locks that it has.
+//!
+//! Nobody is woken for a lock that threads only try for ([`Scripts::tried`]): whoever tries first after it was given back has it. Who tries again
+//! does so after all else that happens at that moment, one after the other in the order of their numbers.
 
 mod cores;
 mod path;
@@ -192,26 +195,36 @@ struct Lock {
     is_shared: bool,
     /// In the order in which they came, and whether they would share it.
     waiters: VecDeque<(u32, bool)>,
+    /// Threads that have tried in vain since somebody has it, and when.
+    tried: Vec<(u32, i64)>,
 }
 
 impl Lock {
-    /// Whether the thread has it now: else it waits.
+    /// Whether the thread has it now.
     fn take(&mut self, number: u32, shares: bool) -> bool {
         let has_it = self.holders.is_empty() || shares && self.is_shared;
         if has_it {
             self.holders.push(number);
             self.is_shared = shares;
-        } else {
-            self.waiters.push_back((number, shares));
         }
         has_it
     }
 
+    /// A thread no longer has it; whether nobody has now.
+    fn is_left(&mut self, number: u32) -> bool {
+        let Some(at) = self.holders.iter().position(|holder| *holder == number) else { return false };
+        self.holders.swap_remove(at);
+        self.holders.is_empty()
+    }
+
+    /// A thread gives back what others try for: those that tried in vain, and when, if nobody has it now.
+    fn leave(&mut self, number: u32) -> Vec<(u32, i64)> {
+        if self.is_left(number) { std::mem::take(&mut self.tried) } else { Vec::new() }
+    }
+
     /// A thread gives it back: the threads that are woken.
     fn give_back(&mut self, number: u32) -> Vec<u32> {
-        let Some(at) = self.holders.iter().position(|holder| *holder == number) else { return Vec::new() };
-        self.holders.swap_remove(at);
-        if !self.holders.is_empty() {
+        if !self.is_left(number) {
             return Vec::new();
         }
         let shared = |(number, shares): &(u32, bool)| shares.then_some(*number);
@@ -240,6 +253,8 @@ struct Simulation<'a, O, S> {
     ready: BinaryHeap<Reverse<u32>>,
     /// When operations, rests and timeouts end, whose, and at which of its steps: a timeout may have ended before.
     timers: BinaryHeap<Reverse<(i64, u32, u32)>>,
+    /// When threads try again for a lock.
+    tries: BinaryHeap<Reverse<(i64, u32)>>,
     completions: Vec<Completion>,
     /// Threads that give the signals of edges for which others hurry them, and with which of their steps.
     hurried_by: HashMap<u32, Vec<(u32, u32)>>,
@@ -268,6 +283,7 @@ impl<'a, O: Order, S: Storage> Simulation<'a, O, S> {
             cores: machines.cores.iter().copied().map(Cores::new).collect(),
             ready: (0..scripts.threads.len() as u32).map(Reverse).collect(),
             timers: BinaryHeap::new(),
+            tries: BinaryHeap::new(),
             completions: Vec::new(),
             hurried_by: scripts.hurried_by(),
         }
@@ -282,9 +298,18 @@ impl<'a, O: Order, S: Storage> Simulation<'a, O, S> {
             let timer = self.timers.peek().map(|Reverse((at, ..))| *at);
             let computations = self.cores.iter().filter_map(Cores::next);
             let next = computations.chain(timer).chain(self.storage.next_completion()).min();
-            let Some(next) = next else { break };
-            self.now = next.max(self.now);
-            self.end_due();
+            let again = self.tries.peek().map(|Reverse((at, _))| *at);
+            match (next, again) {
+                (next, Some(again)) if next.is_none_or(|next| again < next) => {
+                    self.now = again.max(self.now);
+                    self.ready.extend(self.tries.pop().map(|Reverse((_, number))| Reverse(number)));
+                }
+                (Some(next), _) => {
+                    self.now = next.max(self.now);
+                    self.end_due();
+                }
+                (None, _) => break,
+            }
         }
     }
 
@@ -394,8 +419,8 @@ impl<'a, O: Order, S: Storage> Simulation<'a, O, S> {
                 self.hurry(number, edge);
                 true
             }
-            Step::Lock(lock) => self.locks[lock as usize].take(number, false),
-            Step::Share(lock) => self.locks[lock as usize].take(number, true),
+            Step::Lock(lock) => self.take(number, lock, false),
+            Step::Share(lock) => self.take(number, lock, true),
             Step::Unlock(lock) => {
                 self.unlock(number, lock);
                 true
@@ -498,11 +523,33 @@ impl<'a, O: Order, S: Storage> Simulation<'a, O, S> {
         }
     }
 
+    /// Whether a thread has a lock now: else it waits, or tries again.
+    fn take(&mut self, number: u32, lock: u32, shares: bool) -> bool {
+        let of = &mut self.locks[lock as usize];
+        let has_it = of.take(number, shares);
+        if !has_it && self.scripts.tried.contains_key(&lock) {
+            of.tried.push((number, self.now));
+        } else if !has_it {
+            of.waiters.push_back((number, shares));
+        }
+        has_it
+    }
+
     fn unlock(&mut self, number: u32, lock: u32) {
         let by_step = self.threads[number as usize].step() as u32;
-        for woken in self.locks[lock as usize].give_back(number) {
-            self.note_cause(woken, number, by_step);
-            self.ready.push(Reverse(woken));
+        let of = &mut self.locks[lock as usize];
+        let Some(pauses) = self.scripts.tried.get(&lock) else {
+            for woken in of.give_back(number) {
+                self.note_cause(woken, number, by_step);
+                self.ready.push(Reverse(woken));
+            }
+            return;
+        };
+        for (trying, tried) in of.leave(number) {
+            self.note_cause(trying, number, by_step);
+            let start = self.threads[trying as usize].run.end();
+            let again = start + pauses.until(self.now.max(tried + 1) - start);
+            self.tries.push(Reverse((again, trying)));
         }
     }
 

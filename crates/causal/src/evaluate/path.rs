@@ -69,8 +69,9 @@ pub(super) fn trace(scripts: &Scripts, threads: &[Thread]) -> Vec<Segment> {
             Step::Timeout(..) if cause.is_none() => push(Activity::Rest, from, to),
             Step::Timeout(..) => {}
             Step::Io(_) => push(Activity::Io, cause.map_or(from, |cause| cause.at), to),
-            Step::Signal(_) | Step::Wait(..) | Step::Hurry(_) => {}
-            Step::Lock(_) | Step::Share(_) | Step::Unlock(_) => {}
+            // who tries for it sleeps on when it has been given back
+            Step::Lock(_) | Step::Share(_) => push(Activity::Rest, cause.map_or(from, |cause| cause.at), to),
+            Step::Signal(_) | Step::Wait(..) | Step::Hurry(_) | Step::Unlock(_) => {}
         }
         if let Some(cause) = cause {
             number = cause.by as usize;

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::check;
-use crate::script::{Script, Style};
+use crate::script::{Pauses, Script, Style};
 
 use Step::{Compute, Hurry, Io, Lock, Rest, Share, Signal, Timeout, Unlock, Wait};
 
@@ -29,7 +29,7 @@ fn scripts(threads: &[&[Step]]) -> Scripts {
         }
     }
     let threads = threads.iter().map(|steps| Script { steps: steps.to_vec() }).collect();
-    Scripts { threads, signals, locks }
+    Scripts { threads, signals, locks, ..Scripts::default() }
 }
 
 /// Order by a list.
@@ -330,6 +330,22 @@ fn who_shares_a_lock_has_it_with_others_and_who_does_not_alone() {
 }
 
 #[test]
+fn who_tries_for_a_lock_has_it_when_it_tries_again() {
+    let holds = |after, dur| [Rest(after), Lock(0), Rest(dur), Unlock(0)];
+    let mut scripts = scripts(&[&holds(0, 100), &holds(10, 100), &holds(230, 10)]);
+    scripts.tried.insert(0, Pauses::new(vec![30, 50, 50]).unwrap());
+    // the second one tries at 10, 40, 90, 140, the last at 230, 260
+    let found = evaluate(&scripts, &(), &mut Durations::default(), &Machines::one(3)).unwrap();
+    assert_eq!(ends(&found), [100, 240, 270]);
+    let path = found.path.iter().map(|one| (one.thread, one.activity, one.from, one.to));
+    let rests = [(0, 0, 100), (1, 100, 140), (1, 140, 240), (2, 240, 260), (2, 260, 270)];
+    assert!(path.eq(rests.map(|(thread, from, to)| (thread, Activity::Rest, from, to))));
+    // nobody gives it back any more
+    scripts.threads[0].steps.pop();
+    assert!(evaluate(&scripts, &(), &mut Durations::default(), &Machines::one(3)).is_err());
+}
+
+#[test]
 fn a_simulated_disk_serves_a_thread_as_without_threads() {
     let work = scattered(400, 1);
     let mut storage = on_disk(vec![work.iter().map(|(_, request)| *request).collect()]);
@@ -570,6 +586,10 @@ fn build(threads: usize, cores: &[u32], draws: &[Draw], has_locks: bool) -> Draw
             threads: steps.into_iter().map(|steps| Script { steps }).collect(),
             signals,
             locks: LOCKS,
+            // of a few programs, some
+            tried: (0..draws.len() as u32 % (LOCKS + 1))
+                .filter_map(|lock| Some((lock, Pauses::new(vec![3, 1 + i64::from(lock), 20])?)))
+                .collect(),
         },
         order,
         durs,
@@ -612,6 +632,8 @@ mod naive {
         Waits(u32, Style),
         /// For a lock, and since when among those who wait.
         Asks(u32, u64, bool),
+        /// Tries for a lock that it shares or not, then, after so many tries.
+        Tries(u32, bool, i64, usize),
         Orders(u32),
         /// Has done its step.
         Done,
@@ -754,15 +776,13 @@ mod naive {
                     }
                     Doing::Waits(edge, style)
                 }
-                Some(Lock(lock)) if !self.holders[lock as usize].is_empty() => {
+                Some(step @ (Lock(lock) | Share(lock))) if !self.can_have(lock, matches!(step, Share(_))) => {
+                    let shares = matches!(step, Share(_));
                     self.asked += 1;
-                    Doing::Asks(lock, self.asked, false)
-                }
-                Some(Share(lock))
-                    if !self.holders[lock as usize].is_empty() && !self.is_shared[lock as usize] =>
-                {
-                    self.asked += 1;
-                    Doing::Asks(lock, self.asked, true)
+                    match self.drawn.scripts.tried.get(&lock) {
+                        Some(pauses) => Doing::Tries(lock, shares, self.now + pauses.at(0), 1),
+                        None => Doing::Asks(lock, self.asked, shares),
+                    }
                 }
                 Some(step) => {
                     match step {
@@ -780,6 +800,32 @@ mod naive {
                 }
             };
             self.doing[thread] = doing;
+        }
+
+        fn can_have(&self, lock: u32, shares: bool) -> bool {
+            self.holders[lock as usize].is_empty() || shares && self.is_shared[lock as usize]
+        }
+
+        /// Lets the thread try again that does so next, if that is before `end`; whether any did.
+        fn tries(&mut self, end: Option<i64>) -> bool {
+            let tries = |(thread, doing): (usize, &Doing)| match *doing {
+                Doing::Tries(lock, shares, at, _) => Some((at, thread, self.can_have(lock, shares))),
+                _ => None,
+            };
+            let all: Vec<(i64, usize, bool)> = self.doing.iter().enumerate().filter_map(tries).collect();
+            let Some(&(at, thread, has_it)) = all.iter().min() else { return false };
+            // when nothing else happens, nobody gives anything back
+            if end.is_some_and(|end| end <= at) || end.is_none() && !all.iter().any(|(.., has_it)| *has_it) {
+                return false;
+            }
+            self.now = at;
+            if has_it {
+                self.doing[thread] = Doing::Nothing;
+            } else if let Doing::Tries(lock, _, at, number) = &mut self.doing[thread] {
+                *at += self.drawn.scripts.tried[lock].at(*number);
+                *number += 1;
+            }
+            true
         }
 
         fn hurry(&mut self, by: usize, edge: u32) {
@@ -844,8 +890,12 @@ mod naive {
                 Doing::Until(end) | Doing::AtMost(end, _) => Some(end),
                 _ => world.end_of_computation(thread),
             };
-            let Some(next) = (0..count).filter_map(end).min() else { break };
-            let due: Vec<usize> = (0..count).filter(|thread| end(*thread) == Some(next)).collect();
+            let next = (0..count).filter_map(end).min();
+            let due: Vec<usize> = (0..count).filter(|thread| end(*thread) == next).collect();
+            if world.tries(next) {
+                continue;
+            }
+            let Some(next) = next else { break };
             world.now = next;
             for thread in due {
                 if let Doing::Computes(_) = world.doing[thread] {
@@ -900,10 +950,11 @@ fn check_path(drawn: &Drawn, found: &Evaluated) {
             Activity::Compute => assert_eq!(step, Compute(segment.to - segment.from)),
             Activity::Ready => assert!(matches!(step, Compute(_))),
             Activity::Io => assert!(matches!(step, Io(_))),
-            Activity::Rest => {
-                let (Rest(dur) | Timeout(_, dur)) = step else { panic!("{step:?} is no rest") };
-                assert_eq!(dur, segment.to - segment.from);
-            }
+            Activity::Rest => match step {
+                Rest(dur) | Timeout(_, dur) => assert_eq!(dur, segment.to - segment.from),
+                Lock(lock) | Share(lock) => assert!(drawn.scripts.tried.contains_key(&lock)),
+                _ => panic!("{step:?} is no rest"),
+            },
         }
         at = segment.to;
     }
@@ -915,8 +966,10 @@ fn check_path(drawn: &Drawn, found: &Evaluated) {
         let has_waited = (0..=pair[1].step as usize).any(|step| {
             let start = if step == 0 { 0 } else { ends[step - 1] };
             match steps[step] {
-                Wait(..) | Timeout(..) | Lock(_) | Share(_) => start < at && ends[step] == at,
-                Io(_) => start < at && (step == pair[1].step as usize || ends[step] == at),
+                Wait(..) | Timeout(..) => start < at && ends[step] == at,
+                Io(_) | Lock(_) | Share(_) => {
+                    start < at && (step == pair[1].step as usize || ends[step] == at)
+                }
                 _ => false,
             }
         });

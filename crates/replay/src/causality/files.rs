@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
 use iotrail_causal::file_locks::{self, Act, Asked, Owner, Tries};
-use iotrail_causal::{Reason, Recorded, Waited};
+use iotrail_causal::{Pauses, Reason, Recorded, Waited};
 use iotrail_format::call::Call;
 use iotrail_trail::{Order, SyncOp, TrailReader};
 
@@ -55,8 +55,32 @@ impl OnFiles {
 
     /// Whether any thread waits for a lock, in a call or asleep. Who only asks whether it is free goes another way if it isn't.
     pub(super) fn is_waited_for(&self, lock: &LockId) -> bool {
-        self.wanted.iter().any(|one| one.is_of(lock))
-            || self.waited_for.iter().any(|(file, part)| lock.is_in(*file, part))
+        self.wanted.iter().any(|one| one.is_of(lock)) || self.is_waited_for_in_calls(lock)
+    }
+
+    /// Whether any thread waits for a lock in a call.
+    fn is_waited_for_in_calls(&self, lock: &LockId) -> bool {
+        self.waited_for.iter().any(|(file, part)| lock.is_in(*file, part))
+    }
+
+    /// Of locks that nobody waits for in a call, how long threads sleep between tries: medians of those that were as many before.
+    pub(super) fn tried(&self, locks: &[LockId], recorded: &[Recorded]) -> BTreeMap<u32, Pauses> {
+        let pauses = |lock: &LockId| {
+            let mut by_number: Vec<Vec<i64>> = Vec::new();
+            for one in self.wanted.iter().filter(|one| one.is_of(lock)) {
+                for (number, sleep) in one.sleeps(recorded).enumerate() {
+                    by_number.resize_with(by_number.len().max(number + 1), Vec::new);
+                    by_number[number].push(sleep.dur);
+                }
+            }
+            let median = |mut durs: Vec<i64>| {
+                durs.sort_unstable();
+                durs[durs.len() / 2]
+            };
+            Pauses::new(by_number.into_iter().map(median).collect())
+        };
+        let numbered = (0..).zip(locks).filter(|(_, lock)| !self.is_waited_for_in_calls(lock));
+        numbered.filter_map(|(number, lock)| Some((number, pauses(lock)?))).collect()
     }
 
     /// Who closes a file gives back its locks of it (flock(2), fcntl(2)).

@@ -6,7 +6,7 @@ use std::ops::Range;
 use iotrail_causal::file_locks::Act;
 use iotrail_causal::lock_order;
 use iotrail_causal::semaphores::{self, Id, Semaphores};
-use iotrail_causal::{Reason, Recorded, Step};
+use iotrail_causal::{Pauses, Reason, Recorded, Step};
 use iotrail_format::call::{Call, WaitKind};
 use iotrail_format::schema::THREAD;
 use iotrail_trail::{Order, SyncOp, TrailReader};
@@ -46,6 +46,16 @@ pub enum LockId {
     },
 }
 
+/// Locks that threads contend for.
+pub(super) struct Contended {
+    /// By their numbers.
+    pub(super) locks: Vec<LockId>,
+    /// Those that threads only try for.
+    pub(super) tried: BTreeMap<u32, Pauses>,
+    /// What threads do with others, with numbers above those.
+    pub(super) others: Locking,
+}
+
 /// A lock is taken, or given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Use {
@@ -76,7 +86,7 @@ pub(super) fn read_locks(
     recorded: &mut [Recorded],
     for_locks: &HashSet<(usize, i64)>,
     zero: i64,
-) -> Result<(Vec<LockId>, Locking), Error> {
+) -> Result<Contended, Error> {
     let mut process_of = HashMap::new();
     for row in reader.small(&THREAD, &["thread", "process"], &[])? {
         if let [Some(thread), Some(process)] = row.ints[..] {
@@ -113,6 +123,7 @@ pub(super) fn read_locks(
     uses.retain(|(_, uses)| uses.iter().any(|one| one.thread != uses[0].thread));
     others.extend(leave_out(&mut uses, &on_files.wanted));
     let locks = contend(uses, &on_windows, for_locks, recorded);
+    let tried = on_files.tried(&locks, recorded);
     wait_for_files(&locks, &on_files.wanted, recorded);
     let mut not_contended: Locking = vec![Vec::new(); recorded.len()];
     for ((_, uses), number) in others.into_iter().zip(locks.len() as u32..) {
@@ -120,7 +131,7 @@ pub(super) fn read_locks(
             not_contended[one.thread].push((one.at, step(one.act, number)));
         }
     }
-    Ok((locks, not_contended))
+    Ok(Contended { locks, tried, others: not_contended })
 }
 
 /// Adds to what threads did when they had locks; waits that ended then were for these.

@@ -4,15 +4,15 @@ mod files;
 mod locks;
 mod windows;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
-use iotrail_causal::{Reason, Recorded, Scripts, Style, Waited};
+use iotrail_causal::{Pauses, Reason, Recorded, Scripts, Style, Waited};
 use iotrail_format::schema::{COMPUTE, SIGNAL, WAIT};
 use iotrail_trail::TrailReader;
 
 pub use locks::LockId;
-use locks::{Locking, read_locks};
+use locks::{Contended, Locking, read_locks};
 
 use crate::Error;
 use crate::plan::{Plan, Thread};
@@ -33,6 +33,8 @@ pub struct Causality {
     pub edges: u32,
     /// Its locks, by their numbers.
     pub locks: Vec<LockId>,
+    /// Those that threads try for.
+    pub tried: BTreeMap<u32, Pauses>,
     /// Of each thread when it had, and gave back, locks that are not contended for, with numbers above those.
     pub others: Locking,
 }
@@ -108,8 +110,8 @@ pub(crate) fn read(trail: &Path, reader: &TrailReader, plan: &mut Plan) -> Resul
     }
     on_semaphores.resize(recorded.len(), Vec::new());
     mark_chance(&mut recorded, &on_semaphores);
-    let (locks, others) = read_locks(reader, &number_of, &mut recorded, &for_locks, zero)?;
-    Ok(Causality { recorded, edges: edges.len() as u32, locks, others })
+    let Contended { locks, tried, others } = read_locks(reader, &number_of, &mut recorded, &for_locks, zero)?;
+    Ok(Causality { recorded, edges: edges.len() as u32, locks, tried, others })
 }
 
 /// Finds waits that a thread had to do by chance: for a semaphore that another one posted whom a timeout had woken a moment before, as a lock is
@@ -181,7 +183,7 @@ impl Causality {
         for (_, edge) in self.recorded.iter().flat_map(|one| &one.signals) {
             signals[*edge as usize] += 1;
         }
-        Scripts { threads, signals, locks: self.locks.len() as u32 }
+        Scripts { threads, signals, locks: self.locks.len() as u32, tried: self.tried.clone() }
     }
 }
 
