@@ -77,7 +77,7 @@ pub struct Scripts {
 }
 
 /// How long threads sleep before they try for a lock again that another one had.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pauses(Vec<i64>);
 
 impl Pauses {
@@ -105,10 +105,11 @@ impl Pauses {
             if at >= elapsed {
                 return at;
             }
-            at += pause;
+            at = at.saturating_add(*pause);
         }
         let last = self.at(self.0.len());
-        at + ((elapsed - at).max(0) + last - 1) / last * last
+        let rest = elapsed.saturating_sub(at).max(0);
+        at.saturating_add(rest.saturating_add(last - 1) / last * last)
     }
 }
 
@@ -248,5 +249,23 @@ impl Recorded {
             steps.insert(0, Step::Rest(first - zero));
         }
         Script { steps }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tries_come_after_pauses_of_which_the_last_comes_again() {
+        let pauses = Pauses::new(vec![10, 0, 30]).expect("two that take time");
+        assert_eq!(
+            [0, 1, 10, 11, 40, 41, 70, 71].map(|elapsed| pauses.until(elapsed)),
+            [0, 10, 10, 40, 40, 70, 70, 100]
+        );
+        assert_eq!(pauses.at(7), 30);
+        assert_eq!(Pauses::new(vec![0, -1]), None);
+        // times that no run has
+        assert_eq!(Pauses::new(vec![i64::MAX, i64::MAX]).expect("pauses").until(i64::MAX), i64::MAX);
     }
 }

@@ -210,8 +210,8 @@ impl Lock {
         has_it
     }
 
-    /// A thread no longer has it; whether nobody has now.
-    fn is_left(&mut self, number: u32) -> bool {
+    /// Takes it from a thread; whether it had it, and nobody has it now.
+    fn let_go(&mut self, number: u32) -> bool {
         let Some(at) = self.holders.iter().position(|holder| *holder == number) else { return false };
         self.holders.swap_remove(at);
         self.holders.is_empty()
@@ -219,12 +219,12 @@ impl Lock {
 
     /// A thread gives back what others try for: those that tried in vain, and when, if nobody has it now.
     fn leave(&mut self, number: u32) -> Vec<(u32, i64)> {
-        if self.is_left(number) { std::mem::take(&mut self.tried) } else { Vec::new() }
+        if self.let_go(number) { std::mem::take(&mut self.tried) } else { Vec::new() }
     }
 
     /// A thread gives it back: the threads that are woken.
     fn give_back(&mut self, number: u32) -> Vec<u32> {
-        if !self.is_left(number) {
+        if !self.let_go(number) {
             return Vec::new();
         }
         let shared = |(number, shares): &(u32, bool)| shares.then_some(*number);
@@ -548,7 +548,7 @@ impl<'a, O: Order, S: Storage> Simulation<'a, O, S> {
         for (trying, tried) in of.leave(number) {
             self.note_cause(trying, number, by_step);
             let start = self.threads[trying as usize].run.end();
-            let again = start + pauses.until(self.now.max(tried + 1) - start);
+            let again = start.saturating_add(pauses.until(self.now.max(tried + 1) - start));
             self.tries.push(Reverse((again, trying)));
         }
     }
