@@ -8,7 +8,7 @@ use iotrail_format::call::{Call, CallKind, WaitKind};
 use iotrail_format::ids::hash63;
 
 use crate::epochs::Epochs;
-use crate::file_locks::{Asked, Tries};
+use crate::file_locks::{self, Asked, Locked, Owner, Tries};
 use crate::matching::{Act, Channel, Meeting, Role, Room, What};
 use crate::semaphores::{Id, Semaphores, Use};
 use crate::signals::{self, Sent, Taken};
@@ -133,6 +133,9 @@ pub struct Reader<'a> {
     semaphores: Semaphores,
     /// Children whose end a handler was told, by thread and start of the call that it interrupted.
     reaped: HashMap<(u32, i64), Row>,
+    /// Calls that took long for the lock of a file, and what they asked for, if it is known which part they got.
+    locking: Vec<(Row, Option<Asked>)>,
+    locked: Locked,
     tries: Tries,
     /// From when to when a thread wanted the lock of a file that it asked for in vain at first.
     wanted: HashMap<u32, Vec<(i64, i64)>>,
@@ -220,6 +223,8 @@ impl<'a> Reader<'a> {
             shared: Vec::new(),
             semaphores: Semaphores::default(),
             reaped: HashMap::new(),
+            locking: Vec::new(),
+            locked: Locked::default(),
             tries: Tries::default(),
             wanted: HashMap::new(),
             sent: Vec::new(),
@@ -332,10 +337,28 @@ impl<'a> Reader<'a> {
         {
             add_interval(self.wanted.entry(row.thread).or_default(), wanted);
         }
-        let is_known = asked.is_some() && row.errno == 0;
-        let may_wait = asked.is_none_or(|asked| asked.waits);
-        if may_wait && is_long(row) {
-            self.push(row, What::Wait { kind: if is_known { "lock" } else { row.kind.name() } });
+        let may_wait = asked.as_ref().is_none_or(|asked| asked.waits);
+        let got = asked.filter(|_| row.errno == 0);
+        if let (Some(asked), Some(file)) = (&got, row.object)
+            && asked.act != file_locks::Act::GiveBack
+        {
+            let process = self.process(row);
+            let owner = if asked.by_process { Owner::Process(process) } else { Owner::Thread(row.thread) };
+            self.locked.add((file, row.length.is_none()), asked.part.clone(), owner);
+        }
+        if may_wait && is_long(row) && self.inside.is_none() {
+            self.locking.push((*row, got));
+        }
+    }
+
+    /// Who asked for what another one locks, too, may have waited for it; what nobody else locks in the recording is no lock to wait for.
+    fn wait_for_file_locks(&mut self) {
+        let contended = std::mem::take(&mut self.locked).contended();
+        for (row, got) in std::mem::take(&mut self.locking) {
+            let of = row.object.map(|file| (file, row.length.is_none()));
+            let is_contended = |asked: Asked| of.is_some_and(|of| contended.is_in(of, &asked.part));
+            let kind = if got.is_some_and(is_contended) { "lock" } else { row.kind.name() };
+            self.push(&row, What::Wait { kind });
         }
     }
 
@@ -491,8 +514,9 @@ impl<'a> Reader<'a> {
         self.acts.extend(self.epochs.acts());
         self.acts.extend(std::mem::take(&mut self.windows).acts());
         self.use_shared();
-        self.wait_for_locks();
         self.inside = None;
+        self.wait_for_file_locks();
+        self.wait_for_locks();
         let threads_of_handles = self.threads_of_handles();
         self.wait_for_children();
         let (sent, taken) = (std::mem::take(&mut self.sent), std::mem::take(&mut self.taken));

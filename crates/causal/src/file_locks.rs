@@ -1,6 +1,6 @@
 //! Locks of files and of parts of them (flock(2), fcntl(2)): what a call asks for, who has which part when, and who asks again and again.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use iotrail_format::call::LOCK_OF_OPEN_FILE;
@@ -60,6 +60,58 @@ impl Asked {
     }
 }
 
+/// A file, and whether flock(2) locks it: those locks don't see the others.
+pub type Locks = (i64, bool);
+
+/// What is locked of files, and by whom.
+#[derive(Debug, Default)]
+pub struct Locked(HashMap<Locks, HashSet<(Range<i64>, Owner)>>);
+
+/// Parts of files that several owners lock.
+#[derive(Debug)]
+pub struct Contended(HashMap<Locks, Vec<Range<i64>>>);
+
+impl Locked {
+    /// An owner locks a part.
+    pub fn add(&mut self, of: Locks, part: Range<i64>, owner: Owner) {
+        self.0.entry(of).or_default().insert((part, owner));
+    }
+
+    /// The parts that several lock.
+    #[must_use]
+    pub fn contended(self) -> Contended {
+        Contended(self.0.into_iter().map(|(of, uses)| (of, contended(uses))).collect())
+    }
+}
+
+impl Contended {
+    /// Whether several lock something of a part.
+    #[must_use]
+    pub fn is_in(&self, of: Locks, part: &Range<i64>) -> bool {
+        self.0.get(&of).is_some_and(|parts| {
+            let first = parts.partition_point(|one| one.end <= part.start);
+            parts.get(first).is_some_and(|one| overlap(one, part))
+        })
+    }
+}
+
+/// Those parts of a file that several owners lock, in their order: none of them has bytes in common with what is left out.
+fn contended(uses: HashSet<(Range<i64>, Owner)>) -> Vec<Range<i64>> {
+    let mut uses: Vec<_> = uses.into_iter().collect();
+    uses.sort_by_key(|(part, _)| (part.start, part.end));
+    let mut found: Vec<(Range<i64>, Owner, bool)> = Vec::new();
+    for (part, owner) in uses {
+        match found.last_mut() {
+            Some((last, of, several)) if part.start < last.end => {
+                last.end = last.end.max(part.end);
+                *several |= *of != owner;
+            }
+            _ => found.push((part, owner, false)),
+        }
+    }
+    found.into_iter().filter(|(_, _, several)| *several).map(|(part, _, _)| part).collect()
+}
+
 fn overlap(one: &Range<i64>, other: &Range<i64>) -> bool {
     one.start < other.end && other.start < one.end
 }
@@ -100,7 +152,7 @@ impl Tries {
 }
 
 /// Who has a lock: what one asks for replaces what it has, and never waits for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Owner {
     /// All threads of a process.
     Process(i64),
@@ -334,6 +386,18 @@ mod tests {
             found(&both),
             [(5..10, vec![(0, 1, Take), (0, 2, GiveBack), (1, 3, Take), (1, 4, GiveBack)])]
         );
+    }
+
+    #[test]
+    fn only_what_several_lock_is_contended_for() {
+        let of = |uses: &[(Range<i64>, u32)]| {
+            let owned = uses.iter().map(|(part, thread)| (part.clone(), Owner::Thread(*thread)));
+            contended(owned.collect()).into_iter().map(|part| (part.start, part.end)).collect::<Vec<_>>()
+        };
+        assert_eq!(of(&[]), []);
+        assert_eq!(of(&[(0..10, 0), (10..20, 1), (5..8, 0)]), [], "apart");
+        assert_eq!(of(&[(20..30, 0), (0..10, 0), (25..28, 1), (9..12, 0)]), [(20, 30)]);
+        assert_eq!(of(&[(0..10, 0), (8..20, 0), (19..30, 1)]), [(0, 30)], "one with the other");
     }
 
     #[test]

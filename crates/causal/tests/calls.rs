@@ -381,3 +381,27 @@ fn who_is_told_by_a_handler_that_a_child_ended_waited_for_that() {
     assert_eq!(ends, [(0, 50, 1, 40)]);
     assert_eq!(unexplained(&found), [(0, "poll")]);
 }
+
+#[test]
+fn who_locks_what_nobody_else_locks_waits_for_no_lock() {
+    // of two processes, bytes from there on of one file, for long enough to have waited
+    let lock = |thread, from, flags| Row {
+        kind: WaitKind::FileLock,
+        seq: Some(from),
+        length: Some(10),
+        flags: Some(flags),
+        ..row(thread, 0, 50_000, Call::Flock, 7)
+    };
+    let (exclusive, give_back) = (2, 8);
+    let kinds = |rows: &[Row]| unexplained(&found(&[0, 0], rows));
+    let alone = [(0, "file_lock"), (1, "file_lock")];
+    assert_eq!(kinds(&[lock(0, 0, exclusive), lock(1, 10, exclusive)]), alone, "other bytes");
+    assert_eq!(kinds(&[lock(0, 0, exclusive), lock(1, 9, exclusive)]), [(0, "lock"), (1, "lock")]);
+    assert_eq!(kinds(&[lock(0, 0, exclusive), lock(1, 9, give_back)]), [(0, "file_lock")], "given back only");
+    let refused = Row { errno: 35, ..lock(1, 9, exclusive) };
+    assert_eq!(kinds(&[lock(0, 0, exclusive), refused]), alone, "a deadlock");
+    let whole = Row { seq: None, length: None, ..lock(1, 9, exclusive) };
+    assert_eq!(kinds(&[lock(0, 0, exclusive), whole]), alone, "flock(2) and fcntl(2) don't see each other");
+    let elsewhere = Row { object: Some(8), ..lock(1, 9, exclusive) };
+    assert_eq!(kinds(&[lock(0, 0, exclusive), elsewhere]), alone, "another file");
+}
