@@ -2,7 +2,7 @@
  * Lets a thread or process that sleeps go on by what only the kernel shows, and logs it itself: `woken HOW COUNT LOG`.
  *
  * HOW: signal (another thread), kill (another process), queue (POSIX messages), messages (System V), datagram (a pair of UNIX sockets),
- * futex (by syscall()), shared (a semaphore of two processes); alone (a thread that waits for timers and files by itself).
+ * futex (by syscall()), shared (a semaphore of two processes); alone (two threads that wait for timers and each for a file of its own).
  * Lines of LOG as of handover.c. Who gives waits until the other sleeps.
  */
 #define _GNU_SOURCE
@@ -106,18 +106,21 @@ static void give_all(void) {
     }
 }
 
-static void *work_alone(void *unused) {
+/* Writes a file of its own: the kernel has a lock of each, which those who write it wait for. */
+static void *work_alone(void *path) {
     struct timespec time = {0, 300000};
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGUSR1);
+    int own = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
+    if (own < 0) abort();
     for (int at = 0; at < count; at++) {
         sigtimedwait(&set, NULL, &time);
         usleep(100);
-        note('N', at, now(), now());
-        fdatasync(fd);
+        if (write(own, "N\n", 2) != 2) abort();
+        fdatasync(own);
     }
-    return unused;
+    return path;
 }
 
 int main(int argc, char **argv) {
@@ -140,8 +143,10 @@ int main(int argc, char **argv) {
     id = msgget(IPC_PRIVATE, 0600);
     if (socketpair(AF_UNIX, SOCK_DGRAM, 0, pair)) return 1;
     if (!strcmp(how, "alone")) {
-        pthread_create(&thread, NULL, work_alone, NULL);
-        work_alone(NULL);
+        char other[4096];
+        snprintf(other, sizeof other, "%s.other", argv[3]);
+        pthread_create(&thread, NULL, work_alone, other);
+        work_alone(argv[3]);
         pthread_join(thread, NULL);
     } else if (!strcmp(how, "signal") || !strcmp(how, "queue") || !strcmp(how, "datagram") || !strcmp(how, "futex")) {
         pthread_create(&thread, NULL, take_all, NULL);
