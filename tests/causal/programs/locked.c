@@ -45,7 +45,8 @@ static int lock_part(int fd, int number, const char *how, int kind) {
     struct flock part = {.l_type = kind, .l_whence = SEEK_SET, .l_start = 8 - 4 * number, .l_len = 4 + 4 * number};
     if (!strcmp(how, "apart")) part.l_start = 16 * number;
     if (strcmp(how, "try")) return fcntl(fd, F_SETLKW, &part);
-    while (fcntl(fd, F_SETLK, &part)) nanosleep(&(struct timespec){.tv_nsec = 300000}, NULL);
+    /* so long that no try comes about when another one gives it back: who comes first would be a matter of microseconds */
+    while (fcntl(fd, F_SETLK, &part)) nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
     return 0;
 }
 
