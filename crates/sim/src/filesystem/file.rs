@@ -3,11 +3,27 @@
 use std::collections::HashSet;
 
 use super::lock::Lock;
-use super::{Before, Durable, PAGE};
+use super::{Before, Durable, PAGE, Parameters, requests};
+use crate::device::{Op, Request};
 use crate::ranges::{Linear, Ranges};
 
 impl Linear for () {
     fn after(self, _: u64) -> Self {}
+}
+
+/// Where pages lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Where the file lies.
+    Own,
+    /// Where blocks of small files are; which of two such places, the first of which is where the file lies.
+    Pool(bool),
+}
+
+impl Linear for Place {
+    fn after(self, _: u64) -> Self {
+        self
+    }
 }
 
 /// The request that reads a page.
@@ -22,20 +38,22 @@ impl Linear for Reading {
 
 /// Extents that an inode has room for (the kernel's Documentation/filesystems/ext4/ifork.rst).
 const EXTENTS: u64 = 4;
+/// Pages of a file whose blocks are taken from where those of other small files are (the kernel's default of mb_stream_req).
+const SMALL: u64 = 16;
 
 /// See the module. Ranges are of pages.
 #[derive(Default)]
 pub(super) struct File {
     start: u64,
+    apart: u64,
     bytes: u64,
     /// Whether its directory isn't durable.
     pub(super) is_new: bool,
     pub(super) lock: Lock,
-    allocated: Ranges<()>,
+    allocated: Ranges<Place>,
     cached: Ranges<()>,
     dirty: Ranges<()>,
     being_read: Ranges<Reading>,
-    /// Extents that were added apart from others.
     extents: u64,
     /// Requests that write dirty pages.
     pub(super) writing: Vec<u64>,
@@ -48,13 +66,14 @@ pub(super) struct File {
 
 impl File {
     /// A file that lies at `start` on the device.
-    pub(super) fn new(start: u64, before: &Before, is_cached: bool) -> Self {
-        let bytes = before.bytes;
-        let mut file = Self { start, bytes, is_new: !before.exists, ..Self::default() };
+    pub(super) fn new(start: u64, before: &Before, parameters: &Parameters) -> Self {
+        let (bytes, apart) = (before.bytes, parameters.apart_bytes);
+        let mut file = Self { start, apart, bytes, is_new: !before.exists, ..Self::default() };
         if bytes > 0 {
-            file.allocated.cover(0, bytes.div_ceil(PAGE), ());
+            file.allocated.cover(0, bytes.div_ceil(PAGE), Place::Own);
+            file.extents = 1;
         }
-        if bytes > 0 && is_cached {
+        if bytes > 0 && parameters.warm {
             file.cached.cover(0, bytes.div_ceil(PAGE), ());
         }
         file
@@ -63,6 +82,15 @@ impl File {
     /// Where a byte of it lies on the device.
     pub(super) fn place(&self, pos: u64) -> u64 {
         self.start + pos
+    }
+
+    /// Where the block of its extents lies, if it has one.
+    pub(super) fn extents(&self) -> u64 {
+        self.start.saturating_sub(self.apart)
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Pages that it has.
@@ -141,34 +169,60 @@ impl File {
         self.bytes = self.bytes.max(end);
     }
 
-    /// Pages are written on the device, and leave the cache: whether the file gets blocks, and whether its extents are in a
-    /// block of their own by then. An inode has room for four.
-    pub(super) fn write_directly(&mut self, first: u64, last: u64, end: u64) -> (bool, bool) {
+    /// Pages are written on the device, and leave the cache.
+    pub(super) fn write_directly(&mut self, first: u64, last: u64, end: u64) {
         self.cached.clear(first, last - first);
         self.dirty.clear(first, last - first);
-        let longer = end > self.bytes;
         self.bytes = self.bytes.max(end);
-        let is_apart = first > 0 && self.allocated.get(first - 1).is_none();
-        let allocates = self.allocate(first, last);
-        self.extents += u64::from(allocates && is_apart);
-        (allocates || longer, self.extents > EXTENTS)
     }
 
-    fn allocate(&mut self, first: u64, last: u64) -> bool {
-        let lacks = self.allocated.pieces(first, last - first).iter().any(|piece| piece.2.is_none());
-        self.allocated.cover(first, last - first, ());
-        lacks
+    /// Whether it gets its blocks from where those of other small files are.
+    pub(super) fn is_small(&self) -> bool {
+        self.pages() <= SMALL
     }
 
-    /// The dirty pages, which are clean now: whether the file gets blocks by writing them.
-    pub(super) fn take_dirty(&mut self) -> (Vec<(u64, u64)>, bool) {
-        let parts: Vec<(u64, u64)> = self.dirty.all().map(|(at, pages, ())| (at, at + pages)).collect();
-        self.dirty = Ranges::default();
+    /// Whether its extents have no room in its inode.
+    pub(super) fn has_block_of_extents(&self) -> bool {
+        self.extents > EXTENTS
+    }
+
+    /// Pages have blocks, those that had none new ones, apart from what is before them if somebody else took blocks meanwhile: whether there are new ones.
+    pub(super) fn allocate(&mut self, first: u64, last: u64, apart: bool) -> bool {
         let mut allocates = false;
-        for (at, end) in &parts {
-            allocates |= self.allocate(*at, *end);
+        let is_small = self.is_small();
+        for (at, pages, place) in self.allocated.pieces(first, last - first) {
+            if place.is_some() {
+                continue;
+            }
+            allocates = true;
+            let before = at.checked_sub(1).and_then(|page| self.allocated.get(page));
+            let place = match before {
+                _ if !is_small => Place::Own,
+                Some(Place::Pool(second)) => Place::Pool(second != apart),
+                Some(Place::Own) | None => Place::Pool(false),
+            };
+            self.extents += u64::from(before != Some(place));
+            self.allocated.cover(at, pages, place);
         }
-        (parts, allocates)
+        allocates
+    }
+
+    /// The dirty pages, which are clean now.
+    pub(super) fn take_dirty(&mut self) -> Vec<(u64, u64)> {
+        let dirty = std::mem::take(&mut self.dirty);
+        dirty.all().map(|(at, pages, ())| (at, at + pages)).collect()
+    }
+
+    /// Requests for these pages, and the first page of each.
+    pub(super) fn requests(&self, op: Op, at: u64, end: u64) -> Vec<(u64, Request)> {
+        let mut all = Vec::new();
+        for (at, pages, place) in self.allocated.pieces(at, end - at) {
+            let shift = if place == Some(Place::Pool(true)) { 2 * self.apart } else { 0 };
+            let pos = self.place(at * PAGE).saturating_sub(shift);
+            let first = |one: Request| (at + (one.pos - pos) / PAGE, one);
+            all.extend(requests(op, pos, pages * PAGE).into_iter().map(first));
+        }
+        all
     }
 
     /// It has so many bytes.
@@ -176,12 +230,21 @@ impl File {
         if bytes < self.bytes {
             let (from, end) = (bytes.div_ceil(PAGE), self.pages());
             if from < end {
-                for ranges in [&mut self.allocated, &mut self.cached, &mut self.dirty] {
-                    ranges.clear(from, end - from);
+                self.allocated.clear(from, end - from);
+                self.cached.clear(from, end - from);
+                self.dirty.clear(from, end - from);
+                if from == 0 {
+                    self.extents = 0;
                 }
             }
         }
         self.bytes = bytes;
+    }
+
+    /// It is a new one from now on.
+    pub(super) fn remove(&mut self) {
+        self.resize(0);
+        (self.blocks_changed, self.last_changed, self.is_new) = (None, None, true);
     }
 
     /// Something of it changed, and will be in this commit.

@@ -43,8 +43,13 @@ struct Bench {
     ended: Vec<(Id, Nanos)>,
 }
 
-const PARAMETERS: Parameters =
-    Parameters { journal: false, volume_bytes: 1 << 30, start_bytes: 16 << 20, warm: false };
+const PARAMETERS: Parameters = Parameters {
+    journal: false,
+    volume_bytes: 1 << 30,
+    start_bytes: 16 << 20,
+    apart_bytes: 64 << 10,
+    warm: false,
+};
 
 impl Bench {
     fn new(journal: bool, before: &[Before]) -> Self {
@@ -91,7 +96,7 @@ impl Bench {
 }
 
 fn call(ask: Ask, kib: u64, length: u64) -> Call {
-    Call { file: 0, stream: 0, ask, pos: kib * KIB, length: length * KIB, direct: false }
+    Call { file: 0, thread: 0, stream: 0, ask, pos: kib * KIB, length: length * KIB, direct: false }
 }
 
 fn direct(ask: Ask, kib: u64, length: u64) -> Call {
@@ -165,14 +170,59 @@ fn writes_that_need_blocks_come_one_after_the_other() {
 fn a_file_in_many_pieces_has_a_block_of_extents() {
     let mut bench = Bench::new(false, &[file(0)]);
     let write = |at, kib| (at, direct(DATA, kib, 4));
-    // the first piece and four apart from it, the next, one that goes on behind it, one that is there
+    // the first piece and three apart from it, two more, one that goes on behind it, one that is there
     let calls =
         [0, 8, 16, 24, 32, 40, 44, 0].into_iter().zip(0..).map(|(kib, number)| write(number * 10, kib));
     let took = |(end, (at, _)): (&f64, &(Nanos, Call))| end - *at as f64;
     let calls: Vec<_> = calls.collect();
     let ends = bench.run(&calls);
     let took: Vec<f64> = ends.iter().zip(&calls).map(took).collect();
-    assert_eq!(took, [7.0, 7.0, 7.0, 7.0, 7.0, 9.0, 9.0, 7.0]);
+    assert_eq!(took, [7.0, 7.0, 7.0, 7.0, 9.0, 9.0, 9.0, 7.0]);
+}
+
+#[test]
+fn small_files_that_grow_in_turn_lie_in_pieces() {
+    let sync = Call { length: 0, ..call(Ask::Sync(Durable::Data), 0, 0) };
+    // by which threads files are appended to, 4 KiB each time, durably: how long each took, and where the first file lies
+    let took = |whose: &[(u32, u32)]| {
+        let mut bench = Bench::new(false, &[file(0), file(0)]);
+        let mut sizes = [0; 2];
+        let mut times = Vec::new();
+        for (at, (file, thread)) in (0..).step_by(100).zip(whose) {
+            let size = &mut sizes[*file as usize];
+            let of = |call| (at, Call { file: *file, thread: *thread, ..call });
+            times.push(bench.run(&[of(call(Ask::Write(None), *size, 4)), of(sync)])[1] - at as f64);
+            *size += 4;
+        }
+        let asked = bench.asked().into_iter();
+        let first = asked.filter(|(op, at, _)| *op == Op::Write && (-128..-64).contains(at)).count();
+        (times, first)
+    };
+    assert_eq!(took(&[(0, 0); 20]), (vec![7.0; 20], 0), "alone");
+    // each piece apart from the one before: the fifth needs a block of extents
+    let in_pieces = [vec![7.0; 4], vec![9.0; 4]].concat();
+    let every_other = |times: Vec<f64>| times.into_iter().step_by(2).collect::<Vec<_>>();
+    let (times, apart) = took(&[(0, 0), (1, 1)].repeat(8));
+    assert_eq!((every_other(times), apart), (in_pieces.clone(), 4));
+    assert_eq!(took(&[(0, 0), (0, 1)].repeat(4)), (in_pieces, 4));
+    // no longer small: one more piece, whoever writes
+    let (times, apart) = took(&[vec![(0, 0); 16], vec![(0, 0), (0, 1), (1, 0), (0, 2)]].concat());
+    assert_eq!((times, apart), (vec![7.0; 20], 0));
+}
+
+#[test]
+fn what_lies_in_two_pieces_takes_two_requests() {
+    let mut bench = Bench::new(false, &[file(0), file(0)]);
+    let write = |file, kib, length| (0, Call { file, ..call(Ask::Write(None), kib, length) });
+    let sync = |file| (0, Call { file, ..call(Ask::Sync(Durable::Data), 0, 0) });
+    bench.run(&[write(0, 0, 6), sync(0)]);
+    bench.run(&[write(1, 0, 4), sync(1)]);
+    bench.asked();
+    // the rest of its second page, and the third
+    bench.run(&[write(0, 6, 4), sync(0)]);
+    assert_eq!(bench.asked()[..2], [(Op::Write, 4, 4), (Op::Write, 8 - 128, 4)]);
+    bench.run(&[write(0, 0, 16), sync(0)]);
+    assert_eq!(bench.asked()[..2], [(Op::Write, 0, 8), (Op::Write, 8 - 128, 8)]);
 }
 
 #[test]
@@ -251,6 +301,16 @@ fn a_file_that_is_emptied_has_nothing_to_read() {
     bench.run(&[(0, call(Ask::Resize, 0, 0)), (1, call(Ask::Write(None), 0, 4)), (2, call(Ask::Read, 0, 4))]);
     assert_eq!(bench.asked(), []);
     assert_eq!(bench.run(&[(10, call(Ask::Sync(Durable::Data), 0, 0))]), [17.0]);
+}
+
+#[test]
+fn a_file_that_is_removed_is_a_new_one_afterwards() {
+    let mut bench = Bench::new(false, &[file(64)]);
+    assert_eq!(bench.run(&[(0, direct(DATA, 0, 4)), (10, direct(DATA, 4, 4))]), [7.0, 17.0]);
+    // its directory is written, too, and its first block is read from nowhere
+    let again = [call(Ask::Remove, 0, 0), call(Ask::Write(None), 1, 1), call(Ask::Sync(Durable::Data), 0, 0)];
+    assert_eq!(bench.run(&again.map(|call| (20, call))), [20.0, 20.0, 29.0]);
+    assert_eq!(bench.run(&[(40, call(Ask::Sync(Durable::Data), 0, 0))]), [43.0]);
 }
 
 #[test]

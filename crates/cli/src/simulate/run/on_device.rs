@@ -16,6 +16,9 @@ use crate::failure::Failure;
 
 /// Where the first file begins on a device, bytes.
 const START: u64 = 64 << 20;
+/// How far apart lies what a file has elsewhere, bytes: at least, and by how much more at most, about as far as on a small volume.
+const APART: u64 = 64 << 10;
+const FURTHER_APART: u64 = 2 << 20;
 /// What a call takes without storage, at most: a system call and bytes moved in memory. It was recorded shorter in memory; on
 /// storage most of what was recorded is the storage's.
 const CALL: i64 = 20_000;
@@ -53,8 +56,10 @@ impl FileCalls {
         for (number, thread) in plan.threads.iter().enumerate() {
             let (mut of_thread, mut times) = (Vec::new(), Vec::new());
             for (index, op) in thread.ops.iter().enumerate() {
-                let call = if chosen[number][index] { files.call(op, &mut kept) } else { None };
-                times.push(if call.is_some() { op.dur.min(CALL + moved(op) / BYTES_PER_NS) } else { op.dur });
+                let call =
+                    if chosen[number][index] { files.call(number as u32, op, &mut kept) } else { None };
+                let is_there = call.is_some_and(|call| call.ask != Ask::Remove);
+                times.push(if is_there { op.dur.min(CALL + moved(op) / BYTES_PER_NS) } else { op.dur });
                 of_thread.push(call);
             }
             calls.push(of_thread);
@@ -96,7 +101,7 @@ struct Files<'a> {
 }
 
 impl Files<'_> {
-    fn call(&mut self, op: &Op, kept: &mut Kept) -> Option<Call> {
+    fn call(&mut self, thread: u32, op: &Op, kept: &mut Kept) -> Option<Call> {
         use Name::*;
         let (path, flags) = if op.handle == NONE {
             (op.path, op.flags)
@@ -122,6 +127,7 @@ impl Files<'_> {
         let (ask, pos, length) = match (op.call, op.call.kind()) {
             (Open | Fopen, _) if op.flags & libc::O_TRUNC != 0 => (Ask::Resize, Some(0), 0),
             (Creat, _) => (Ask::Resize, Some(0), 0),
+            (Unlink, _) => (Ask::Remove, Some(0), 0),
             (Truncate, _) => (Ask::Resize, u64::try_from(op.length).ok(), 0),
             (Sendfile | CopyFileRange | Splice | SpliceWrite | SyncFileRange | Sync | Msync, _) => {
                 (Ask::Read, None, 0)
@@ -141,7 +147,7 @@ impl Files<'_> {
         let file = self.number(path);
         let before = &mut self.before[file as usize];
         before.most_bytes = before.most_bytes.max(pos.saturating_add(length));
-        Some(Call { file, stream: op.handle, ask, pos, length, direct: flags & libc::O_DIRECT != 0 })
+        Some(Call { file, thread, stream: op.handle, ask, pos, length, direct: flags & libc::O_DIRECT != 0 })
     }
 
     fn number(&mut self, path: u32) -> u32 {
@@ -227,14 +233,16 @@ pub struct There<'a> {
 }
 
 impl There<'_> {
-    /// With its files so many bytes further than they need be (where there is room), and after so many ns.
+    /// With its files so many bytes further than they need be (where there is room), what belongs to them elsewhere by a part of that, and after so many ns.
     pub fn at(&self, further: u64, earlier: u64) -> Result<OnDevice<'_>, Failure> {
         let device = self.file.build();
         let volume_bytes = self.volume.unwrap_or_else(|| device.capacity());
         let bytes: u64 = self.calls.before.iter().map(|file| file.most_bytes.next_multiple_of(PAGE)).sum();
         let room = volume_bytes.min(device.capacity()).saturating_sub(START + bytes);
         let start_bytes = START + further.min(room);
-        let parameters = Parameters { journal: self.journal, volume_bytes, start_bytes, warm: self.warm };
+        let apart_bytes = APART + further % FURTHER_APART / PAGE * PAGE;
+        let parameters =
+            Parameters { journal: self.journal, volume_bytes, start_bytes, apart_bytes, warm: self.warm };
         let files = FileSystem::new(device, parameters, &self.calls.before).map_err(|problem| {
             Failure::new(format!("{}: {problem}", self.file.name))
                 .hint("--where chooses fewer calls, --volume says how large it is")
