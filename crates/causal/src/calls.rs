@@ -131,8 +131,12 @@ pub struct Reader<'a> {
     /// Rows of semaphores and barriers, and when the call began that they are inside of.
     shared: Vec<(Row, Option<i64>)>,
     semaphores: Semaphores,
-    /// Children whose end a handler was told, by thread and start of the call that it interrupted.
+    /// Children whose end interrupted a call, as its handler found or the call behind it, by thread and start of the call.
     reaped: HashMap<(u32, i64), Row>,
+    /// Of threads whose last call was interrupted when that began, and returned.
+    interrupted: HashMap<u32, (i64, i64)>,
+    /// When processes ended, by machine and process id.
+    ended: HashMap<(u32, i64), Vec<i64>>,
     /// Calls that took long for the lock of a file, and what they asked for, if it is known which part they got.
     locking: Vec<(Row, Option<Asked>)>,
     locked: Locked,
@@ -202,6 +206,10 @@ impl<'a> Reader<'a> {
         for of in threads_of.values_mut() {
             of.sort_by_key(|number| threads[*number as usize].start);
         }
+        let mut ended: HashMap<(u32, i64), Vec<i64>> = HashMap::new();
+        for process in processes {
+            ended.entry((process.machine, process.pid)).or_default().extend(process.end);
+        }
         Self {
             threads,
             processes: processes.iter().map(|process| (process.id, process)).collect(),
@@ -223,6 +231,8 @@ impl<'a> Reader<'a> {
             shared: Vec::new(),
             semaphores: Semaphores::default(),
             reaped: HashMap::new(),
+            interrupted: HashMap::new(),
+            ended,
             locking: Vec::new(),
             locked: Locked::default(),
             tries: Tries::default(),
@@ -254,6 +264,7 @@ impl<'a> Reader<'a> {
         self.inside = (is_inside && row.call != Call::MpiStatus).then_some(outer.0);
         if !is_inside {
             *outer = (row.start, row.end.unwrap_or(i64::MAX));
+            self.ended_by_child(row);
         }
         match row.kind {
             WaitKind::Mpi if is_of_requests(row.call) => self.requests.push(*row),
@@ -389,6 +400,23 @@ impl<'a> Reader<'a> {
         let machine = self.threads[row.thread as usize].machine;
         let pid = self.processes.get(&process).map_or(-1, |process| process.pid);
         self.taken.push(Taken { row: *row, machine, pid, process, inside: self.inside });
+    }
+
+    /// A shell that is interrupted asks at once which child has ended: one that did so meanwhile interrupted it.
+    fn ended_by_child(&mut self, row: &Row) {
+        let interrupted = self.interrupted.remove(&row.thread);
+        if let (EINTR, Some(end)) = (row.errno, row.end) {
+            self.interrupted.insert(row.thread, (row.start, end));
+        } else if let (Some((start, end)), WaitKind::Process, Some(child)) =
+            (interrupted, row.kind, row.result)
+            && row.call != Call::Fork
+        {
+            let machine = self.threads[row.thread as usize].machine;
+            let mut ends = self.ended.get(&(machine, child)).into_iter().flatten();
+            if ends.any(|ended| (start..=end).contains(ended)) {
+                self.reaped.entry((row.thread, start)).or_insert(*row);
+            }
+        }
     }
 
     /// A child has ended, which a call inside another one says.
@@ -677,6 +705,8 @@ impl<'a> Reader<'a> {
                 self.give(thread, end, channel);
                 self.push(row, What::Take { channel, amount: 1, order: row.start });
             }
+            // none had ended, and it didn't wait for one (WNOHANG)
+            _ if row.kind == WaitKind::Process && row.result == Some(0) && !is_long(row) => {}
             _ => self.push(row, What::Wait { kind: row.kind.name() }),
         }
     }

@@ -372,14 +372,23 @@ fn who_is_told_by_a_handler_that_a_child_ended_waited_for_that() {
         let row = row(0, at, at + 1, Call::Wait, 0);
         Row { kind: WaitKind::Process, object: None, peer: Some(pid), result: Some(result), ..row }
     };
+    let found = |rows: &[Row]| {
+        let mut reader = Reader::new(&threads, &processes);
+        rows.iter().for_each(|row| reader.add(row));
+        let found = edges(&reader.finish());
+        let ends = arrows(&found).into_iter().filter(|(waiter, ..)| *waiter == 0);
+        (ends.collect::<Vec<_>>(), unexplained(&found))
+    };
+    let select_alone = vec![(0, "poll")];
     // the second is interrupted by something else: no child has ended
     let rows = [select(10, 50), wait(45, 101, 101), select(60, 80), wait(75, 102, 0)];
-    let mut reader = Reader::new(&threads, &processes);
-    rows.iter().for_each(|row| reader.add(row));
-    let found = edges(&reader.finish());
-    let ends: Vec<_> = arrows(&found).into_iter().filter(|(waiter, ..)| *waiter == 0).collect();
-    assert_eq!(ends, [(0, 50, 1, 40)]);
-    assert_eq!(unexplained(&found), [(0, "poll")]);
+    assert_eq!(found(&rows), (vec![(0, 50, 1, 40)], select_alone.clone()));
+    // as a shell, which asks afterwards
+    let (end, own) = ((0, 50, 1, 40), (0, 52, 1, 40));
+    assert_eq!(found(&[select(10, 50), wait(51, 101, 101)]), (vec![end, own], vec![]));
+    let late = (vec![(0, 57, 1, 40)], select_alone.clone());
+    assert_eq!(found(&[select(42, 55), wait(56, 101, 101)]), late, "it had ended before");
+    assert_eq!(found(&[select(10, 50), wait(51, 102, 0)]), (vec![], select_alone), "it asked in vain");
 }
 
 #[test]
