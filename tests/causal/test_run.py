@@ -4,7 +4,8 @@ import re
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,36 @@ from .conftest import IOTRAIL, ask
 __all__ = ["emulate"]
 
 ROUNDS = 3
+TURNS = """
+: > $1/b.0
+for at in 1 2 3 4 5; do
+    until [ -e $1/b.$((at - 1)) ]; do {sleeps}; done
+    dd if=/dev/zero of=$1/data bs=4k count=12 oflag=dsync conv=notrunc status=none
+    : > $1/a.$at
+done &
+for at in 1 2 3 4 5; do
+    until [ -e $1/a.$at ]; do {sleeps}; done
+    dd if=/dev/zero of=$1/data bs=4k count=12 oflag=dsync conv=notrunc status=none
+    : > $1/b.$at
+done
+wait
+"""
+
+
+@contextmanager
+def mounted(emulate: Emulate, folder: Path, ms: str) -> Iterator[Path]:
+    """A file system on a disk each of whose requests takes so long."""
+    folder.mkdir()
+    device = device_file(folder, servers="8 count", read=ms, write=ms, flush=ms, rate="10 GB/s")
+    disk = emulate(device, folder / "d", "--size", "256M", "--loop")
+    (folder / "mounted").mkdir()
+    try:
+        subprocess.run(["mkfs.ext4", "-q", "-O", "^has_journal", disk.target], check=True)
+        subprocess.run(["mount", disk.target, folder / "mounted"], check=True)
+        yield folder / "mounted"
+        subprocess.run(["umount", folder / "mounted"], check=True)
+    finally:
+        disk.stop()
 
 
 @pytest.mark.skipif(not is_root(), reason="mounts and loop devices need root")
@@ -33,21 +64,12 @@ def test_faster_storage_is_predicted(
     program = build("turns")
     took: dict[str, list[float]] = {"slow": [], "fast": []}
     for name, ms in (("slow", "4 ms"), ("fast", "1 ms")):
-        device = device_file(tmp_path, servers="8 count", read=ms, write=ms, flush=ms, rate="10 GB/s")
-        disk = emulate(device, tmp_path / f"d-{name}", "--size", "256M", "--loop")
-        mounted = tmp_path / name
-        mounted.mkdir()
-        try:
-            subprocess.run(["mkfs.ext4", "-q", "-O", "^has_journal", disk.target], check=True)
-            subprocess.run(["mount", disk.target, mounted], check=True)
+        with mounted(emulate, tmp_path / name, ms) as folder:
             for _ in range(ROUNDS):
-                trail = record(program, how, 4, count, mounted)
+                trail = record(program, how, 4, count, folder)
                 [[run]] = trail.query("SELECT SUM(dur) FROM critical_path").fetchall()
                 took[name].append(float(run))
             trail.path.rename(tmp_path / f"{name}.trail")
-            subprocess.run(["umount", mounted], check=True)
-        finally:
-            disk.stop()
     answer = ask(tmp_path / "slow.trail", "--io", "0.25", "--where", "call = 'pwrite'")
     changed, same = answer["cases"]
     assert (changed["io"], same["io"]) == (0.25, 1.0)
@@ -57,6 +79,37 @@ def test_faster_storage_is_predicted(
     assert changed["elapsed_low_ns"] <= changed["elapsed_ns"] <= changed["elapsed_high_ns"]
     # The writes are what it waits for: a quarter of their time is not a quarter of the run.
     assert 2 < changed["speed_up"] < 4
+
+
+@pytest.mark.skipif(not is_root(), reason="mounts and loop devices need root")
+@pytest.mark.parametrize("sleeps", ["sleep 0.002", "perl -e 'select undef, undef, undef, 0.002'"])
+def test_scripts_look_for_files_as_often_as_they_have_to(
+    sleeps: str, record: Callable[..., Trail], emulate: Emulate, tmp_path: Path
+) -> None:
+    """Two that take turns; who has it writes durably, the other one has a process sleep, and looks for its file."""
+    recorded: dict[str, list[tuple[float, Path]]] = {"slow": [], "fast": []}
+    with ExitStack() as mounts:
+        folders = {
+            name: mounts.enter_context(mounted(emulate, tmp_path / name, ms))
+            for name, ms in (("slow", "4 ms"), ("fast", "1 ms"))
+        }
+        for number in range(ROUNDS):
+            for name, folder in folders.items():
+                (folder / str(number)).mkdir()
+                trail = record("sh", "-c", TURNS.format(sleeps=sleeps), "sh", folder / str(number))
+                [[run]] = trail.query("SELECT SUM(dur) FROM critical_path").fetchall()
+                recorded[name].append((float(run), trail.path.rename(tmp_path / f"{name}-{number}.trail")))
+    for of, there, factor in (("slow", "fast", "0.25"), ("fast", "slow", "4")):
+        truth = statistics.median(run for run, _ in recorded[there])
+        _, trail = sorted(recorded[of])[ROUNDS // 2]
+        cases = ask(trail, "--io", factor, "--where", "call = 'write'")["cases"]
+        [changed] = [case for case in cases if case["io"] == float(factor)]
+        assert abs(changed["elapsed_ns"] / truth - 1) < 0.2, (of, changed, recorded)
+        # who waited is known, and for whom
+        query = "SELECT state, SUM(blocked_ns) FROM wait_state WHERE blocked_ns > 0 GROUP BY state"
+        states = dict(Trail(trail).query(query).fetchall())
+        assert states["missing file"] > 0
+        assert states.get("unexplained", 0) < 0.01 * sum(states.values())
 
 
 def test_known_runs(make_causal: Path) -> None:

@@ -98,13 +98,16 @@ fn check_thread(
                     return wrong(format!("a thread below {}", scripts.threads.len()), found);
                 }
             }
-            Step::Signal(edge) | Step::Wait(edge, _) | Step::Hurry(edge)
+            Step::Signal(edge) | Step::Wait(edge, _) | Step::Poll(edge, _) | Step::Hurry(edge)
                 if edge as usize >= signals.len() =>
             {
                 return wrong(format!("an edge below {}", signals.len()), format!("edge {edge}"));
             }
+            Step::Poll(_, period) if period <= 0 => {
+                return wrong("a time between looks of 1 or more".into(), format!("{period} ns"));
+            }
             Step::Signal(edge) => signals[edge as usize] = signals[edge as usize].saturating_add(1),
-            Step::Wait(..) | Step::Hurry(_) => {}
+            Step::Wait(..) | Step::Poll(..) | Step::Hurry(_) => {}
             Step::Lock(lock) | Step::Share(lock) | Step::Unlock(lock) if lock >= scripts.locks => {
                 return wrong(format!("a lock below {}", scripts.locks), format!("lock {lock}"));
             }
@@ -147,7 +150,7 @@ fn find_blocked(scripts: &Scripts, order: &impl Order) -> Vec<Blocked> {
                 break;
             };
             match *step {
-                Step::Wait(edge, _) if missing[edge as usize] > 0 => {
+                Step::Wait(edge, _) | Step::Poll(edge, _) if missing[edge as usize] > 0 => {
                     waiters.entry(edge).or_default().push(number);
                     break;
                 }
@@ -167,7 +170,7 @@ fn find_blocked(scripts: &Scripts, order: &impl Order) -> Vec<Blocked> {
                     next_op[thread] = index.saturating_add(1);
                     release(next_op[thread], &mut followers[thread], &mut ready);
                 }
-                Step::Wait(..) | Step::Hurry(_) => {}
+                Step::Wait(..) | Step::Poll(..) | Step::Hurry(_) => {}
                 Step::Compute(_) | Step::Rest(_) | Step::Timeout(..) => {}
                 Step::Lock(_) | Step::Share(_) | Step::Unlock(_) => {}
             }
@@ -176,7 +179,7 @@ fn find_blocked(scripts: &Scripts, order: &impl Order) -> Vec<Blocked> {
     }
     let blocked = |(step, thread): (&usize, u32)| {
         let on = match *scripts.threads[thread as usize].steps.get(*step)? {
-            Step::Wait(edge, _) => On::Edge { edge, missing: missing[edge as usize] },
+            Step::Wait(edge, _) | Step::Poll(edge, _) => On::Edge { edge, missing: missing[edge as usize] },
             Step::Io(index) => {
                 let op = OpRef { thread, index };
                 let mut after = order.after(op);

@@ -1,21 +1,31 @@
 //! Files that a thread looks for again and again until they are there: it waits for who makes them.
 //!
 //! A thread that finds a name missing, sleeps, and looks again, with no other call in between, waits for the name. Who made it is known where
-//! one other thread alone made it between the last look in vain and the one that found it.
+//! one other thread alone made it between the last look in vain and the one that found it. It may also have another process sleep, as a shell does, and wait for
+//! its end: one that changes nothing and waits for nobody else.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
-use iotrail_format::call::Call;
+use iotrail_format::call::{Call, CallKind};
 
-use crate::matching::{Edges, How, Signal};
+use crate::matching::{Edges, How, Signal, Wait};
 
 /// Kind of these edges in a trail.
 const NAME: &str = "name";
 /// Kinds of waits for a time.
 const SLEEPS: [&str; 2] = ["sleep", "timer"];
+/// Kinds of waits for a process to be made, and to end.
+const BEGIN: &str = "begin";
+const END: &str = "end";
+/// How many images lie at most between one that waits for a process and the one that ends: it forks one, which executes another.
+const DEEPEST: usize = 4;
 /// Error number of a name that isn't there, and flag of a call that makes it (open(2)).
 const ENOENT: i64 = 2;
 const O_CREAT: i64 = 0o100;
+
+/// Calls that change what others see.
+const CHANGES: [Call; 4] = [Call::Unlink, Call::Rmdir, Call::Rename, Call::Truncate];
 
 /// A path, by the number of the machine and its id there: files of different machines may be called the same.
 type Name = (u32, i64);
@@ -26,6 +36,8 @@ enum What {
     Missing(Name),
     Found(Name),
     Makes(Name),
+    /// Something that others may see.
+    Changes,
     Other,
 }
 
@@ -76,6 +88,7 @@ impl OnName {
             (Some(path), _, 0) if looks => What::Found((row.machine, path)),
             (Some(path), _, 0) if makes => What::Makes((row.machine, path)),
             (_, Some(path), 0) if gives_name => What::Makes((row.machine, path)),
+            _ if row.call.kind() == CallKind::Write || CHANGES.contains(&row.call) => What::Changes,
             _ => What::Other,
         };
         Self { thread: row.thread, start: row.start, end: row.end, what }
@@ -107,7 +120,7 @@ pub fn in_vain(calls: &[OnName]) -> HashSet<(u32, i64)> {
                         found.extend(looks.into_iter().map(|start| (call.thread, start)));
                     }
                 }
-                What::Other => {}
+                What::Changes | What::Other => {}
             }
         }
     }
@@ -161,6 +174,7 @@ pub fn explain_lookups(edges: &mut Edges, calls: &[OnName]) {
     }
     edges.waits.sort_by_key(|wait| (wait.thread, wait.start, wait.end));
     let makers = Makers::of(calls);
+    let children = Children::of(edges, calls);
     let maker = |search: &Search| makers.only(search.path, search.thread, (search.last, search.found.1));
     let made: Vec<(Search, &OnName)> =
         searches.into_iter().filter_map(|search| maker(&search).map(|maker| (search, maker))).collect();
@@ -174,6 +188,7 @@ pub fn explain_lookups(edges: &mut Edges, calls: &[OnName]) {
         let is_early = early.contains(&(maker.thread, search.thread));
         explain(
             edges,
+            &children,
             &search,
             maker.thread,
             if is_early { maker.start } else { maker.start.max(maker.end - 1) },
@@ -181,18 +196,93 @@ pub fn explain_lookups(edges: &mut Edges, calls: &[OnName]) {
     }
 }
 
-/// Explains the sleeps of one search, if nothing else was waited for meanwhile.
-fn explain(edges: &mut Edges, search: &Search, maker: u32, given: i64) {
-    let at = |ts: i64| edges.waits.partition_point(|wait| (wait.thread, wait.start) < (search.thread, ts));
-    let (from, to) = (at(search.first), at(search.found.0));
-    let edge = edges.count;
-    let waits = &mut edges.waits[from..to];
-    let sleeps = |wait: &crate::matching::Wait| SLEEPS.contains(&wait.kind) && wait.edge.is_none();
-    if waits.is_empty() || !waits.iter().all(sleeps) {
+/// Whether a thread waits for a time.
+fn sleeps(wait: &Wait) -> bool {
+    SLEEPS.contains(&wait.kind) && wait.edge.is_none()
+}
+
+/// Where the waits of a thread are that begin from `from` on, before `to`.
+fn waits(edges: &Edges, thread: u32, (from, to): (i64, i64)) -> Range<usize> {
+    let at = |ts: i64| edges.waits.partition_point(|wait| (wait.thread, wait.start) < (thread, ts));
+    at(from)..at(to)
+}
+
+/// Processes that others make, and wait for.
+struct Children {
+    /// By edge the thread that gives its only signal.
+    givers: HashMap<u32, u32>,
+    /// Threads that change what others see.
+    busy: HashSet<u32>,
+}
+
+impl Children {
+    fn of(edges: &Edges, calls: &[OnName]) -> Self {
+        let mut givers: HashMap<u32, Option<u32>> = HashMap::new();
+        for signal in &edges.signals {
+            let giver = |known: &mut Option<u32>| *known = None;
+            givers.entry(signal.edge).and_modify(giver).or_insert(Some(signal.thread));
+        }
+        let changes = |call: &&OnName| matches!(call.what, What::Makes(_) | What::Changes);
+        Self {
+            givers: givers.into_iter().filter_map(|(edge, giver)| Some((edge, giver?))).collect(),
+            busy: calls.iter().filter(changes).map(|call| call.thread).collect(),
+        }
+    }
+
+    /// Whether it is the end of a process that began before a time: whoever waits for any of its processes may be told of that one.
+    fn is_older(&self, edges: &Edges, wait: &Wait, than: i64) -> bool {
+        let giver = wait.edge.filter(|_| wait.kind == END).and_then(|edge| self.givers.get(&edge));
+        giver.is_some_and(|thread| {
+            edges.waits[waits(edges, *thread, (i64::MIN, than))].iter().any(|wait| wait.kind == BEGIN)
+        })
+    }
+
+    /// The images of a process whose end is waited for, the last first, which a thread made and which then did nothing but sleep; none if it did.
+    fn idle(&self, edges: &Edges, wait: &Wait) -> Option<Vec<u32>> {
+        let mut of = wait.edge.filter(|_| wait.kind == END)?;
+        let mut images = Vec::new();
+        loop {
+            let thread = *self.givers.get(&of)?;
+            if thread == wait.thread {
+                return Some(images);
+            }
+            if self.busy.contains(&thread) || images.len() == DEEPEST {
+                return None;
+            }
+            images.push(thread);
+            let mut others = edges.waits[waits(edges, thread, (i64::MIN, i64::MAX))].iter();
+            let begin = others.clone().find(|wait| wait.kind == BEGIN)?;
+            if !others.all(|wait| wait.kind == BEGIN || sleeps(wait)) {
+                return None;
+            }
+            of = begin.edge?;
+        }
+    }
+}
+
+/// Explains the sleeps of one search, and of processes that were made to sleep, if nothing else was waited for meanwhile.
+fn explain(edges: &mut Edges, children: &Children, search: &Search, maker: u32, given: i64) {
+    let (mut own, mut images) = (Vec::new(), Vec::new());
+    for at in waits(edges, search.thread, (search.first, search.found.0)) {
+        let wait = &edges.waits[at];
+        if children.is_older(edges, wait, search.first) {
+            continue;
+        }
+        own.push(at);
+        match children.idle(edges, wait) {
+            Some(found) => images.extend(found),
+            None if sleeps(wait) => {}
+            None => return,
+        }
+    }
+    if own.is_empty() {
         return;
     }
-    for wait in &mut *waits {
-        if wait.end.is_some_and(|end| end < given) {
+    let edge = edges.count;
+    own.extend(images.iter().flat_map(|thread| waits(edges, *thread, (i64::MIN, i64::MAX))));
+    for at in own {
+        let wait = &mut edges.waits[at];
+        if !sleeps(wait) || wait.end.is_some_and(|end| end < given) {
             wait.until = Some(edge);
         } else {
             (wait.edge, wait.kind, wait.last, wait.until) = (Some(edge), NAME, Some(given), None);
@@ -281,6 +371,81 @@ mod tests {
         assert_eq!(explained(&with(&[elsewhere]), &sleeps), nothing, "a file of another machine");
         let own = Columns { thread: 0, ..make(15) };
         assert_eq!(explained(&with(&[own]), &sleeps), nothing, "itself");
+    }
+
+    /// Thread 0 looks at 0, 10 and 20; between them it makes processes, whose first images (2 and 4) execute others (3 and 5) that sleep at `sleeps`;
+    /// thread 1 makes the file at 15. What the waits of all have: kind, edge, and whether one would have made it shorter.
+    fn by_children(
+        sleeps: &[(i64, i64)],
+        more: &[Columns],
+        last: Option<(u32, &'static str)>,
+    ) -> Vec<(u32, &'static str, bool, bool)> {
+        let wait = |thread, kind, start, end, edge| Wait {
+            thread,
+            start,
+            end: Some(end),
+            edge,
+            kind,
+            how: How::default(),
+            last: None,
+            within: 0,
+            style: None,
+            until: None,
+        };
+        let signal = |thread, ts, edge| Signal { thread, ts, edge, kind: BEGIN, how: How::Matched };
+        let mut edges = Edges { count: 10, ..Edges::default() };
+        for (number, (start, end)) in (0..).zip(sleeps) {
+            let (forked, executed, at) = (2 + 2 * number, 3 + 2 * number, 10 * i64::from(number) + 2);
+            let edge = 3 * number;
+            edges.signals.extend([
+                signal(0, at, edge),
+                signal(forked, at + 1, edge + 1),
+                signal(executed, at + 6, edge + 2),
+            ]);
+            edges.waits.push(wait(forked, BEGIN, at, at, Some(edge)));
+            edges.waits.push(wait(executed, BEGIN, at + 1, at + 1, Some(edge + 1)));
+            edges.waits.push(wait(executed, "sleep", *start, *end, None));
+            edges.waits.push(wait(0, END, at, at + 6, Some(edge + 2)));
+        }
+        edges.waits.extend(last.map(|(thread, kind)| wait(thread, kind, 17, 18, (kind == END).then_some(8))));
+        edges.waits.push(wait(9, BEGIN, -5, -5, Some(9)));
+        edges.signals.extend([signal(0, -5, 9), signal(9, 17, 8)]);
+        let looks = [look(0, ENOENT), look(10, ENOENT), look(20, 0), make(15)];
+        let mut calls: Vec<OnName> = looks.iter().chain(more).map(OnName::of).collect();
+        calls.sort_by_key(|call| (call.thread, call.start));
+        explain_lookups(&mut edges, &calls);
+        let found = edges.waits.iter();
+        found.map(|wait| (wait.thread, wait.kind, wait.edge.is_some(), wait.until.is_some())).collect()
+    }
+
+    #[test]
+    fn who_waits_for_a_process_that_sleeps_looks_again_and_again() {
+        let sleeps = [(4, 7), (14, 17)];
+        let found = vec![
+            (0, END, true, true),
+            (0, END, true, true),
+            (2, BEGIN, true, true),
+            (3, BEGIN, true, true),
+            (3, "sleep", false, true),
+            (4, BEGIN, true, true),
+            (5, BEGIN, true, true),
+            (5, NAME, true, false),
+            (9, BEGIN, true, false),
+        ];
+        assert_eq!(by_children(&sleeps, &[], None), found);
+        let reads = Columns { thread: 3, path: Some(9), ..look(5, 0) };
+        assert_eq!(by_children(&sleeps, &[reads], None), found, "as what a program needs to begin");
+        let nothing = |found: Vec<(u32, &'static str, bool, bool)>| {
+            assert!(found.iter().all(|(_, kind, _, is_shorter)| *kind != NAME && !is_shorter));
+        };
+        let writes = Columns { call: Call::Pwrite, ..reads };
+        nothing(by_children(&sleeps, &[writes], None));
+        nothing(by_children(&sleeps, &[Columns { call: Call::Unlink, ..reads }], None));
+        nothing(by_children(&sleeps, &[], Some((5, "stream"))));
+        nothing(by_children(&sleeps, &[], Some((0, "stream"))));
+        // an older process ends meanwhile
+        let older = by_children(&sleeps, &[], Some((0, END)));
+        assert!(older.contains(&(5, NAME, true, false)) && older.contains(&(0, END, true, false)));
     }
 
     #[test]

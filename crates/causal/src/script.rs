@@ -1,6 +1,7 @@
 //! What threads do.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
 
 /// What a thread does while it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +49,8 @@ pub enum Step {
     Signal(u32),
     /// Goes on when all signals of an edge have been given.
     Wait(u32, Style),
+    /// Looks whether all signals of an edge have been given, and again after each so many ns, until they have.
+    Poll(u32, i64),
     /// Goes on when it has a lock, which no other has meanwhile.
     Lock(u32),
     /// Goes on when it has a lock, which no other has but those that share it.
@@ -151,6 +154,10 @@ pub struct Recorded {
     pub computed: Vec<(i64, i64)>,
     /// When it got locks, or shared or gave them back: those steps.
     pub locks: Vec<(i64, Step)>,
+    /// When it found what it had looked for again and again: that step.
+    pub polls: Vec<(i64, Step)>,
+    /// From when to when it only looked for that: what it began then isn't done.
+    pub left_out: Vec<Range<i64>>,
     /// Times that it is to rest besides: after what it did until then, before it gives signals, and how long. Nothing that was recorded.
     pub rests: Vec<(i64, i64)>,
 }
@@ -214,7 +221,8 @@ impl Recorded {
     pub fn script(&self, zero: i64, fixed: bool) -> Script {
         // at equal times: what ended, then what goes on until the next call, then rests, then what a call begins with, then the call
         let mut steps: Vec<(i64, u8, Step)> = Vec::new();
-        for wait in &self.waits {
+        let is_done = |at: &i64| !self.left_out.iter().any(|left| left.contains(at));
+        for wait in self.waits.iter().filter(|wait| is_done(&wait.start)) {
             let step = match wait.reason {
                 Reason::Edge(edge, style) => Step::Wait(edge, style),
                 Reason::Chance(edge, style) => {
@@ -228,12 +236,14 @@ impl Recorded {
             };
             steps.push((wait.start + wait.dur, 0, step));
         }
-        steps.extend(self.computed.iter().map(|(at, cpu)| (*at, 1, Step::Compute(*cpu))));
-        steps.extend(self.signals.iter().map(|(at, edge)| (*at, 3, Step::Signal(*edge))));
+        steps.extend(self.polls.iter().map(|(at, step)| (*at, 0, *step)));
+        let of_calls = self.computed.iter().map(|(at, cpu)| (*at, 1, Step::Compute(*cpu)));
+        let signals = self.signals.iter().map(|(at, edge)| (*at, 3, Step::Signal(*edge)));
+        let rests = self.rests.iter().map(|(at, dur)| (*at, 2, Step::Rest(*dur)));
+        let ops = self.ops.iter().zip(0..).map(|(at, index)| (*at, 4, Step::Io(index)));
+        steps.extend(of_calls.chain(signals).chain(rests).chain(ops).filter(|(at, ..)| is_done(at)));
         let is_last = |step: &Step| if matches!(step, Step::Unlock(_)) { 3 } else { 0 };
         steps.extend(self.locks.iter().map(|(at, step)| (*at, is_last(step), *step)));
-        steps.extend(self.rests.iter().map(|(at, dur)| (*at, 2, Step::Rest(*dur))));
-        steps.extend(self.ops.iter().zip(0..).map(|(at, index)| (*at, 4, Step::Io(index))));
         steps.sort_by_key(|(at, class, _)| (*at, *class));
         let mut held = HashSet::new();
         // A lock that is taken again is recursive, one that is given back without was taken before the recording saw it.
@@ -243,7 +253,8 @@ impl Recorded {
             _ => true,
         };
         let mut steps: Vec<Step> = steps.into_iter().map(|(.., step)| step).filter(is_possible).collect();
-        if let (Some(first), false) = (self.first(), matches!(steps.first(), Some(Step::Wait(..))))
+        if let (Some(first), Some(step)) = (self.first(), steps.first())
+            && !matches!(step, Step::Wait(..))
             && first > zero
         {
             steps.insert(0, Step::Rest(first - zero));

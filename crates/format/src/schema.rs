@@ -372,7 +372,7 @@ table! {
     how Text "" some "As of the signals; lock: for a lock, which is contended for again when the trail is replayed; none: nothing says.";
     style Text "" some "What it did meanwhile: sleep, yield (look and give the CPU away), spin.";
     within BigInt "" null "Operations of a thread that gives a signal by which that may be given later; null without an edge.";
-    until_edge BigInt "" null "Of timeouts the edge whose signals would have ended the wait earlier; null none, or not known.";
+    until_edge BigInt "" null "The edge whose signals would have ended the wait earlier, of timeouts, or made it needless, of looking for a file again: the beginning of a process that slept meanwhile, and the wait for its end; null none, or not known.";
 }
 
 table! {

@@ -138,6 +138,14 @@ impl Causes {
         }
     }
 
+    /// Looks whether the signals of an edge have been given, and again and again; whether it had to.
+    fn poll(&self, edge: u32, period: i64, scale: f64) -> bool {
+        let edge = &self.edges[edge as usize];
+        let (first, period) = (now(), (period as f64 * scale) as i64);
+        let looks = (1..).take_while(|_| !edge.is_open() && !is_stopped());
+        looks.map(|number| until(first.saturating_add(period.saturating_mul(number)))).count() > 0
+    }
+
     /// Ends the timeouts of who gives the signals of an edge, until it does.
     fn hurry(&self, edge: u32) {
         if self.edges[edge as usize].is_open() {
@@ -199,6 +207,17 @@ impl Shared<'_> {
         until(self.zero);
         let mut owed = 0;
         let mut held = HashMap::new();
+        // operations that are done, or left out
+        let mut passed = 0;
+        let mut pass = |last: u32| {
+            for index in passed..=last {
+                self.progress[number].advance(index);
+                if let Some(links) = self.links {
+                    links.done(OpRef { thread: number as u32, index });
+                }
+            }
+            passed = last + 1;
+        };
         for (step, at) in script.steps.iter().zip(0..) {
             if is_stopped() {
                 break;
@@ -225,8 +244,10 @@ impl Shared<'_> {
                         links.signal(edge);
                     }
                 }
-                Step::Wait(..) | Step::Lock(_) | Step::Share(_) if self.options.mode == Mode::Compute => {}
+                Step::Wait(..) | Step::Poll(..) | Step::Lock(_) | Step::Share(_)
+                    if self.options.mode == Mode::Compute => {}
                 Step::Wait(edge, style) => found.waited += u64::from(causes.edges[edge as usize].wait(style)),
+                Step::Poll(edge, period) => found.waited += u64::from(causes.poll(edge, period, scale)),
                 Step::Io(index) => {
                     let op = &thread.ops[index as usize];
                     let (names, data) = self.waits(op);
@@ -240,10 +261,7 @@ impl Shared<'_> {
                     found.begins();
                     self.perform(op, buffer);
                     found.done();
-                    self.progress[number].advance(index);
-                    if let Some(links) = self.links {
-                        links.done(OpRef { thread: number as u32, index });
-                    }
+                    pass(index);
                 }
                 Step::Lock(lock) | Step::Share(lock) => {
                     let shares = matches!(step, Step::Share(_));
@@ -251,6 +269,9 @@ impl Shared<'_> {
                 }
                 Step::Unlock(lock) => drop(held.remove(&lock)),
             }
+        }
+        if let Some(last) = thread.ops.len().checked_sub(1).filter(|_| !is_stopped()) {
+            pass(last as u32);
         }
         attach::thread_ends();
         found.cpu = thread_cpu();

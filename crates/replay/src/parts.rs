@@ -179,7 +179,7 @@ impl Links {
             scripts.threads.iter().enumerate().filter(|(number, _)| !parts.is_mine(*number))
         {
             edges.extend(script.steps.iter().filter_map(|step| match step {
-                Step::Wait(edge, _) | Step::Timeout(edge, _) => Some(*edge),
+                Step::Wait(edge, _) | Step::Poll(edge, _) | Step::Timeout(edge, _) => Some(*edge),
                 _ => None,
             }));
             for index in 0..plan.threads[number].ops.len() as u32 {

@@ -11,6 +11,7 @@
 //! | [`Step::Hurry`] | nothing: the timeouts end that come before the signals of the edge |
 //! | [`Step::Io`] | until the operations that it comes after have ended ([`Order`]), and then as long as the [`Storage`] says; no core |
 //! | [`Step::Wait`] | until the last signal of the edge. Who sleeps wants no core meanwhile, who spins a whole one; who yields leaves it to all who compute |
+//! | [`Step::Poll`] | nothing if the last signal of the edge was given, else until the first look at which it was; no core |
 //! | [`Step::Lock`], [`Step::Share`] | until the lock is free, or shared by all who have it, and who tries for it has tried again |
 //!
 //! **Locks are contended for again**, in whatever order threads come to them now. A lock goes to the first thread that asks while it
@@ -255,6 +256,8 @@ struct Simulation<'a, O, S> {
     timers: BinaryHeap<Reverse<(i64, u32, u32)>>,
     /// When threads try again for a lock.
     tries: BinaryHeap<Reverse<(i64, u32)>>,
+    /// When one did last, and which.
+    tried: (i64, u32),
     completions: Vec<Completion>,
     /// Threads that give the signals of edges for which others hurry them, and with which of their steps.
     hurried_by: HashMap<u32, Vec<(u32, u32)>>,
@@ -284,6 +287,7 @@ impl<'a, O: Order, S: Storage> Simulation<'a, O, S> {
             ready: (0..scripts.threads.len() as u32).map(Reverse).collect(),
             timers: BinaryHeap::new(),
             tries: BinaryHeap::new(),
+            tried: (i64::MIN, 0),
             completions: Vec::new(),
             hurried_by: scripts.hurried_by(),
         }
@@ -302,7 +306,10 @@ impl<'a, O: Order, S: Storage> Simulation<'a, O, S> {
             match (next, again) {
                 (next, Some(again)) if next.is_none_or(|next| again < next) => {
                     self.now = again.max(self.now);
-                    self.ready.extend(self.tries.pop().map(|Reverse((_, number))| Reverse(number)));
+                    if let Some(Reverse((_, number))) = self.tries.pop() {
+                        self.tried = (self.now, number);
+                        self.ready.push(Reverse(number));
+                    }
                 }
                 (Some(next), _) => {
                     self.now = next.max(self.now);
@@ -415,6 +422,14 @@ impl<'a, O: Order, S: Storage> Simulation<'a, O, S> {
                 self.cores_of(number).begin_wait(now, style);
                 false
             }
+            Step::Poll(edge, _) => {
+                let Edge { missing, waiter, .. } = &mut self.edges[edge as usize];
+                if *missing > 0 {
+                    self.threads[number as usize].next_waiter = std::mem::replace(waiter, number);
+                    return false;
+                }
+                true
+            }
             Step::Hurry(edge) => {
                 self.hurry(number, edge);
                 true
@@ -430,8 +445,12 @@ impl<'a, O: Order, S: Storage> Simulation<'a, O, S> {
 
     /// Ends a thread's step so much later, if nothing else does before.
     fn end_after(&mut self, number: u32, dur: i64) {
+        self.end_at(number, self.now.saturating_add(dur));
+    }
+
+    fn end_at(&mut self, number: u32, at: i64) {
         let step = self.threads[number as usize].step() as u32;
-        self.timers.push(Reverse((self.now.saturating_add(dur), number, step)));
+        self.timers.push(Reverse((at, number, step)));
     }
 
     fn cores_of(&mut self, number: u32) -> &mut Cores {
@@ -489,13 +508,22 @@ impl<'a, O: Order, S: Storage> Simulation<'a, O, S> {
         let by_step = self.threads[number as usize].step() as u32;
         while waiter != NONE {
             let next = self.threads[waiter as usize].next_waiter;
-            let step = self.threads[waiter as usize].step();
-            if let Some(Step::Wait(_, style)) = self.scripts.threads[waiter as usize].steps.get(step) {
-                let now = self.now;
-                self.cores_of(waiter).end_wait(now, *style);
-            }
+            let (step, start) =
+                (self.threads[waiter as usize].step(), self.threads[waiter as usize].run.end());
             self.note_cause(waiter, number, by_step);
-            self.end_step(waiter);
+            match self.scripts.threads[waiter as usize].steps.get(step) {
+                Some(Step::Poll(_, period)) => {
+                    let late = (self.now - start) % *period;
+                    let wait = if late > 0 { period - late } else { 0 };
+                    self.end_at(waiter, self.now.saturating_add(wait));
+                }
+                Some(Step::Wait(_, style)) => {
+                    let now = self.now;
+                    self.cores_of(waiter).end_wait(now, *style);
+                    self.end_step(waiter);
+                }
+                _ => self.end_step(waiter),
+            }
             waiter = next;
         }
         for (waiter, step) in at_most {
@@ -548,7 +576,9 @@ impl<'a, O: Order, S: Storage> Simulation<'a, O, S> {
         for (trying, tried) in of.leave(number) {
             self.note_cause(trying, number, by_step);
             let start = self.threads[trying as usize].run.end();
-            let again = start.saturating_add(pauses.until(self.now.max(tried + 1) - start));
+            // of those that try at this moment, who comes before the last one has done so in vain
+            let from = if (self.now, trying) <= self.tried { self.now + 1 } else { self.now };
+            let again = start.saturating_add(pauses.until(from.max(tried + 1) - start));
             self.tries.push(Reverse((again, trying)));
         }
     }
@@ -587,7 +617,7 @@ impl<'a, O: Order, S: Storage> Simulation<'a, O, S> {
                 times.order += waited;
                 times.io += dur - waited;
             }
-            Step::Wait(..) => times.edge += dur,
+            Step::Wait(..) | Step::Poll(..) => times.edge += dur,
             Step::Lock(_) | Step::Share(_) => times.lock += dur,
             Step::Signal(_) | Step::Hurry(_) | Step::Unlock(_) => {}
         }
@@ -610,7 +640,9 @@ impl<'a, O: Order, S: Storage> Simulation<'a, O, S> {
         let blocked = |(thread, number): (&Thread, u32)| {
             let step = thread.step();
             let on = match *self.scripts.threads[number as usize].steps.get(step)? {
-                Step::Wait(edge, _) => On::Edge { edge, missing: self.edges[edge as usize].missing },
+                Step::Wait(edge, _) | Step::Poll(edge, _) => {
+                    On::Edge { edge, missing: self.edges[edge as usize].missing }
+                }
                 Step::Lock(lock) | Step::Share(lock) => {
                     let holder = self.locks[lock as usize].holders.first().copied().unwrap_or(NONE);
                     On::Lock { lock, holder }

@@ -69,8 +69,10 @@ pub(super) fn trace(scripts: &Scripts, threads: &[Thread]) -> Vec<Segment> {
             Step::Timeout(..) if cause.is_none() => push(Activity::Rest, from, to),
             Step::Timeout(..) => {}
             Step::Io(_) => push(Activity::Io, cause.map_or(from, |cause| cause.at), to),
-            // who tries for it sleeps on when it has been given back
-            Step::Lock(_) | Step::Share(_) => push(Activity::Rest, cause.map_or(from, |cause| cause.at), to),
+            // who tries for it sleeps on when it has been given back, who looks for it until the next look
+            Step::Lock(_) | Step::Share(_) | Step::Poll(..) => {
+                push(Activity::Rest, cause.map_or(from, |cause| cause.at), to)
+            }
             Step::Signal(_) | Step::Wait(..) | Step::Hurry(_) | Step::Unlock(_) => {}
         }
         if let Some(cause) = cause {

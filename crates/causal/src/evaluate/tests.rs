@@ -12,7 +12,7 @@ use super::*;
 use crate::check;
 use crate::script::{Pauses, Script, Style};
 
-use Step::{Compute, Hurry, Io, Lock, Rest, Share, Signal, Timeout, Unlock, Wait};
+use Step::{Compute, Hurry, Io, Lock, Poll, Rest, Share, Signal, Timeout, Unlock, Wait};
 
 /// Scripts of threads, with as many edges, signals and locks as these name.
 fn scripts(threads: &[&[Step]]) -> Scripts {
@@ -342,9 +342,32 @@ fn who_tries_for_a_lock_has_it_when_it_tries_again() {
     let path = found.path.iter().map(|one| (one.thread, one.activity, one.from, one.to));
     let rests = [(0, 0, 100), (1, 100, 140), (1, 140, 240), (2, 240, 260), (2, 260, 270)];
     assert!(path.eq(rests.map(|(thread, from, to)| (thread, Activity::Rest, from, to))));
+    // at 100 the third has lock 0, and gives lock 1 back: the second has tried for that at this moment, the fourth tries now
+    let holds = [Lock(0), Rest(95), Unlock(0)];
+    let (both, tries) = ([Lock(1), Lock(0), Unlock(1), Unlock(0)], [Rest(10), Lock(1), Unlock(1)]);
+    let mut both = self::scripts(&[&holds, &tries, &both, &tries]);
+    both.tried = (0..2).map(|lock| (lock, Pauses::new(vec![10]).unwrap())).collect();
+    let found = evaluate(&both, &(), &mut Durations::default(), &Machines::one(3)).unwrap();
+    assert_eq!(ends(&found), [95, 110, 100, 100]);
     // nobody gives it back any more
     scripts.threads[0].steps.pop();
     assert!(evaluate(&scripts, &(), &mut Durations::default(), &Machines::one(3)).is_err());
+}
+
+#[test]
+fn who_looks_again_and_again_goes_on_with_the_look_that_finds_it() {
+    let looks = |after| [Rest(after), Poll(0, 40), Compute(5)];
+    let scripts = scripts(&[&[Compute(100), Signal(0)], &looks(10), &looks(20), &looks(130)]);
+    // at 10, 50, 90, 130; at 20, 60, 100; at 130
+    let found = evaluate(&scripts, &(), &mut Durations::default(), &Machines::one(3)).unwrap();
+    assert_eq!(ends(&found), [100, 135, 105, 135]);
+    assert_eq!(found.threads[1].times, Times { compute: 5, edge: 120, rest: 10, ..Times::default() });
+    let path = found.path.iter().map(|one| (one.thread, one.activity, one.from, one.to));
+    assert!(path.eq([
+        (0, Activity::Compute, 0, 100),
+        (1, Activity::Rest, 100, 130),
+        (1, Activity::Compute, 130, 135)
+    ]));
 }
 
 #[test]
@@ -529,7 +552,7 @@ fn build(threads: usize, cores: &[u32], draws: &[Draw], has_locks: bool) -> Draw
             3 => 1000,
             _ => i64::from(a),
         };
-        match kind % 14 {
+        match kind % 15 {
             0..3 => own.push(Compute(dur)),
             3 => own.push(Rest(dur)),
             4..7 => {
@@ -562,6 +585,12 @@ fn build(threads: usize, cores: &[u32], draws: &[Draw], has_locks: bool) -> Draw
                 own.push(Wait(edge, [Style::Sleep, Style::Yield, Style::Spin][usize::from(b) % 3]));
             }
             12 if !signals.is_empty() => own.push(Timeout(u32::from(a) % signals.len() as u32, dur)),
+            // who comes later may find at once what it would have slept over
+            14 if has_locks && !signals.is_empty() => {
+                let edge = u32::from(a) % signals.len() as u32;
+                open.retain(|one| *one != edge);
+                own.push(Poll(edge, 1 + i64::from(b)));
+            }
             13 if !signals.is_empty() => own.push(Hurry(u32::from(a) % signals.len() as u32)),
             11 if has_locks => {
                 let lock = u32::from(a) % LOCKS;
@@ -633,7 +662,7 @@ fn times_of(drawn: &Drawn, found: &naive::Found, thread: usize) -> Times {
                 times.order += begun - start;
                 times.io += end - begun;
             }
-            Wait(..) => times.edge += dur,
+            Wait(..) | Poll(..) => times.edge += dur,
             Lock(_) | Share(_) => times.lock += dur,
             Signal(_) | Hurry(_) | Unlock(_) => assert_eq!(dur, 0),
         }
@@ -660,6 +689,7 @@ fn check_path(drawn: &Drawn, found: &Evaluated) {
             Activity::Rest => match step {
                 Rest(dur) | Timeout(_, dur) => assert_eq!(dur, segment.to - segment.from),
                 Lock(lock) | Share(lock) => assert!(drawn.scripts.tried.contains_key(&lock)),
+                Poll(_, period) => assert!(segment.to - segment.from < period),
                 _ => panic!("{step:?} is no rest"),
             },
         }
@@ -674,7 +704,7 @@ fn check_path(drawn: &Drawn, found: &Evaluated) {
             let start = if step == 0 { 0 } else { ends[step - 1] };
             match steps[step] {
                 Wait(..) | Timeout(..) => start < at && ends[step] == at,
-                Io(_) | Lock(_) | Share(_) => {
+                Io(_) | Lock(_) | Share(_) | Poll(..) => {
                     start < at && (step == pair[1].step as usize || ends[step] == at)
                 }
                 _ => false,
@@ -685,7 +715,7 @@ fn check_path(drawn: &Drawn, found: &Evaluated) {
 }
 
 fn config() -> ProptestConfig {
-    ProptestConfig::with_cases(4000)
+    ProptestConfig::with_cases(10000)
 }
 
 proptest! {
@@ -718,7 +748,7 @@ proptest! {
     fn without_locks_all_end(drawn in drawn()) {
         let mut drawn = drawn;
         for script in &mut drawn.scripts.threads {
-            script.steps.retain(|step| !matches!(step, Lock(_) | Share(_) | Unlock(_)));
+            script.steps.retain(|step| !matches!(step, Lock(_) | Share(_) | Unlock(_) | Poll(..)));
         }
         let shared = evaluated(&drawn);
         prop_assert!(shared.is_ok());

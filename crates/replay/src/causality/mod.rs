@@ -2,17 +2,19 @@
 
 mod files;
 mod locks;
+mod searches;
 mod windows;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
-use iotrail_causal::{Pauses, Reason, Recorded, Scripts, Style, Waited};
+use iotrail_causal::{Pauses, Reason, Recorded, Scripts, Step, Style, Waited};
 use iotrail_format::schema::{COMPUTE, SIGNAL, WAIT};
 use iotrail_trail::TrailReader;
 
 pub use locks::LockId;
 use locks::{Contended, Locking, read_locks};
+use searches::Searches;
 
 use crate::Error;
 use crate::plan::{Plan, Thread};
@@ -21,6 +23,8 @@ use crate::plan::{Plan, Thread};
 const SEMAPHORE: &str = "semaphore";
 /// Kind of waits for a lock.
 const LOCK: &str = "lock";
+/// Kind of edges of files that are looked for.
+const NAME: &str = "name";
 /// Kinds of waits for a time.
 const TIMERS: [&str; 3] = ["sleep", "timer", "start"];
 
@@ -79,10 +83,14 @@ pub(crate) fn read(trail: &Path, reader: &TrailReader, plan: &mut Plan) -> Resul
             recorded[at].computed.push((ts - zero, cpu + in_call.unwrap_or(0)));
         }
     }
-    for row in reader.small(&SIGNAL, &["thread", "ts", "edge"], &[])? {
+    let mut searches = Searches::default();
+    for row in reader.small(&SIGNAL, &["thread", "ts", "edge"], &["kind"])? {
         if let [Some(thread), Some(ts), Some(edge)] = row.ints[..] {
             let at = number(thread, &mut recorded);
             recorded[at].signals.push((ts - zero, edge_of(edge)));
+            if row.texts[0].as_deref() == Some(NAME) {
+                searches.add_edge(edge_of(edge));
+            }
         }
     }
     // of each thread's waits, whether they are for a semaphore
@@ -102,6 +110,9 @@ pub(crate) fn read(trail: &Path, reader: &TrailReader, plan: &mut Plan) -> Resul
         };
         let at = number(thread, &mut recorded);
         recorded[at].waits.push(Waited { start: ts - zero, dur, reason });
+        for edge in [edge, until].into_iter().flatten() {
+            searches.add_wait(at, edge_of(edge), (ts - zero, dur), kind);
+        }
         if kind == LOCK {
             for_locks.insert((at, ts - zero + dur));
         }
@@ -111,6 +122,7 @@ pub(crate) fn read(trail: &Path, reader: &TrailReader, plan: &mut Plan) -> Resul
     on_semaphores.resize(recorded.len(), Vec::new());
     mark_chance(&mut recorded, &on_semaphores);
     let Contended { locks, tried, others } = read_locks(reader, &number_of, &mut recorded, &for_locks, zero)?;
+    searches.leave_out(&mut recorded);
     Ok(Causality { recorded, edges: edges.len() as u32, locks, tried, others })
 }
 
@@ -180,8 +192,10 @@ impl Causality {
         let zero = self.zero();
         let threads: Vec<_> = self.recorded.iter().map(|one| one.script(zero, fixed)).collect();
         let mut signals = vec![0; self.edges as usize];
-        for (_, edge) in self.recorded.iter().flat_map(|one| &one.signals) {
-            signals[*edge as usize] += 1;
+        for step in threads.iter().flat_map(|script| &script.steps) {
+            if let Step::Signal(edge) = step {
+                signals[*edge as usize] += 1;
+            }
         }
         Scripts { threads, signals, locks: self.locks.len() as u32, tried: self.tried.clone() }
     }

@@ -13,6 +13,8 @@ enum Doing {
     /// Until then, or until the last signal.
     AtMost(i64, u32),
     Waits(u32, Style),
+    /// Looks for an edge's signals since then, after each so many ns.
+    Polls(u32, i64, i64),
     /// For a lock, and since when among those who wait.
     Asks(u32, u64, bool),
     /// Tries for a lock that it shares or not, then, after so many tries.
@@ -73,6 +75,13 @@ impl World<'_> {
             }
         }
         self.since[machine] = self.now;
+    }
+
+    /// When the look comes that finds all signals given; none if they aren't.
+    fn end_of_looks(&self, thread: usize) -> Option<i64> {
+        let Doing::Polls(edge, since, period) = self.doing[thread] else { return None };
+        let is_given = self.given[edge as usize] >= self.drawn.scripts.signals[edge as usize];
+        is_given.then(|| (since..).step_by(period as usize).find(|look| *look >= self.now)).flatten()
     }
 
     /// When the computation of a thread ends if no other changes.
@@ -157,6 +166,11 @@ impl World<'_> {
                     self.settle(machine);
                 }
                 Doing::Waits(edge, style)
+            }
+            Some(Poll(edge, period))
+                if self.given[edge as usize] < self.drawn.scripts.signals[edge as usize] =>
+            {
+                Doing::Polls(edge, self.now, period)
             }
             Some(step @ (Lock(lock) | Share(lock))) if !self.can_have(lock, matches!(step, Share(_))) => {
                 let shares = matches!(step, Share(_));
@@ -270,6 +284,7 @@ pub fn evaluate(drawn: &Drawn) -> Found {
         }
         let end = |thread: usize| match world.doing[thread] {
             Doing::Until(end) | Doing::AtMost(end, _) => Some(end),
+            Doing::Polls(..) => world.end_of_looks(thread),
             _ => world.end_of_computation(thread),
         };
         let next = (0..count).filter_map(end).min();
