@@ -24,8 +24,9 @@ const DEEPEST: usize = 4;
 const ENOENT: i64 = 2;
 const O_CREAT: i64 = 0o100;
 
-/// Calls that change what others see.
-const CHANGES: [Call; 4] = [Call::Unlink, Call::Rmdir, Call::Rename, Call::Truncate];
+/// Calls that change what others see, beside those that write, or make a name.
+const CHANGES: [Call; 6] =
+    [Call::Unlink, Call::Rmdir, Call::Rename, Call::Truncate, Call::Fallocate, Call::Mkstemp];
 
 /// A path, by the number of the machine and its id there: files of different machines may be called the same.
 type Name = (u32, i64);
@@ -237,7 +238,8 @@ impl Children {
         })
     }
 
-    /// The images of a process whose end is waited for, the last first, which a thread made and which then did nothing but sleep; none if it did.
+    /// The images of a process whose end is waited for, the last first, which a thread made and which then did nothing but sleep; none if it did
+    /// anything else.
     fn idle(&self, edges: &Edges, wait: &Wait) -> Option<Vec<u32>> {
         let mut of = wait.edge.filter(|_| wait.kind == END)?;
         let mut images = Vec::new();
@@ -440,7 +442,9 @@ mod tests {
         };
         let writes = Columns { call: Call::Pwrite, ..reads };
         nothing(by_children(&sleeps, &[writes], None));
-        nothing(by_children(&sleeps, &[Columns { call: Call::Unlink, ..reads }], None));
+        for call in [Call::Unlink, Call::Mkstemp] {
+            nothing(by_children(&sleeps, &[Columns { call, ..reads }], None));
+        }
         nothing(by_children(&sleeps, &[], Some((5, "stream"))));
         nothing(by_children(&sleeps, &[], Some((0, "stream"))));
         // an older process ends meanwhile
