@@ -1,5 +1,5 @@
 -- What others did while a thread waited for them, of recordings with --causal: one row a wait, thread waited for and kind of work. Of a
--- wait with an edge that is who gave the last signal, of a wait for a lock who held it; what the cause itself waited for is nobody's work here.
+-- wait with a cause that is who gave the last signal, of a wait for a lock who held it; what the cause itself waited for is nobody's work here.
 --
 -- excess_ns is what of it the cause did more than the one who waits, from that one's wait before on, or of a lock while each of them holds it;
 -- computing and I/O each compared. Peers that do the same wait for each other too, because they share cores, disks and
@@ -62,7 +62,7 @@ hold AS (
 blocked AS (
     SELECT node, thread, ts, state, cause_thread, ts AS from_ts, ts + blocked_ns AS until_ts, CAST(NULL AS BIGINT) AS since_ts
     FROM wait_state
-    WHERE edge IS NOT NULL AND cause_thread <> thread AND blocked_ns > 0 AND state NOT IN ('begin', 'end')
+    WHERE cause_thread <> thread AND blocked_ns > 0 AND state NOT IN ('begin', 'end')
     UNION ALL
     SELECT l.node, l.thread, l.ts, 'lock', h.thread, GREATEST(l.ts, h.ts), LEAST(l.end_ts, h.end_ts), h.ts
     FROM lock_op AS l

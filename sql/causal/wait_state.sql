@@ -1,5 +1,6 @@
 -- Waits of threads and what they waited for, of recordings with --causal: one row a wait. What a wait is for is known where calls of
--- others belong to it (its edge): until the last of their signals it was blocked, the rest it took to go on.
+-- others belong to it (its edge): until the last of their signals it was blocked, the rest it took to go on. Who sleeps before it looks
+-- for a file again, itself or by a process that it waits for, waits for who makes or removes that file.
 --
 -- @requires wait, signal
 -- @dimension node, thread, kind, state, cause_thread
@@ -24,6 +25,7 @@ WITH last AS (
     SELECT
         edge,
         MAX(ts) AS ts,
+        MAX(kind) AS kind,
         MAX_BY(thread, CONCAT(LPAD(CAST(ts AS VARCHAR), 20, '0'), LPAD(CAST(thread AS VARCHAR), 20, '0'))) AS thread,
         MAX_BY(node, CONCAT(LPAD(CAST(ts AS VARCHAR), 20, '0'), LPAD(CAST(thread AS VARCHAR), 20, '0'))) AS node
     FROM signal
@@ -38,13 +40,13 @@ SELECT
     w.edge,
     w.kind,
     CASE
+        WHEN w.kind = 'name' OR u.edge IS NOT NULL THEN 'missing file'
         WHEN w.kind = 'message' THEN 'late sender'
         WHEN w.kind = 'rendezvous' THEN 'late receiver'
         WHEN w.kind = 'exposure' AND w.edge IS NOT NULL THEN 'late post'
         WHEN w.kind = 'access' AND w.edge IS NOT NULL THEN 'late complete'
         WHEN w.kind = 'stream' THEN 'late writer'
         WHEN w.kind = 'room' THEN 'late reader'
-        WHEN w.kind = 'name' THEN 'missing file'
         WHEN w.kind IN ('sleep', 'timer') THEN 'timer'
         WHEN w.kind = 'start' THEN 'start of MPI'
         WHEN w.kind = 'lock' OR w.edge IS NOT NULL THEN w.kind
@@ -56,4 +58,5 @@ SELECT
     l.thread AS cause_thread,
     l.ts AS cause_ts
 FROM wait AS w
-LEFT JOIN last AS l ON l.edge = w.edge
+LEFT JOIN last AS u ON u.edge = w.until_edge AND u.kind = 'name' AND w.kind <> 'begin'
+LEFT JOIN last AS l ON l.edge = COALESCE(u.edge, w.edge)

@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 use iotrail_format::call::{Call, CallKind, WaitKind};
 use iotrail_format::ids::hash63;
 
+use crate::children::Children;
 use crate::epochs::Epochs;
 use crate::file_locks::{self, Asked, Locked, Owner, Tries};
 use crate::matching::{Act, Channel, Meeting, Role, Room, What};
@@ -160,6 +161,12 @@ fn semaphore_use(row: &Row) -> Option<(i64, bool)> {
         Call::SemWait if row.result == Some(0) => Some((row.end?, false)),
         _ => None,
     }
+}
+
+/// The process id of the child whose end a call waited for, if it says so.
+fn waited_for(row: &Row) -> Option<i64> {
+    let is_wait = row.kind == WaitKind::Process && row.call == Call::Wait && row.errno == 0;
+    row.peer.filter(|child| is_wait && *child > 0 && row.result.is_some_and(|result| result >= 0))
 }
 
 /// Whether a call waited until its timeout was over: sigtimedwait(2) says so otherwise.
@@ -407,10 +414,7 @@ impl<'a> Reader<'a> {
         let interrupted = self.interrupted.remove(&row.thread);
         if let (EINTR, Some(end)) = (row.errno, row.end) {
             self.interrupted.insert(row.thread, (row.start, end));
-        } else if let (Some((start, end)), WaitKind::Process, Some(child)) =
-            (interrupted, row.kind, row.result)
-            && row.call != Call::Fork
-        {
+        } else if let (Some((start, end)), Some(child)) = (interrupted, waited_for(row)) {
             let machine = self.threads[row.thread as usize].machine;
             let mut ends = self.ended.get(&(machine, child)).into_iter().flatten();
             if ends.any(|ended| (start..=end).contains(ended)) {
@@ -421,7 +425,7 @@ impl<'a> Reader<'a> {
 
     /// A child has ended, which a call inside another one says.
     fn reap(&mut self, row: &Row) {
-        if let Some(outer) = self.inside.filter(|_| row.result.is_some_and(|child| child > 0)) {
+        if let Some(outer) = self.inside.filter(|_| waited_for(row).is_some()) {
             self.reaped.entry((row.thread, outer)).or_insert(*row);
         }
     }
@@ -554,6 +558,7 @@ impl<'a> Reader<'a> {
         self.wait_for_something(&connections);
         self.creations.sort_by_key(|(row, _)| row.start);
         self.begin_threads();
+        self.name_children();
         self.begin_processes();
         for row in std::mem::take(&mut self.joins) {
             self.join(&row);
@@ -656,6 +661,35 @@ impl<'a> Reader<'a> {
         list.pop_if(|(at, _)| *at >= creation.start).map(|(_, thread)| thread)
     }
 
+    /// Which child each call waited for that doesn't say so; one that began in that call was made by its thread, before it waited.
+    fn name_children(&mut self) {
+        let machine = |row: &Row| self.threads[row.thread as usize].machine;
+        let unnamed =
+            |row: &Row| row.kind == WaitKind::Process && row.peer.is_none() && row.result >= Some(0);
+        if !self.joins.iter().any(unnamed) {
+            return;
+        }
+        let reaped = self.reaped.values();
+        let named = self
+            .joins
+            .iter()
+            .chain(reaped)
+            .filter_map(|row| Some((machine(row), waited_for(row)?)))
+            .collect();
+        let mut children = Children::new(&self.processes, &named);
+        let mut joins = std::mem::take(&mut self.joins);
+        joins.sort_by_key(|row| (row.end.unwrap_or(i64::MAX), row.thread));
+        for row in joins.iter_mut().filter(|row| unnamed(row)) {
+            if let Some((first, last)) = children.take(self.process(row), row) {
+                row.peer = Some(last.pid);
+                if first.start >= row.start {
+                    self.forks.entry(first.id).or_insert((row.start, row.thread));
+                }
+            }
+        }
+        self.joins = joins;
+    }
+
     /// A process begins after the one that made it had done what it did before.
     fn begin_processes(&mut self) {
         let mut processes: Vec<&Process> = self.processes.values().copied().collect();
@@ -706,6 +740,7 @@ impl<'a> Reader<'a> {
                 self.push(row, What::Take { channel, amount: 1, order: row.start });
             }
             // none had ended, and it didn't wait for one (WNOHANG)
+            _ if row.kind == WaitKind::Process && row.result == Some(0) && row.peer == Some(0) => {}
             _ if row.kind == WaitKind::Process && row.result == Some(0) && !is_long(row) => {}
             _ => self.push(row, What::Wait { kind: row.kind.name() }),
         }

@@ -7,6 +7,7 @@
 
 pub mod calls;
 mod check;
+mod children;
 pub mod compute;
 pub mod critical;
 mod epochs;

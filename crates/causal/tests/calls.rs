@@ -381,14 +381,73 @@ fn who_is_told_by_a_handler_that_a_child_ended_waited_for_that() {
     };
     let select_alone = vec![(0, "poll")];
     // the second is interrupted by something else: no child has ended
-    let rows = [select(10, 50), wait(45, 101, 101), select(60, 80), wait(75, 102, 0)];
+    let rows = [select(10, 50), wait(45, 101, 101), select(60, 80), wait(75, 0, 0)];
     assert_eq!(found(&rows), (vec![(0, 50, 1, 40)], select_alone.clone()));
     // as a shell, which asks afterwards
     let (end, own) = ((0, 50, 1, 40), (0, 52, 1, 40));
     assert_eq!(found(&[select(10, 50), wait(51, 101, 101)]), (vec![end, own], vec![]));
     let late = (vec![(0, 57, 1, 40)], select_alone.clone());
     assert_eq!(found(&[select(42, 55), wait(56, 101, 101)]), late, "it had ended before");
-    assert_eq!(found(&[select(10, 50), wait(51, 102, 0)]), (vec![], select_alone), "it asked in vain");
+    assert_eq!(found(&[select(10, 50), wait(51, 0, 0)]), (vec![], select_alone), "it asked in vain");
+}
+
+#[test]
+fn who_asks_for_a_process_to_run_waits_for_its_end() {
+    // of a process: a command run by system(3), one begun before that pclose(3) waits for, another one that waitid(2) names,
+    // and one that nobody waits for; of the first an image that execs another one
+    let lives = [(5, Some(12)), (12, Some(40)), (6, Some(52)), (8, Some(49)), (7, Some(90))];
+    let parents = [100, 101, 100, 100, 100];
+    let pids = [7, 7, 8, 9, 10];
+    let mut threads = vec![Thread { id: 0, process: 100, machine: 0, tid: 1, start: -100, end: None }];
+    let mut processes =
+        vec![Process { id: 100, machine: 0, pid: 1, parent: None, rank: None, start: -100, end: None }];
+    for (number, ((start, end), (parent, pid))) in
+        lives.into_iter().zip(parents.into_iter().zip(pids)).enumerate()
+    {
+        let (id, process) = (number as i64 + 1, number as i64 + 101);
+        threads.push(Thread { id, process, machine: 0, tid: pid, start, end });
+        processes.push(Process {
+            id: process,
+            machine: 0,
+            pid,
+            parent: Some(parent),
+            rank: None,
+            start,
+            end,
+        });
+    }
+    let wait = |start, end, peer, result| {
+        let row = row(0, start, end, Call::Wait, 0);
+        Row { kind: WaitKind::Process, object: None, peer, result: Some(result), ..row }
+    };
+    let rows = [
+        wait(4, 45, None, 0),
+        // none has ended, however long it takes to see
+        wait(46, 30_000_000, Some(0), 0),
+    ];
+    let found = |rows: &[Row]| {
+        let mut reader = Reader::new(&threads, &processes);
+        rows.iter().for_each(|row| reader.add(row));
+        let found = edges(&reader.finish());
+        (arrows(&found), unexplained(&found))
+    };
+    let (arrows, left) = found(&rows);
+    assert!(arrows.contains(&(0, 45, 2, 40)), "{arrows:?}");
+    assert!(arrows.contains(&(1, 5, 0, 4)), "it began after what was done before the call: {arrows:?}");
+    assert_eq!(left, []);
+    let ends = |rows: &[Row]| {
+        let (arrows, left) = found(rows);
+        let ends: Vec<_> = arrows.into_iter().filter(|(waiter, ..)| *waiter == 0).collect();
+        (ends, left)
+    };
+    let named = wait(50, 51, Some(9), 0);
+    assert_eq!(ends(&[named, wait(51, 55, None, 768)]), (vec![(0, 51, 4, 49), (0, 55, 3, 52)], vec![]));
+    // who was waited for once is not waited for again
+    let again =
+        ends(&[wait(51, 53, None, 0), wait(54, 56, None, 0), wait(57, 58, None, 0), wait(59, 60, None, 0)]);
+    assert_eq!(again, (vec![(0, 53, 3, 52), (0, 56, 4, 49), (0, 58, 2, 40)], vec![]));
+    // of a program that was not recorded nothing is known
+    assert_eq!(ends(&[wait(-50, -40, None, 256)]), (vec![], vec![(0, "process")]));
 }
 
 #[test]

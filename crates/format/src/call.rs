@@ -204,7 +204,7 @@ calls! {
     204 SemWait "sem_wait" Wait "Wait for a semaphore; only those that had to wait.";
     205 Semop "semop" Wait "System V semaphore operations.";
     206 PthreadJoin "pthread_join" Wait "Wait for a thread to end.";
-    207 Wait "wait" Wait "Wait for a child process (wait, waitpid, wait3, wait4, waitid, system, pclose); peer is its pid.";
+    207 Wait "wait" Wait "Wait for a child process (wait, waitpid, wait3, wait4, waitid, system, pclose); peer is its pid, 0 if none had ended.";
     208 Sleep "sleep" Wait "Sleep (sleep, usleep, nanosleep, clock_nanosleep).";
     209 Pause "pause" Wait "Wait for a signal (pause, sigsuspend, sigwait, sigwaitinfo, sigtimedwait); seq is the signal, peer its sender, where the call says so (--causal).";
     210 Flock "flock" Wait "Lock a file (flock, lockf, fcntl F_SETLK, F_SETLKW).";

@@ -329,8 +329,8 @@ interpose! {
     wait4 => fn(pid: pid_t, status: *mut c_int, options: c_int, usage: *mut c_void) -> pid_t, |real| {
         wait_child(pid, || real(pid, status, options, usage))
     }
-    waitid => fn(kind: c_uint, id: c_uint, information: *mut c_void, options: c_int) -> c_int, |real| {
-        record::wait(Call::Wait, WaitKind::Process, 0, id.into(), NONE, || real(kind, id, information, options))
+    waitid => fn(kind: c_uint, id: c_uint, information: *mut libc::siginfo_t, options: c_int) -> c_int, |real| {
+        wait_any_child(kind, id, information, || real(kind, id, information, options))
     }
 
     sleep => fn(seconds: c_uint) -> c_uint, |real| {
@@ -442,9 +442,31 @@ fn wait_child(pid: pid_t, run: impl FnOnce() -> pid_t) -> pid_t {
     let mut on = draft(Call::Wait);
     on.kind = WaitKind::Process as u8;
     on.aux = if pid > 0 { pid.into() } else { NONE };
+    // 0 says that none had ended
     call(on, run, |draft, child| {
-        if child > 0 {
+        if child >= 0 {
             draft.aux = child.into();
+        }
+    })
+}
+
+/// As [`wait_child`]; which child it was is in the information, if the program asks for that.
+#[inline(always)]
+fn wait_any_child(
+    kind: c_uint,
+    id: c_uint,
+    information: *const libc::siginfo_t,
+    run: impl FnOnce() -> c_int,
+) -> c_int {
+    if attach::off() {
+        return run();
+    }
+    let asked = if kind == libc::P_PID { id.into() } else { NONE };
+    let on = Draft { kind: WaitKind::Process as u8, aux: asked, ..draft(Call::Wait) };
+    call(on, run, |draft, result| {
+        if result == 0 && !information.is_null() {
+            // SAFETY: the call filled it; 0 says that none had ended.
+            draft.aux = unsafe { (*information).si_pid() }.into();
         }
     })
 }
