@@ -273,7 +273,7 @@ pub struct RingHeader {
     pub start_ticks: AtomicU64,
     /// Counter when the thread ended; 0 while it runs.
     pub end_ticks: AtomicU64,
-    /// Calls in flight: `inflight[0..depth]` are valid.
+    /// Calls in flight: `inflight[0..depth]`, of which one without an opcode is being filled; those above have none.
     pub depth: AtomicU32,
     /// Which of its thread's rings this is, counted from 1: what an earlier one holds was posted before.
     pub nth: AtomicU32,

@@ -502,6 +502,8 @@ fn claim(image: &Image, thread: &mut Thread, capacity: u32, carry_from: usize) -
     header.nth.store(thread.rings, Relaxed);
     header.limit.store(header.tail.load(Acquire) + u64::from(capacity) / 2, Relaxed);
     header.depth.store(0, Relaxed);
+    // another thread may have left calls in it
+    header.inflight.iter().for_each(|entry| entry.head.store(0, Relaxed));
     if carry_from != 0 {
         // SAFETY: the thread's own previous ring; its in-flight stack is written by this thread only.
         let old = unsafe { &*(carry_from as *const RingHeader) };

@@ -6,7 +6,7 @@
 //! handler from moving the ring.
 
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicU64, Ordering::*, compiler_fence};
 
 use iotrail_format::segment::*;
 
@@ -110,12 +110,13 @@ pub fn begin(draft: &Draft) -> Option<Pending> {
     }
     let stacked = (depth as usize) < INFLIGHT_DEPTH;
     if stacked {
-        // An entry above `depth` is read by nobody but a reader that looks twice.
+        // Taken before it is filled: a handler that interrupts this uses the next one. Without an opcode it is nobody's call yet.
+        ring.depth.store(depth + 1, Relaxed);
+        compiler_fence(SeqCst);
         let entry = &ring.inflight[depth as usize];
         ring.frames[depth as usize].store(frame, Relaxed);
         fill(entry, start, 0, draft, 0);
-        entry.head.store(head(draft.opcode, draft.kind, 0, draft.fd), Relaxed);
-        ring.depth.store(depth + 1, Release);
+        entry.head.store(head(draft.opcode, draft.kind, 0, draft.fd), Release);
     }
     thread.busy -= 1;
     Some(Pending { thread: pointer, start, depth, stacked })
@@ -176,7 +177,7 @@ fn pop(thread: &mut Thread, pending: &Pending) -> bool {
     if depth == pending.depth + 1
         && ring.inflight[pending.depth as usize].start.load(Relaxed) == pending.start
     {
-        ring.depth.store(pending.depth, Relaxed);
+        give_back(ring, pending.depth);
         return true;
     }
     pop_unusual(thread, pending, depth)
@@ -203,7 +204,7 @@ fn pop_unusual(thread: &mut Thread, pending: &Pending, depth: u32) -> bool {
 }
 
 /// Posts and removes the calls at the top of the stack whose frames no longer exist: `longjmp` left
-/// them. A frame that still exists lies above the current one (the stack grows down).
+/// them. A frame that still exists lies above the current one (the stack grows down), and so does that of an entry that is being filled.
 #[cold]
 #[inline(never)]
 fn drop_left_frames(thread: &mut Thread, mut depth: u32, frame: u64) -> u32 {
@@ -211,7 +212,9 @@ fn drop_left_frames(thread: &mut Thread, mut depth: u32, frame: u64) -> u32 {
         let top = depth as usize - 1;
         // SAFETY: a ready thread's ring is populated and its own; each post may move it.
         let ring = unsafe { &*thread.ring };
-        if top < INFLIGHT_DEPTH && ring.frames[top].load(Relaxed) > frame {
+        if top < INFLIGHT_DEPTH
+            && (ring.inflight[top].head.load(Relaxed) == 0 || ring.frames[top].load(Relaxed) > frame)
+        {
             break;
         }
         // A handler on a stack of its own may lie above what it interrupted.
@@ -239,7 +242,20 @@ pub(crate) fn leave_all(thread: &mut Thread) {
 
 fn set_depth(thread: &Thread, depth: u32) {
     // SAFETY: a ready thread's ring is populated and its own.
-    unsafe { &*thread.ring }.depth.store(depth, Relaxed);
+    let ring = unsafe { &*thread.ring };
+    for at in (depth..ring.depth.load(Relaxed)).rev() {
+        give_back(ring, at);
+    }
+}
+
+/// The entry above `depth` is nobody's any more, and has no opcode: so does who takes it next find it.
+#[inline(always)]
+fn give_back(ring: &RingHeader, depth: u32) {
+    if let Some(entry) = ring.inflight.get(depth as usize) {
+        entry.head.store(0, Relaxed);
+    }
+    compiler_fence(SeqCst);
+    ring.depth.store(depth, Relaxed);
 }
 
 /// Whether the caller is a signal handler on its alternate stack (sigaltstack(2)).
@@ -257,6 +273,9 @@ fn post_unfinished(thread: &mut Thread, index: usize) {
     // SAFETY: a ready thread's ring is populated and its own.
     let entry = unsafe { &(*thread.ring).inflight[index] };
     let head = entry.head.load(Relaxed);
+    if head == 0 {
+        return;
+    }
     let draft = Draft {
         opcode: head as u16,
         kind: (head >> 16) as u8,

@@ -10,6 +10,8 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdbool.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -431,6 +433,50 @@ static void signals(void) {
         DO("+join", NULL, ANY, ANY, pthread_join(thread, NULL));
     }
 }
+/* A signal at each instruction of a call and of what the recorder does before and after it: its parent steps the one that reads so far, a step
+ * further each time. With argv[3] the handler has a stack of its own, below the interrupted one. */
+static void reads_while_stepped(volatile int *reading, bool alternate) {
+    static char low[65536] __attribute__((aligned(4096)));
+    raw(SYS_ptrace, PTRACE_TRACEME, 0, 0, 0, 0, 0);
+    ticking = opened("ticks", O_RDWR | O_CREAT);
+    int fd = opened("steady", O_RDWR | O_CREAT);
+    if (alternate) sigaltstack(&(stack_t){.ss_sp = low, .ss_size = sizeof low}, NULL);
+    sigaction(SIGUSR1, &(struct sigaction){.sa_handler = on_tick, .sa_flags = SA_RESTART | (alternate ? SA_ONSTACK : 0)}, NULL);
+    DO("+pwrite", "steady", 0, 512, pwrite(fd, buffer, 512, 0));
+    for (int times = 0; *reading >= 0; times++) {
+        *reading = 1;
+        __asm__ volatile("int3");
+        DO("pread", "steady", 0, 512, pread(fd, buffer, 512, 0));
+        if (*reading > 0) *reading = 0;
+        MUST(ticks == times + 1);
+    }
+}
+static void goes_on(pid_t child, long how, long signal) {
+    int status;
+    MUST(raw(SYS_ptrace, how, child, 0, signal, 0, 0) == 0);
+    MUST(raw(SYS_wait4, child, (long)&status, 0, 0, 0, 0) == child);
+    MUST(WIFSTOPPED(status) ? WSTOPSIG(status) == SIGTRAP : WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+static void stepped(void) {
+    volatile int *reading = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    cpu_set_t one; /* on one CPU a step takes a tenth of the time */
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    MUST(sched_setaffinity(0, sizeof one, &one) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        reads_while_stepped(reading, arguments[3] != NULL);
+        _exit(0);
+    }
+    int status;
+    MUST(raw(SYS_wait4, child, (long)&status, 0, 0, 0, 0) == child && WIFSTOPPED(status));
+    for (int steps = 0; *reading >= 0; steps++) {
+        int left = steps;
+        while (left > 0 && *reading == 1) goes_on(child, PTRACE_SINGLESTEP, 0), left--;
+        if (*reading == 0) *reading = -1;
+        goes_on(child, PTRACE_CONT, SIGUSR1);
+    }
+}
 static sigjmp_buf out;
 static void leaves(int number) { (void)number; siglongjmp(out, 1); }
 static void longjmps(void) {
@@ -566,7 +612,7 @@ static const struct { const char *name; void (*run)(void); } scenarios[] = {
     {"daemon", daemonises}, {"short-threads", short_threads}, {"many-threads", many_threads},
     {"tls-destructors", tls_destructors}, {"cancel", cancels}, {"close-all", closes_all}, {"dup-over", dups_over},
     {"few-descriptors", few_descriptors}, {"inherits", inherits}, {"close-standard", closes_standard},
-    {"signals", signals}, {"longjmp", longjmps}, {"interrupted", interrupted}, {"drop", drops},
+    {"signals", signals}, {"stepped", stepped}, {"longjmp", longjmps}, {"interrupted", interrupted}, {"drop", drops},
     {"chroot", chroots}, {"little-address-space", little_address_space}, {"raw", raw_calls},
     {"bad-paths", bad_paths},
     {"dlopen", loads_library}, {"status", status}, {"wait", waits_for_signal}, {"leaves-child", leaves_child},
