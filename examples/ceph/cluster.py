@@ -241,9 +241,12 @@ class Cluster:
                 # Not ended by the terminal's Ctrl-C before those who watch it.
                 start_new_session=True,
             )
-        with (self.folder / "pids").open("a") as file:
-            file.write(f"{daemon.pid} {name}\n")
+        self._started(daemon.pid, name)
         return daemon.pid
+
+    def _started(self, pid: int, name: str) -> None:
+        with (self.folder / "pids").open("a") as file:
+            file.write(f"{pid} {name}\n")
 
     def pid(self, name: str) -> int:
         """The pid of a daemon, as it was last started."""
@@ -304,6 +307,11 @@ class Cluster:
         place = self.folder / name
         place.mkdir(exist_ok=True)
         self._run("ceph-fuse", "-c", str(self.conf), str(place))
+        # It went to the background, and wouldn't end by itself once the daemons have.
+        for process in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                if str(place).encode() in process.read_bytes().split(b"\0"):
+                    self._started(int(process.parent.name), name)
         return place
 
 

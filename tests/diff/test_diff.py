@@ -18,8 +18,8 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 from iotrail.__main__ import main
-from iotrail.diff import Comparison, Difference
-from iotrail.diff.compare import compare_runs
+from iotrail.diff.compare import Comparison, compare_runs
+from iotrail.diff.difference import Difference
 from iotrail.diff.files import match_files
 from iotrail.diff.run import Run, Sides
 from iotrail.diff.show import interval

@@ -1,12 +1,12 @@
 """Two sides of runs compared: every difference that is more than what runs of one program differ by, ranked by the
 time it adds.
 
-`compare(a, b)` makes a `Comparison`; `iotrail.diff.show`, `page` and `gate` print it, draw it and judge it. Counts are
+`compare_runs` makes a `Comparison`; `iotrail.diff.show`, `page` and `gate` print it, draw it and judge it. Counts are
 compared exactly (`counts`), times by how much runs differ among themselves (`times`, `between`).
 """
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -125,27 +125,13 @@ class Comparison:
         }
 
 
-def compare(
-    a: Trail | Sequence[Trail],
-    b: Trail | Sequence[Trail],
-    *,
-    min_effect: float = MIN_EFFECT,
-    false_discoveries: float | None = None,
-    renamed: Iterable[tuple[str, str]] = (),
-) -> Comparison:
-    """Compare two sides of one or more trails; `renamed` are pairs (path in A, path in B) of directories that are the
-    same."""
-    sides = (tuple(Run(trail) for trail in ([side] if isinstance(side, Trail) else side)) for side in (a, b))
-    return compare_runs(Sides(*sides), min_effect, false_discoveries, tuple(renamed))
-
-
 def compare_runs(
     sides: Sides,
     min_effect: float = MIN_EFFECT,
     false_discoveries: float | None = None,
     renamed: tuple[tuple[str, str], ...] = (),
 ) -> Comparison:
-    """As `compare`, of runs whose figures may have been read already.
+    """Compare two sides of one or more runs; `renamed` are pairs (path in A, path in B) of directories that are the same.
 
     Raises:
         UsageError: a side has no run, or one run is there twice.
