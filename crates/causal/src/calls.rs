@@ -141,6 +141,9 @@ pub struct Reader<'a> {
     /// Calls that took long for the lock of a file, and what they asked for, if it is known which part they got.
     locking: Vec<(Row, Option<Asked>)>,
     locked: Locked,
+    /// Calls that took long for a lock in memory; and of each of those locks the thread that alone takes it, none if several do.
+    lockers: Vec<Row>,
+    takers: HashMap<i64, Option<u32>>,
     tries: Tries,
     /// From when to when a thread wanted the lock of a file that it asked for in vain at first.
     wanted: HashMap<u32, Vec<(i64, i64)>>,
@@ -242,6 +245,8 @@ impl<'a> Reader<'a> {
             ended,
             locking: Vec::new(),
             locked: Locked::default(),
+            lockers: Vec::new(),
+            takers: HashMap::new(),
             tries: Tries::default(),
             wanted: HashMap::new(),
             sent: Vec::new(),
@@ -287,7 +292,8 @@ impl<'a> Reader<'a> {
             WaitKind::Process if self.inside.is_none() => self.joins.push(*row),
             WaitKind::Process => self.reap(row),
             // Which of them have to wait for a lock is another matter on other storage.
-            WaitKind::Lock if GIVE_BACK.contains(&row.call) || !is_long(row) => {}
+            WaitKind::Lock if GIVE_BACK.contains(&row.call) => {}
+            WaitKind::Lock => self.add_lock_of_memory(row),
             WaitKind::FileLock => self.add_file_lock(row),
             WaitKind::Signal | WaitKind::Queue | WaitKind::Futex if is_expired(row) => {
                 self.push(row, What::Wait { kind: "timer" });
@@ -377,6 +383,26 @@ impl<'a> Reader<'a> {
             let is_contended = |asked: Asked| of.is_some_and(|of| contended.is_in(of, &asked.part));
             let kind = if got.is_some_and(is_contended) { "lock" } else { row.kind.name() };
             self.push(&row, What::Wait { kind });
+        }
+    }
+
+    fn add_lock_of_memory(&mut self, row: &Row) {
+        if let Some(lock) = row.object {
+            let others = |taker: &mut Option<u32>| *taker = taker.filter(|taker| *taker == row.thread);
+            self.takers.entry(lock).and_modify(others).or_insert(Some(row.thread));
+        }
+        if is_long(row) && self.inside.is_none() {
+            self.lockers.push(*row);
+        }
+    }
+
+    /// A lock that only one thread takes is none to wait for: that thread was not on a CPU meanwhile.
+    fn wait_for_locks_of_memory(&mut self) {
+        for row in std::mem::take(&mut self.lockers) {
+            let others = row.object.and_then(|lock| self.takers.get(&lock)).is_none_or(Option::is_none);
+            if others {
+                self.push(&row, What::Wait { kind: "lock" });
+            }
         }
     }
 
@@ -548,6 +574,7 @@ impl<'a> Reader<'a> {
         self.use_shared();
         self.inside = None;
         self.wait_for_file_locks();
+        self.wait_for_locks_of_memory();
         self.wait_for_locks();
         let threads_of_handles = self.threads_of_handles();
         self.wait_for_children();
@@ -661,7 +688,7 @@ impl<'a> Reader<'a> {
         list.pop_if(|(at, _)| *at >= creation.start).map(|(_, thread)| thread)
     }
 
-    /// Which child each call waited for that doesn't say so; one that began in that call was made by its thread, before it waited.
+    /// Which child each call waited for that doesn't say so; one that began in that call was made by its thread.
     fn name_children(&mut self) {
         let machine = |row: &Row| self.threads[row.thread as usize].machine;
         let unnamed =
@@ -683,7 +710,7 @@ impl<'a> Reader<'a> {
             if let Some((first, last)) = children.take(self.process(row), row) {
                 row.peer = Some(last.pid);
                 if first.start >= row.start {
-                    self.forks.entry(first.id).or_insert((row.start, row.thread));
+                    self.forks.entry(first.id).or_insert((first.start, row.thread));
                 }
             }
         }

@@ -433,7 +433,7 @@ fn who_asks_for_a_process_to_run_waits_for_its_end() {
     };
     let (arrows, left) = found(&rows);
     assert!(arrows.contains(&(0, 45, 2, 40)), "{arrows:?}");
-    assert!(arrows.contains(&(1, 5, 0, 4)), "it began after what was done before the call: {arrows:?}");
+    assert!(arrows.contains(&(1, 5, 0, 5)), "its thread made it: {arrows:?}");
     assert_eq!(left, []);
     let ends = |rows: &[Row]| {
         let (arrows, left) = found(rows);
@@ -448,6 +448,26 @@ fn who_asks_for_a_process_to_run_waits_for_its_end() {
     assert_eq!(again, (vec![(0, 53, 3, 52), (0, 56, 4, 49), (0, 58, 2, 40)], vec![]));
     // of a program that was not recorded nothing is known
     assert_eq!(ends(&[wait(-50, -40, None, 256)]), (vec![], vec![(0, "process")]));
+}
+
+#[test]
+fn who_takes_a_mutex_alone_does_not_wait_for_it() {
+    let lock = |thread, start, call, of| Row {
+        kind: WaitKind::Lock,
+        ..row(thread, start, start + 50_000, call, of)
+    };
+    let long = lock(0, 0, Call::MutexLock, 7);
+    let kinds = |others: &[Row]| {
+        let rows: Vec<Row> = std::iter::once(long).chain(others.iter().copied()).collect();
+        unexplained(&found(&[0, 0], &rows))
+    };
+    assert_eq!(kinds(&[]), []);
+    assert_eq!(kinds(&[lock(0, 60_000, Call::MutexUnlock, 7), lock(0, 120_000, Call::MutexLock, 7)]), []);
+    assert_eq!(kinds(&[lock(1, 60_000, Call::MutexLock, 8)]), [], "another one");
+    // also if the other one had not to wait
+    let brief = Row { end: Some(60_001), ..lock(1, 60_000, Call::MutexLock, 7) };
+    assert_eq!(kinds(&[brief]), [(0, "lock")]);
+    assert_eq!(kinds(&[brief, lock(0, 70_000, Call::MutexLock, 7)]), [(0, "lock"), (0, "lock")]);
 }
 
 #[test]

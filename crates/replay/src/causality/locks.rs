@@ -8,7 +8,6 @@ use iotrail_causal::lock_order;
 use iotrail_causal::semaphores::{self, Id, Semaphores};
 use iotrail_causal::{Pauses, Reason, Recorded, Step};
 use iotrail_format::call::{Call, WaitKind};
-use iotrail_format::schema::THREAD;
 use iotrail_trail::{Order, SyncOp, TrailReader};
 use serde::Serialize;
 
@@ -83,16 +82,11 @@ const LOCKS: [(Call, Act); 7] = [
 pub(super) fn read_locks(
     reader: &TrailReader,
     number_of: &HashMap<i64, usize>,
+    process_of: &HashMap<i64, i64>,
     recorded: &mut [Recorded],
     for_locks: &HashSet<(usize, i64)>,
     zero: i64,
 ) -> Result<Contended, Error> {
-    let mut process_of = HashMap::new();
-    for row in reader.small(&THREAD, &["thread", "process"], &[])? {
-        if let [Some(thread), Some(process)] = row.ints[..] {
-            process_of.insert(thread, process);
-        }
-    }
     let mut in_memory = InMemory::default();
     let mut on_files = OnFiles::default();
     let mut on_windows = OnWindows::default();
@@ -100,7 +94,7 @@ pub(super) fn read_locks(
     while let Some(row) = rows.next()? {
         let Some(process) = process_of.get(&row.thread.0) else { continue };
         let thread = number_of.get(&row.thread.0).copied();
-        in_memory.add_semaphore(&row, *process, thread, &process_of, zero);
+        in_memory.add_semaphore(&row, *process, thread, process_of, zero);
         let Some(thread) = thread else { continue };
         let end = row.dur.map(|dur| row.ts + dur - zero);
         match (row.kind, end) {
@@ -113,7 +107,7 @@ pub(super) fn read_locks(
             _ => in_memory.add(&row, *process, thread, (row.ts - zero, end)),
         }
     }
-    on_files.close(reader, number_of, &process_of, zero)?;
+    on_files.close(reader, number_of, process_of, zero)?;
     on_files.wanted.retain(|one| one.sleeps(recorded).next().is_some());
     let (on_waited_files, mut others): (Vec<Used>, Vec<Used>) =
         on_files.locks(recorded).into_iter().partition(|(lock, _)| on_files.is_waited_for(lock));

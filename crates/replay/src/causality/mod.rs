@@ -2,6 +2,7 @@
 
 mod files;
 mod locks;
+mod processes;
 mod searches;
 mod windows;
 
@@ -9,11 +10,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
 use iotrail_causal::{Pauses, Reason, Recorded, Scripts, Step, Style, Waited};
-use iotrail_format::schema::{COMPUTE, SIGNAL, WAIT};
+use iotrail_format::schema::{COMPUTE, SIGNAL, THREAD, WAIT};
 use iotrail_trail::TrailReader;
 
 pub use locks::LockId;
 use locks::{Contended, Locking, read_locks};
+use processes::Life;
 use searches::Searches;
 
 use crate::Error;
@@ -25,6 +27,9 @@ const SEMAPHORE: &str = "semaphore";
 const LOCK: &str = "lock";
 /// Kind of edges of files that are looked for.
 const NAME: &str = "name";
+/// Kinds of waits in which threads and processes begin, and for their ends.
+const BEGIN: &str = "begin";
+const END: &str = "end";
 /// Kinds of waits for a time.
 const TIMERS: [&str; 3] = ["sleep", "timer", "start"];
 
@@ -97,6 +102,7 @@ pub(crate) fn read(trail: &Path, reader: &TrailReader, plan: &mut Plan) -> Resul
     let mut on_semaphores: Vec<Vec<bool>> = Vec::new();
     // threads and ends of waits for locks
     let mut for_locks = HashSet::new();
+    let mut lives = Vec::new();
     // in the order of time
     for row in reader.small(&WAIT, &["thread", "ts", "dur", "edge", "until_edge"], &["kind", "style"])? {
         let [Some(thread), Some(ts), Some(dur), edge, until] = row.ints[..] else { continue };
@@ -113,6 +119,10 @@ pub(crate) fn read(trail: &Path, reader: &TrailReader, plan: &mut Plan) -> Resul
         for edge in [edge, until].into_iter().flatten() {
             searches.add_wait(at, edge_of(edge), (ts - zero, dur), kind);
         }
+        if let (BEGIN | END, Some(edge)) = (kind, edge) {
+            let end = ts - zero + dur;
+            lives.push(Life { thread: at, end, edge: edge_of(edge), begins: kind == BEGIN });
+        }
         if kind == LOCK {
             for_locks.insert((at, ts - zero + dur));
         }
@@ -121,7 +131,16 @@ pub(crate) fn read(trail: &Path, reader: &TrailReader, plan: &mut Plan) -> Resul
     }
     on_semaphores.resize(recorded.len(), Vec::new());
     mark_chance(&mut recorded, &on_semaphores);
-    let Contended { locks, tried, others } = read_locks(reader, &number_of, &mut recorded, &for_locks, zero)?;
+    let mut process_of = HashMap::new();
+    for row in reader.small(&THREAD, &["thread", "process"], &[])? {
+        if let [Some(thread), Some(process)] = row.ints[..] {
+            process_of.insert(thread, process);
+        }
+    }
+    let processes = number_of.iter().filter_map(|(id, number)| Some((*number, *process_of.get(id)?)));
+    processes::add(&mut recorded, &lives, &processes.collect());
+    let Contended { locks, tried, others } =
+        read_locks(reader, &number_of, &process_of, &mut recorded, &for_locks, zero)?;
     searches.leave_out(&mut recorded);
     Ok(Causality { recorded, edges: edges.len() as u32, locks, tried, others })
 }
