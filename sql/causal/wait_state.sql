@@ -16,8 +16,8 @@
 --     MPI window), collective, barrier,
 --     semaphore, condition, connection, event, begin, end, missing file, hidden (found by pausing threads), signal, queue,
 --     socket, futex and others of sync_op (found by who woke the thread), lock, timer, start of MPI (or its end), or unexplained
--- @column blocked_ns BIGINT ns: time until the last signal; without an edge all
--- @column after_ns BIGINT ns: time from then on; null without an edge
+-- @column blocked_ns BIGINT ns: time until the last signal; all where who gave it is unknown
+-- @column after_ns BIGINT ns: time from then on; null where that is unknown
 -- @column cause_node VARCHAR: machine of the thread that gave the last signal; null unknown
 -- @column cause_thread BIGINT: that thread; null unknown
 -- @column cause_ts BIGINT ns: when; null unknown

@@ -767,8 +767,9 @@ impl<'a> Reader<'a> {
                 self.push(row, What::Take { channel, amount: 1, order: row.start });
             }
             // none had ended, and it didn't wait for one (WNOHANG)
-            _ if row.kind == WaitKind::Process && row.result == Some(0) && row.peer == Some(0) => {}
-            _ if row.kind == WaitKind::Process && row.result == Some(0) && !is_long(row) => {}
+            _ if row.kind == WaitKind::Process
+                && row.result == Some(0)
+                && (row.peer == Some(0) || !is_long(row)) => {}
             _ => self.push(row, What::Wait { kind: row.kind.name() }),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::calls::{Process, Row};
+use crate::calls::{Process, Row, is_long};
 
 /// A process from its first program image to its last.
 #[derive(Clone, Copy)]
@@ -46,14 +46,13 @@ impl<'a> Children<'a> {
         Self(children)
     }
 
-    /// The first image and the last of the child that a call waited for: the last that had ended, of those that began in the call if any did.
+    /// The first image and the last of the child that a call waited for: the last that had ended, of those that began in the call if any did. Who had to
+    /// wait didn't for one that had ended before; then its child was not recorded.
     pub fn take(&mut self, parent: i64, row: &Row) -> Option<(&'a Process, &'a Process)> {
         let ended = self.0.get_mut(&parent)?;
         let until = ended.partition_point(|child| child.end <= row.end.unwrap_or(i64::MAX));
-        let own = ended[..until]
-            .iter()
-            .rposition(|child| child.first.start >= row.start)
-            .or_else(|| until.checked_sub(1))?;
+        let last = until.checked_sub(1).filter(|last| ended[*last].end >= row.start || !is_long(row));
+        let own = ended[..until].iter().rposition(|child| child.first.start >= row.start).or(last)?;
         let child = ended.remove(own);
         Some((child.first, child.last))
     }

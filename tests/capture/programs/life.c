@@ -470,12 +470,14 @@ static void stepped(void) {
     }
     int status;
     MUST(raw(SYS_wait4, child, (long)&status, 0, 0, 0, 0) == child && WIFSTOPPED(status));
-    for (int steps = 0; *reading >= 0; steps++) {
+    int steps = 0;
+    for (; *reading >= 0; steps++) {
         int left = steps;
         while (left > 0 && *reading == 1) goes_on(child, PTRACE_SINGLESTEP, 0), left--;
         if (*reading == 0) *reading = -1;
         goes_on(child, PTRACE_CONT, SIGUSR1);
     }
+    MUST(steps > 200); /* it stepped through the call, not past it */
 }
 static sigjmp_buf out;
 static void leaves(int number) { (void)number; siglongjmp(out, 1); }
