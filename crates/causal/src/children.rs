@@ -2,7 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::calls::{Process, Row, is_long};
+use crate::calls::{Process, Row};
+
+/// Who takes longer, ns, to learn of the end of a process waited for it; running one takes longer than this.
+const REAPING: i64 = 200_000;
 
 /// A process from its first program image to its last.
 #[derive(Clone, Copy)]
@@ -51,7 +54,8 @@ impl<'a> Children<'a> {
     pub fn take(&mut self, parent: i64, row: &Row) -> Option<(&'a Process, &'a Process)> {
         let ended = self.0.get_mut(&parent)?;
         let until = ended.partition_point(|child| child.end <= row.end.unwrap_or(i64::MAX));
-        let last = until.checked_sub(1).filter(|last| ended[*last].end >= row.start || !is_long(row));
+        let has_waited = row.end.is_none_or(|end| end - row.start > REAPING);
+        let last = until.checked_sub(1).filter(|last| ended[*last].end >= row.start || !has_waited);
         let own = ended[..until].iter().rposition(|child| child.first.start >= row.start).or(last)?;
         let child = ended.remove(own);
         Some((child.first, child.last))

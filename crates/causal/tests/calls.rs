@@ -447,7 +447,7 @@ fn who_asks_for_a_process_to_run_waits_for_its_end() {
         ends(&[wait(51, 53, None, 0), wait(54, 56, None, 0), wait(57, 58, None, 0), wait(59, 60, None, 0)]);
     assert_eq!(again, (vec![(0, 53, 3, 52), (0, 56, 4, 49), (0, 58, 2, 40)], vec![]));
     // who had to wait didn't for one that had ended before
-    assert_eq!(ends(&[wait(100, 50_000, None, 0)]), (vec![], vec![(0, "process")]));
+    assert_eq!(ends(&[wait(100, 500_000, None, 0)]), (vec![], vec![(0, "process")]));
     // of a program that was not recorded nothing is known
     assert_eq!(ends(&[wait(-50, -40, None, 256)]), (vec![], vec![(0, "process")]));
 }

@@ -21,10 +21,12 @@ int main(int count, char **arguments) {
         return 2;
     char writes[4096];
     snprintf(writes, sizeof writes, "dd if=/dev/zero of=%s/data bs=4k count=4 oflag=dsync conv=notrunc status=none", arguments[1]);
+    char twice[2 * sizeof writes];
+    snprintf(twice, sizeof twice, "%s; %s", writes, writes);
     for (int round = atoi(arguments[2]); round > 0; round--) {
         if (system(writes) != 0)
             return 3;
-        FILE *other = popen(writes, "w");
+        FILE *other = popen(twice, "w");
         FILE *stream = popen(writes, "r");
         if (other == NULL || stream == NULL || pclose(stream) != 0 || pclose(other) != 0)
             return 4;
