@@ -31,6 +31,8 @@ from cluster import Cluster
 
 IOTRAIL = [sys.executable, "-m", "iotrail"]
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
+# More rounds while the program's own times differ by more than this share of their median, up to so many.
+STEADY, MOST_ROUNDS = 0.05, max(ROUNDS, 6)
 MODES = ("afap", "think", "compute", "causal")
 DISK = "hdd-7200"
 MPI = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n"]
@@ -177,6 +179,11 @@ def build(folder: Path) -> dict[str, Path]:
 def command(program: str, built: dict[str, Path], data: Path) -> list[str]:
     """A program on files in a folder that is there."""
     return [word if word in SCRIPTS else word.format(data=data, **built) for word in PROGRAMS[program]]
+
+
+def is_steady(took: Spread) -> bool:
+    """Whether a program took as long each time, or too short a time to count."""
+    return took.median < LEAST or took.most - took.least <= STEADY * took.median
 
 
 def record(built: dict[str, Path], program: str, folder: Path, output: Path) -> Path:
@@ -334,7 +341,9 @@ def measure(
     for storage, at in storages.items():
         others = [name for name in storages if name != storage]
         took: dict[tuple[str, str], list[float]] = {}
-        for number in range(ROUNDS):
+        for number in range(MOST_ROUNDS):
+            if number >= ROUNDS and is_steady(Spread.of(took["program", ""])):
+                break
             if console.is_terminal:
                 console.print(
                     f"  {program} on {storage}, round {number + 1}/{ROUNDS}      ", end="\r", style="dim"

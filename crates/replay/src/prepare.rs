@@ -1,7 +1,9 @@
 //! What has to be there before a replay: files of the sizes the trace reads, and directories.
 
+use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::Write as _;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
@@ -88,6 +90,7 @@ pub fn prepare(
     File::create(&marker).map_err(Error::io("make", &marker))?;
 
     let noise = noise((1 << 20) + (64 << 10));
+    let together = syncs_together(root)?;
     let mut done = 0;
     // Directories first; a path comes after those it lies in, by length.
     let mut needs: Vec<(&str, u32, &Need)> =
@@ -98,7 +101,11 @@ pub fn prepare(
         match need {
             Need::Directory => fs::create_dir_all(&path).map_err(Error::io("make", &path))?,
             Need::File(size) => {
-                make_file(&path, *size, sparse, &noise, &mut |bytes| progress(done + bytes, total))?;
+                let file =
+                    make_file(&path, *size, sparse, &noise, &mut |bytes| progress(done + bytes, total))?;
+                if !together {
+                    file.sync_data().map_err(Error::io("write", &path))?;
+                }
                 done += size;
             }
             // It leads nowhere: the trail keeps the length of its text only.
@@ -107,6 +114,31 @@ pub fn prepare(
                 std::os::unix::fs::symlink(text, &path).map_err(Error::io("make", &path))?;
             }
         }
+    }
+    // The replay is to measure its own writes, not these.
+    if together { sync_file_system(root) } else { Ok(()) }
+}
+
+/// Whether syncfs(2) writes all files back: of a FUSE file system it does not reach what its server caches
+/// (`fuse_sync_fs` in Linux 6.18 asks servers of virtiofs alone).
+fn syncs_together(root: &Path) -> Result<bool, Error> {
+    // SAFETY: a NUL-terminated path and a struct of the right type, which is plain memory.
+    let (status, found) = unsafe {
+        let mut found: libc::statfs = std::mem::zeroed();
+        (libc::statfs(c_path(root)?.as_ptr(), &raw mut found), found)
+    };
+    if status != 0 {
+        return Err(Error::io("look at", root)(std::io::Error::last_os_error()));
+    }
+    Ok(found.f_type != libc::FUSE_SUPER_MAGIC)
+}
+
+/// Writes back what a file system has in memory: a hundred small files take one journal commit, and not one each.
+fn sync_file_system(root: &Path) -> Result<(), Error> {
+    let folder = File::open(root).map_err(Error::io("open", root))?;
+    // SAFETY: an open descriptor.
+    if unsafe { libc::syncfs(folder.as_raw_fd()) } != 0 {
+        return Err(Error::io("write", root)(std::io::Error::last_os_error()));
     }
     Ok(())
 }
@@ -118,10 +150,11 @@ fn make_file(
     sparse: bool,
     noise: &[u8],
     progress: &mut dyn FnMut(u64) -> bool,
-) -> Result<(), Error> {
+) -> Result<File, Error> {
     let mut file = File::create(path).map_err(Error::io("make", path))?;
     if sparse {
-        return file.set_len(size).map_err(Error::io("set the size of", path));
+        file.set_len(size).map_err(Error::io("set the size of", path))?;
+        return Ok(file);
     }
     let mut left = size;
     let mut shift = 0;
@@ -134,8 +167,7 @@ fn make_file(
             return Err(Error::Interrupted);
         }
     }
-    // The replay is to measure its own writes, not these.
-    file.sync_data().map_err(Error::io("write", path))
+    Ok(file)
 }
 
 /// Bytes that the files below a directory occupy.
@@ -148,11 +180,14 @@ fn blocks_below(path: &Path) -> u64 {
         .sum()
 }
 
+fn c_path(path: &Path) -> Result<CString, Error> {
+    CString::new(path.as_os_str().as_bytes()).map_err(|error| Error::io("look at", path)(error.into()))
+}
+
 /// Free bytes of the file system that holds a path, or will.
 fn free_space(path: &Path) -> Result<u64, Error> {
     let path = path.ancestors().find(|path| path.exists()).unwrap_or(path);
-    let name = std::ffi::CString::new(path.as_os_str().as_bytes())
-        .map_err(|error| Error::io("look at", path)(error.into()))?;
+    let name = c_path(path)?;
     // SAFETY: a NUL-terminated path and a struct of the right type, which is plain memory.
     let (status, found) = unsafe {
         let mut found: libc::statvfs = std::mem::zeroed();
