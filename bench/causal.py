@@ -346,7 +346,9 @@ def measure(
                 break
             if console.is_terminal:
                 console.print(
-                    f"  {program} on {storage}, round {number + 1}/{ROUNDS}      ", end="\r", style="dim"
+                    f"  {program} on {storage}, round {number + 1}/{max(ROUNDS, number + 1)}      ",
+                    end="\r",
+                    style="dim",
                 )
             trail = record(built, program, at, folder / "program.trail")
             took.setdefault(("program", ""), []).append(seconds(trail))
