@@ -68,6 +68,10 @@ class TraceError(IotrailError):
     """Another tool's trace can't be imported: not there, not of its format, refused by `--strict`."""
 
 
+class SweepError(IotrailError):
+    """A sweep can't go on."""
+
+
 class ServeError(IotrailError):
     """`iotrail serve` can't serve: no page, no port, no collector."""
 

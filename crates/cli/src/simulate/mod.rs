@@ -9,6 +9,7 @@ mod device;
 mod disk;
 
 mod run;
+mod stack;
 mod steps;
 
 use std::io::Write as _;
@@ -47,6 +48,8 @@ enum What {
     Steps(steps::Args),
     /// How long a recorded program would take
     Run(run::Args),
+    /// Throughput of a server's reads through read-ahead, scheduler and disk
+    Stack(stack::Args),
 }
 
 /// Simulates.
@@ -60,6 +63,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         What::Accesses(args) => accesses::run(args),
         What::Steps(args) => steps::run(args),
         What::Run(args) => run::run(args),
+        What::Stack(args) => stack::run(args),
     }
 }
 

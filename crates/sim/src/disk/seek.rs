@@ -62,7 +62,12 @@ impl SeekCurve {
         self.c_ns + self.d_ns * distance
     }
 
-    fn validate(&self) -> Result<(), InvalidParameter> {
+    /// Time for a distance above 0, in ns.
+    pub(crate) fn time_ns(&self, distance: f64) -> f64 {
+        if distance <= self.e { self.short(distance) } else { self.long(distance) }
+    }
+
+    pub(crate) fn validate(&self) -> Result<(), InvalidParameter> {
         // Each part is monotone, so that its ends bound it.
         for (part, time) in [
             ("a_ns", self.a_ns),
@@ -96,8 +101,7 @@ impl Seek {
         }
         match self {
             // Rounded to the nearest; the bounds are checked by `validate`.
-            Self::Curve(curve) if distance <= curve.e => curve.short(distance).round() as Nanos,
-            Self::Curve(curve) => curve.long(distance).round() as Nanos,
+            Self::Curve(curve) => curve.time_ns(distance).round() as Nanos,
             Self::Table(points) => interpolate(points, distance),
         }
     }

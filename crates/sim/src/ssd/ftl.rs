@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use super::geometry::{Block, Geometry, Page, Plane, Slot};
 use super::parameters::{Parameters, Victim};
-use super::random::Random;
+use crate::random::Random;
 
 /// Who writes a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,7 +20,6 @@ mod geometry;
 mod mapping;
 mod parameters;
 mod precondition;
-mod random;
 mod requests;
 mod writes;
 
@@ -38,9 +37,9 @@ use self::events::{Event, Events};
 use self::flash::{Flash, Purpose};
 use self::ftl::Ftl;
 use self::mapping::MappingCache;
-use self::random::Random;
 use self::requests::Pending;
 use crate::bounds::InvalidParameter;
+use crate::random::Random;
 use crate::{Completion, Device, Id, Nanos, Request};
 
 /// What an SSD has done since it was made, preconditioning not counted.

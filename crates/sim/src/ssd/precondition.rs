@@ -10,8 +10,8 @@ use super::Ssd;
 use super::ftl::Stream;
 use super::geometry::{Geometry, Plane};
 use super::parameters::{Parameters, Victim, require};
-use super::random::Random;
 use crate::bounds::InvalidParameter;
+use crate::random::Random;
 
 /// What was written before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]

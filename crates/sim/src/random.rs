@@ -1,7 +1,7 @@
 //! Random numbers: splitmix64 (Steele, Lea and Flood, OOPSLA 2014), good enough to choose blocks and pages.
 
 #[derive(Clone, Debug)]
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
     pub fn new(seed: u64) -> Self {
