@@ -1,0 +1,54 @@
+"""What the simulated stack (`iotrail-native simulate stack`) is designed to reach.
+
+The equations of the paper, where its design is the paper's. It differs in what becomes of a stream:
+
+- Each window is asked for while the one before is read. Unless its file ends with the stream, a last one is read for nothing.
+- While more requests are queued than `CONGESTED_ABOVE`, windows are read when they are needed, not ahead.
+- Where a run's requests are served together, it takes a seek only if something is asked for in it: short runs share a window.
+- Seeks are between places of at least two requests: alone, too, a handler goes from one place to another.
+- Who reads ahead computes while the disk transfers: the disk is idle only where windows are read when they are needed.
+"""
+
+from math import ceil
+
+from iotrail.expected.device import Disk, serve
+from iotrail.expected.paper import System
+from iotrail.expected.scheduling import ELEVATOR, seek_distance
+from iotrail.expected.workload import MIB, Expected, Workload
+
+# Queued requests above which nothing is read ahead.
+CONGESTED_ABOVE = 112
+
+
+def expect(workload: Workload, system: System, disk: Disk) -> list[Expected]:
+    """What each layer is expected to show, from the application down; streams have one length."""
+    stream = workload.stream_bytes
+    run = workload.mean_run_bytes
+    window = system.prefetch_bytes or workload.read_bytes
+    # All but the one that is served, or has just been, are queued.
+    is_ahead = system.prefetch_bytes is not None and workload.concurrency - 1 <= CONGESTED_ABOVE
+    needed = ceil(stream / window)
+    windows = needed + (is_ahead and not workload.whole_file)
+    fetched = min(stream, windows * window) if workload.whole_file else windows * window
+    is_together = system.scheduler != ELEVATOR or workload.concurrency == 1
+    # A window is asked for in the run in which the reader gets to the window before, or to itself if not ahead.
+    asking = range(max(windows - is_ahead, 1))
+    seeks = len({int(at * window // run) for at in asking}) if is_together else windows
+    size = fetched / seeks
+    is_waiting = is_together and not is_ahead and (run > window or workload.concurrency == 1)
+    idle = stream * workload.think_ns_per_mib / MIB / seeks if is_waiting else 0.0
+    choice = max(workload.concurrency, 2)
+    served = serve(disk, size, choice, workload.span, idle)
+    useful = stream / fetched
+    return [
+        Expected("application", "throughput_bytes_per_s", served.throughput * useful),
+        Expected("prefetch", "requests_per_stream", float(windows)),
+        Expected("prefetch", "request_bytes", fetched / windows),
+        Expected("prefetch", "useful_share", useful),
+        Expected("scheduler", "request_bytes", size),
+        Expected("scheduler", "seek_distance", seek_distance(choice, workload.span)),
+        Expected("scheduler", "idle_ns", served.idle_ns),
+        Expected("device", "seek_ns", served.seek_ns),
+        Expected("device", "rotation_ns", served.rotation_ns),
+        Expected("device", "transfer_ns", served.transfer_ns),
+    ]

@@ -1,0 +1,85 @@
+"""Settings as in Shen, Zhong and Li (FAST 2005), section 4.1, with losses planted where section 5 found its causes."""
+
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from iotrail.anomaly.space import Box, Codes, Dimension, Space, Values
+
+KIB = 1024
+CONCURRENCY = Dimension("concurrency", (1, 2, 4, 8, 16, 32, 64, 128, 256))
+STREAM = Dimension("stream", tuple(64 * KIB << at for at in range(7)), unit="bytes")
+WHOLE = Dimension("whole_file", ("no", "yes"), is_ordered=False)
+RUN = Dimension("run", tuple(16 * KIB << at for at in range(9)), unit="bytes")
+THINK = Dimension("think", (1, 2, 4, 8), unit="ms")
+PREFETCH = Dimension("prefetch", ("off", "on"), is_ordered=False)
+SCHEDULER = Dimension("scheduler", ("elevator", "anticipatory"), is_ordered=False)
+DIMENSIONS = (CONCURRENCY, STREAM, WHOLE, RUN, THINK, PREFETCH, SCHEDULER)
+
+
+def paper_space() -> Space:
+    """The paper's 12,096 settings: a run is no longer than its stream."""
+    codes = np.array(list(product(*(range(len(dimension.values)) for dimension in DIMENSIONS))))
+    stream = np.array(STREAM.values)[codes[:, 1]]
+    run = np.array(RUN.values)[codes[:, 3]]
+    return Space(DIMENSIONS, codes[run <= stream])
+
+
+def causes(space: Space) -> dict[str, tuple[Box, float]]:
+    """The paper's four causes: where each is, and its loss."""
+    return {
+        "cancel": (space.box(concurrency=(128, None), stream=(256 * KIB, None), prefetch=["on"]), 0.5),
+        "distance": (
+            space.box(
+                concurrency=(8, None),
+                stream=(256 * KIB, None),
+                run=(256 * KIB, None),
+                scheduler=["anticipatory"],
+            ),
+            0.25,
+        ),
+        "reset": (space.box(concurrency=(2, 2), scheduler=["elevator"]), 0.2),
+        "timer": (
+            space.box(
+                concurrency=(2, None),
+                stream=(256 * KIB, None),
+                run=(256 * KIB, 256 * KIB),
+                scheduler=["anticipatory"],
+            ),
+            0.18,
+        ),
+    }
+
+
+def mean_loss(loss: float, spread: float = 0.3) -> float:
+    """The loss in the middle of those that a cause takes: of logarithms of what is left, as losses are added up."""
+    left = 1 - loss * (1 + spread * np.linspace(-1, 1, 1001))
+    return float(1 - np.exp(np.log(left).mean()))
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Sampled settings and log(expected / measured) of each."""
+
+    codes: Codes
+    losses: Values
+
+
+def sample(
+    space: Space,
+    planted: list[tuple[Box, float]],
+    *,
+    seed: int,
+    number: int = 400,
+    error: float = 0.03,
+    spread: float = 0.3,
+) -> Samples:
+    """Uniform samples with causes that each take a share of the throughput, up to `spread` more or less of it at each."""
+    rng = np.random.default_rng(seed)
+    codes = space.feasible[rng.choice(len(space.feasible), size=number, replace=False)]
+    throughput = np.exp(rng.normal(0.0, error, size=number))
+    for box, loss in planted:
+        taken = loss * (1 + spread * rng.uniform(-1, 1, size=number))
+        throughput = np.where(space.contains(box, codes), throughput * (1 - taken), throughput)
+    return Samples(codes, -np.log(throughput))
