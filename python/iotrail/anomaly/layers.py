@@ -1,0 +1,77 @@
+"""In which layer the samples of a cluster leave the expectation first.
+
+A layer gives the one below a workload, and the one above a throughput. Where each metric of a layer is as expected, so is what
+it was given; the first that isn't, from the application down, is where to look.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from iotrail.anomaly.space import Flags, Values
+
+# Metrics from the application down; the throughput of a layer is the effect and no cause.
+Metric = tuple[str, str]
+
+# A metric has left the expectation if it is off by as much as an anomaly is …
+LEAST = float(np.log(1 / 0.9))
+# … in most samples of a cluster, and in few of those outside all clusters.
+_MOST_INSIDE = 0.5
+_FEW_OUTSIDE = 0.2
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """A metric that isn't as expected: medians over the cluster's samples, and the shares of samples that are as far off,
+    inside and outside of clusters (None if none are outside)."""
+
+    layer: str
+    metric: str
+    measured: float
+    expected: float
+    inside: float
+    outside: float | None
+
+
+def find_deviations(
+    metrics: Sequence[Metric],
+    measured: Mapping[Metric, Values],
+    expected: Mapping[Metric, Values],
+    inside: Flags,
+    outside: Flags,
+) -> list[Deviation]:
+    """The metrics that have left the expectation in a cluster, in the order of `metrics`: from the application down.
+
+    `measured` and `expected` have for each metric a value a sample, NaN where there is none; `inside` are the samples of the
+    cluster, `outside` those of no cluster. Values of 0 are as expected if both are.
+    """
+    found = []
+    for metric in metrics:
+        if metric not in measured or metric not in expected:
+            continue
+        one, other = measured[metric], expected[metric]
+        known = ~(np.isnan(one) | np.isnan(other))
+        if not (known & inside).any():
+            continue
+        off = _is_off(one, other)
+        share = float(off[known & inside].mean())
+        rest = float(off[known & outside].mean()) if (known & outside).any() else None
+        if share > _MOST_INSIDE and (rest is None or rest < _FEW_OUTSIDE):
+            found.append(
+                Deviation(
+                    *metric,
+                    measured=float(np.median(one[known & inside])),
+                    expected=float(np.median(other[known & inside])),
+                    inside=share,
+                    outside=rest,
+                )
+            )
+    return found
+
+
+def _is_off(measured: Values, expected: Values) -> Flags:
+    """Which values are further from the expected ones than an anomaly is."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        off = np.abs(np.log(measured / expected)) > LEAST
+    return np.where((measured <= 0) | (expected <= 0), measured != expected, off)

@@ -1,0 +1,107 @@
+"""Settings of the system: made, read back, and put back at the end however the sweep ends."""
+
+import contextlib
+from collections.abc import Mapping
+from types import TracebackType
+
+from iotrail.anomaly.space import Value
+from iotrail.errors import SweepError
+from iotrail.sweep import shell
+from iotrail.sweep.guard import TIMEOUT_S, Guard
+from iotrail.sweep.spec import Control
+
+
+class Settings:
+    """The settings that a specification's `set` and `get` are for. A context: leaving it puts back what was found."""
+
+    def __init__(self, controls: Mapping[str, Control]) -> None:
+        self._controls = {name: control for name, control in controls.items() if control.set is not None}
+        self._stack = contextlib.ExitStack()
+        self._found: dict[str, str] = {}
+        self._current: dict[str, Value] = {}
+
+    def __enter__(self) -> "Settings":
+        """Reads what is set now.
+
+        Raises:
+            SweepError: a command fails or takes too long, or there is none to read a setting.
+        """
+        self._guard = self._stack.enter_context(Guard()) if self._controls else None
+        try:
+            for name, control in self._controls.items():
+                if control.get is None:
+                    raise SweepError(
+                        f"{name}: no command reads what is set now", "add get, so that it can be put back"
+                    )
+                self._found[name] = self._get(name, control)
+                assert self._guard is not None
+                self._guard.tell(restore=self._command(name, self._found[name]))
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def _command(self, name: str, value: Value) -> str:
+        return shell.fill(self._controls[name].set or "", {"value": value})
+
+    def _get(self, name: str, control: Control) -> str:
+        said = shell.run(control.get or "", TIMEOUT_S)
+        if said.status != 0:
+            raise SweepError(f"{name}: {control.get}: {said.why(TIMEOUT_S)}")
+        return said.out.strip()
+
+    def apply(self, setting: Mapping[str, Value]) -> None:
+        """Makes a setting, and reads it back.
+
+        Raises:
+            SweepError: a command fails or takes too long, or says another value afterwards.
+        """
+        for name, control in self._controls.items():
+            value = setting[name]
+            if self._current.get(name) == value:
+                continue
+            self._current.pop(name, None)
+            command = self._command(name, value)
+            said = shell.run(command, TIMEOUT_S)
+            if said.status != 0:
+                raise SweepError(f"{name}: {command}: {said.why(TIMEOUT_S)}")
+            got = self._get(name, control)
+            if not _is_same(got, value):
+                raise SweepError(
+                    f"{name}: set to {value}, but {control.get} says {got!r}",
+                    "the value is refused, or get prints something else beside it",
+                )
+            self._current[name] = value
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        failed = [why for name in reversed(self._found) if (why := self._put_back(name))]
+        self._stack.close()
+        if failed:
+            before = f"{error}; " if isinstance(error, SweepError) else ""
+            raise SweepError(f"{before}cannot put back {'; '.join(failed)}", "put it back by hand") from error
+
+    def _put_back(self, name: str) -> str | None:
+        """Sets what was found. Returns why that failed."""
+        control, value = self._controls[name], self._found[name]
+        try:
+            if self._get(name, control) == value:
+                return None
+            command = self._command(name, value)
+            said = shell.run(command, TIMEOUT_S)
+            if said.status != 0:
+                return f"{name}: {command}: {said.why(TIMEOUT_S)}"
+            got = self._get(name, control)
+        except SweepError as failure:
+            return failure.message
+        return None if got == value else f"{name}: set to {value}, but {control.get} says {got!r}"
+
+
+def _is_same(got: str, value: Value) -> bool:
+    if got == str(value):
+        return True
+    try:
+        return float(got) == float(value)
+    except ValueError:
+        return False

@@ -1,0 +1,89 @@
+"""Planted causes are found again, alone and where they overlap; where nothing is planted, nothing is found."""
+
+import numpy as np
+import pytest
+
+from iotrail.anomaly.evidence import find_clusters
+from iotrail.anomaly.pursuit import find_boxes
+from iotrail.anomaly.space import Space, overlap
+
+from . import planted
+
+SPACE = planted.paper_space()
+CAUSES = planted.causes(SPACE)
+
+
+def is_within_one(space: Space, found: tuple[int, ...], truth: tuple[int, ...]) -> bool:
+    """Whether each face is at most one value off; unordered dimensions are equal. Bounds that others imply don't count."""
+    one, other = space.simplified(found), space.simplified(truth)
+    for dimension, first, second in zip(space.dimensions, one, other, strict=True):
+        mine, theirs = np.flatnonzero(dimension.sets[first]), np.flatnonzero(dimension.sets[second])
+        if dimension.is_ordered:
+            if abs(mine[0] - theirs[0]) > 1 or abs(mine[-1] - theirs[-1]) > 1:
+                return False
+        elif first != second:
+            return False
+    return True
+
+
+@pytest.mark.parametrize("name", CAUSES)
+@pytest.mark.parametrize("seed", [1])
+def test_one_cause_alone(name: str, seed: int) -> None:
+    box, loss = CAUSES[name]
+    samples = planted.sample(SPACE, [(box, loss)], seed=seed)
+    (found,) = find_clusters(SPACE, samples.codes, samples.losses)
+    assert is_within_one(SPACE, found.box, box)
+    assert found.low <= planted.mean_loss(loss) <= found.high
+    assert found.chance < 0.001
+    assert (
+        SPACE.contains(found.largest, SPACE.feasible) >= SPACE.contains(found.smallest, SPACE.feasible)
+    ).all()
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_four_overlapping_causes(seed: int) -> None:
+    samples = planted.sample(SPACE, list(CAUSES.values()), seed=seed)
+    found = find_clusters(SPACE, samples.codes, samples.losses)
+    assert len(found) == len(CAUSES)
+    for box, loss in CAUSES.values():
+        best = max(found, key=lambda cluster: overlap(SPACE, cluster.box, box))
+        assert is_within_one(SPACE, best.box, box)
+        assert best.loss == pytest.approx(loss, abs=0.08)
+
+
+@pytest.mark.parametrize("error", [0.03, 0.1])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_nothing_planted(error: float, seed: int) -> None:
+    samples = planted.sample(SPACE, [], seed=seed, error=error)
+    assert find_clusters(SPACE, samples.codes, samples.losses) == []
+
+
+def test_wrong_samples_are_no_cause() -> None:
+    samples = planted.sample(SPACE, [], seed=5)
+    rng = np.random.default_rng(5)
+    wrong = rng.random(len(samples.losses)) < 0.1
+    losses = np.where(wrong, samples.losses + rng.uniform(-0.7, 0.7, size=len(wrong)), samples.losses)
+    assert find_clusters(SPACE, samples.codes, losses) == []
+
+
+def test_losses_everywhere() -> None:
+    samples = planted.sample(SPACE, [(SPACE.everything, 0.3)], seed=3, spread=0.0)
+    (found,) = find_clusters(SPACE, samples.codes, samples.losses)
+    assert found.box == SPACE.everything
+    assert found.loss == pytest.approx(0.3, abs=0.01)
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 5])
+def test_too_few_samples(number: int) -> None:
+    samples = planted.sample(SPACE, [(SPACE.everything, 0.3)], seed=3, number=number)
+    assert find_clusters(SPACE, samples.codes, samples.losses) == []
+
+
+def test_equal_samples_give_equal_boxes() -> None:
+    samples = planted.sample(SPACE, list(CAUSES.values()), seed=4)
+    one, other = (find_boxes(SPACE, samples.codes, samples.losses) for _ in range(2))
+    assert one.boxes == other.boxes
+    # nor does the order of samples count
+    order = np.random.default_rng(1).permutation(len(samples.codes))
+    dealt = find_boxes(SPACE, samples.codes[order], samples.losses[order])
+    assert set(dealt.boxes) == set(one.boxes)
