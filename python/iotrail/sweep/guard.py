@@ -1,14 +1,12 @@
 """Puts settings back if a sweep is killed: a process of its own, which waits until the sweep is done or gone.
 
-Standard input has a JSON value a line: `{"restore": COMMAND}` for each setting that will have to be put back, `{"started": PID}`
-and `{"ended": PID}` for the process group of a command that runs, and `{"done": true}`. If it ends without that, the sweep was
-killed: what it ran is ended, then all settings are put back, the last one first. Ctrl-C and the end of the terminal do nothing
-to it.
+Standard input has a JSON value a line: `{"restore": COMMAND}` for each setting that will have to be put back, and `{"done": true}`.
+If it ends without that, the sweep was killed: all settings are put back, the last one first. Ctrl-C and the end of the terminal
+do nothing to it.
 """
 
 import contextlib
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -63,20 +61,12 @@ class Guard:
 def watch(lines: Iterable[str]) -> None:
     """The guard's side: until the sweep is done, or gone."""
     restore: list[str] = []
-    running: int | None = None
     for line in lines:
         match json.loads(line):
             case {"restore": command}:
                 restore.append(command)
-            case {"started": pid}:
-                running = pid
-            case {"ended": _}:
-                running = None
             case {"done": _}:
                 return
-    if running is not None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(running, signal.SIGKILL)
     for command in reversed(restore):
         said = shell.run(command, TIMEOUT_S)
         if said.status != 0:

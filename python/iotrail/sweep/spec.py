@@ -28,7 +28,7 @@ import operator
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,7 @@ _SIZES = {
     **{f"{letter}B": 10 ** (3 * power) for power, letter in enumerate("kMGTP", 1)},
 }
 _MEASURE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-zµ]+)")
-_KEYS = {"samples", "seed", "expect", "constraints", "target", "workload", "system", "repeat", "disk"}
+_KEYS = {"samples", "seed", "expect", "constraints", "target", "workload", "system", "repeat"}
 _DIMENSION_KEYS = {"values", "ordered", "set", "get", "bypass"}
 _TARGET_KEYS = {"simulator", "command", "unit", "better", "timeout", "faults"}
 _REPEAT_KEYS = {"least", "most", "within"}
@@ -100,7 +100,6 @@ class Spec:
     samples: int
     seed: int
     repeats: Repeats
-    disk: Mapping[str, Any] = field(default_factory=dict)
 
     def space(self) -> Space:
         """The settings that the constraints leave."""
@@ -186,7 +185,6 @@ def parse(text: str, path: str) -> Spec:
         samples=_integer(content, "samples", 400, path),
         seed=_integer(content, "seed", 1, path, least=0),
         repeats=_repeats(_table(content, "repeat", path, is_needed=False), path),
-        disk=_table(content, "disk", path, is_needed=False),
     )
 
 

@@ -80,9 +80,10 @@ def _run(target: Target, setting: Mapping[str, Value]) -> Measured:
     said = shell.run(shell.fill(target.command or "", setting), target.timeout_s)
     if said.status != 0:
         return Measured(None, said.why(target.timeout_s))
-    found = _NUMBER.findall(said.out) if len(said.out.split()) <= 2 else []
     words = said.out.split()
-    if not words or not _NUMBER.fullmatch(words[0]) or len(words) > 2 or len(found) != 1:
+    # A number, and perhaps its unit.
+    numbers = [bool(_NUMBER.fullmatch(word)) for word in words]
+    if numbers not in ([True], [True, False]):
         printed = " ".join(words)[:80]
         return Measured(
             None, f"expected one number on stdout, found {printed!r}" if printed else "printed nothing"
