@@ -19,8 +19,9 @@ PERMUTATIONS = 39
 # Samples of the bootstrap that gives the interval of losses, and the interval's share.
 RESAMPLED = 400
 CONFIDENCE = 0.95
-# Chance above which a cluster is not reported.
+# Chance above which a cluster is not reported, and below which so few permutations don't tell how small it is.
 LEVEL = 0.01
+LEAST_CHANCE = 1e-4
 # A face could as well be where the samples are less than e³ = 20 times less likely.
 _AS_LIKELY = 3.0
 
@@ -30,7 +31,7 @@ class Cluster:
     """Settings with a loss of one cause.
 
     `loss` is 1 - measured / expected that the cause takes, from `low` to `high` with 95 % confidence; `samples` are inside;
-    `chance` is the probability of so clear a box if losses had nothing to do with settings; `smallest` and `largest` are the
+    `chance` is the probability of so clear a box if losses had nothing to do with settings, at least `LEAST_CHANCE`; `smallest` and `largest` are the
     boxes with all faces as far in and out as the samples allow.
     """
 
@@ -66,7 +67,7 @@ def find_clusters(
     for at, (box, height) in enumerate(zip(fit.boxes, fit.heights, strict=True)):
         rest = pursuit.fit([*fit.boxes[:at], *fit.boxes[at + 1 :]], fit.noise)
         gain = fit.score - rest.score
-        chance = float(stats.gumbel_r.sf(gain, location, scale))
+        chance = max(float(stats.gumbel_r.sf(gain, location, scale)), LEAST_CHANCE)
         if height < least or chance > LEVEL:
             continue
         smallest, largest = _faces(pursuit, fit, at)
