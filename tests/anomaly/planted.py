@@ -1,11 +1,12 @@
 """Settings as in Shen, Zhong and Li (FAST 2005), section 4.1, with losses planted where section 5 found its causes."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 
-from iotrail.anomaly.space import Box, Codes, Dimension, Space, Values
+from iotrail.anomaly.space import Box, Codes, Dimension, Space, Value, Values
 
 KIB = 1024
 CONCURRENCY = Dimension("concurrency", (1, 2, 4, 8, 16, 32, 64, 128, 256))
@@ -26,12 +27,38 @@ def paper_space() -> Space:
     return Space(DIMENSIONS, codes[run <= stream])
 
 
+def box(space: Space, **bounds: Sequence[Value] | tuple[Value | None, Value | None]) -> Box:
+    """A box from bounds by the dimensions' names: first and last value of ordered ones, None for no bound; values of
+    others. Dimensions without bounds are whole."""
+    sets = list(space.everything)
+    for at, dimension in enumerate(space.dimensions):
+        if dimension.name not in bounds:
+            continue
+        given = bounds[dimension.name]
+        wanted = np.array([value in given for value in dimension.values])
+        if dimension.is_ordered:
+            first, last = given
+            at_least = 0 if first is None else dimension.values.index(first)
+            at_most = len(dimension.values) - 1 if last is None else dimension.values.index(last)
+            wanted = np.array([at_least <= code <= at_most for code in range(len(dimension.values))])
+        sets[at] = int(np.flatnonzero((dimension.sets == wanted).all(axis=1))[0])
+    return tuple(sets)
+
+
+def overlap(space: Space, one: Box, other: Box) -> float:
+    """Intersection over union of two boxes' feasible settings; 0 where both have none."""
+    first, second = space.contains(one, space.feasible), space.contains(other, space.feasible)
+    union = int((first | second).sum())
+    return float((first & second).sum() / union) if union else 0.0
+
+
 def causes(space: Space) -> dict[str, tuple[Box, float]]:
     """The paper's four causes: where each is, and its loss."""
     return {
-        "cancel": (space.box(concurrency=(128, None), stream=(256 * KIB, None), prefetch=["on"]), 0.5),
+        "cancel": (box(space, concurrency=(128, None), stream=(256 * KIB, None), prefetch=["on"]), 0.5),
         "distance": (
-            space.box(
+            box(
+                space,
                 concurrency=(8, None),
                 stream=(256 * KIB, None),
                 run=(256 * KIB, None),
@@ -39,9 +66,10 @@ def causes(space: Space) -> dict[str, tuple[Box, float]]:
             ),
             0.25,
         ),
-        "reset": (space.box(concurrency=(2, 2), scheduler=["elevator"]), 0.2),
+        "reset": (box(space, concurrency=(2, 2), scheduler=["elevator"]), 0.2),
         "timer": (
-            space.box(
+            box(
+                space,
                 concurrency=(2, None),
                 stream=(256 * KIB, None),
                 run=(256 * KIB, 256 * KIB),

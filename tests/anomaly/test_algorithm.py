@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iotrail.anomaly.algorithm import find_cluster, find_clusters
-from iotrail.anomaly.space import Box, Codes, Dimension, Flags, Space, overlap
+from iotrail.anomaly.algorithm import cover_anomalies, find_cluster
+from iotrail.anomaly.space import Box, Codes, Dimension, Flags, Space
 from iotrail.errors import UsageError
 
 from . import planted
@@ -84,15 +84,15 @@ def test_one_planted_box_is_found() -> None:
     samples = planted.sample(space, [(box, loss)], seed=1)
     found = find_cluster(space, samples.codes, samples.losses > -np.log(0.9))
     assert found is not None
-    assert overlap(space, found, box) > 0.6
+    assert planted.overlap(space, found, box) > 0.6
 
 
 def test_clusters_one_after_the_other() -> None:
     codes = SMALL.feasible
-    first = SMALL.box(a=(1, 2), b=["x"])
-    second = SMALL.box(a=(4, 5), b=["y", "z"], c=(20, 30))
+    first = planted.box(SMALL, a=(1, 2), b=["x"])
+    second = planted.box(SMALL, a=(4, 5), b=["y", "z"], c=(20, 30))
     anomalous = SMALL.contains(first, codes) | SMALL.contains(second, codes)
-    assert set(find_clusters(SMALL, codes, anomalous)) == {first, second}
+    assert set(cover_anomalies(SMALL, codes, anomalous)) == {first, second}
 
 
 @pytest.mark.parametrize("kind", ["none", "one", "all", "no samples"])
@@ -110,7 +110,7 @@ def test_few_and_many_anomalies(kind: str) -> None:
         assert found is not None and SMALL.contains(found, codes).sum() == 1
     else:
         assert found is None
-    assert len(find_clusters(SMALL, codes, anomalous)) == (1 if kind == "all" else 0)
+    assert len(cover_anomalies(SMALL, codes, anomalous)) == (1 if kind == "all" else 0)
 
 
 def test_a_box_is_shown_without_what_its_bounds_imply() -> None:
@@ -123,8 +123,8 @@ def test_a_box_is_shown_without_what_its_bounds_imply() -> None:
     assert simple[names.index("stream")] == planted.STREAM.full
     assert simple[names.index("run")] == timer[names.index("run")]
     # a lower bound of a run is implied by nothing, an upper one by that of its stream
-    short = space.box(stream=(64 << 10, 128 << 10), run=(32 << 10, 128 << 10))
-    assert space.simplified(short) == space.box(stream=(64 << 10, 128 << 10), run=(32 << 10, None))
+    short = planted.box(space, stream=(64 << 10, 128 << 10), run=(32 << 10, 128 << 10))
+    assert space.simplified(short) == planted.box(space, stream=(64 << 10, 128 << 10), run=(32 << 10, None))
 
 
 def test_dimensions_that_do_not_exist() -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from iotrail.anomaly.evidence import find_clusters
 from iotrail.anomaly.pursuit import find_boxes
-from iotrail.anomaly.space import Space, overlap
+from iotrail.anomaly.space import Space
 
 from . import planted
 
@@ -46,7 +46,7 @@ def test_four_overlapping_causes(seed: int) -> None:
     found = find_clusters(SPACE, samples.codes, samples.losses)
     assert len(found) == len(CAUSES)
     for box, loss in CAUSES.values():
-        best = max(found, key=lambda cluster: overlap(SPACE, cluster.box, box))
+        best = max(found, key=lambda cluster: planted.overlap(SPACE, cluster.box, box))
         assert is_within_one(SPACE, best.box, box)
         assert best.loss == pytest.approx(loss, abs=0.08)
 

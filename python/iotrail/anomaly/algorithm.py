@@ -96,7 +96,7 @@ def _grow(space: Space, counts: _Counts, points: Codes, box: Box, epsilon: float
     return tuple(int(chosen) for chosen in boxes[best]) if anomalies[best] else None
 
 
-def find_clusters(
+def cover_anomalies(
     space: Space, codes: Codes, anomalous: Flags, epsilon: float = 0.9, least: int = 2
 ) -> list[Box]:
     """The dominant cluster, then that of the samples outside it, and so on while one has at least `least` anomalies."""

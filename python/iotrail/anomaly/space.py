@@ -6,7 +6,6 @@ written as codes: the value's index. A box has a set of values a dimension: an i
 among a space's feasible ones.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -126,25 +125,6 @@ class Space:
                 sets[at] = int(dimension.grown[sets[at], setting[at]])
         return tuple(sets)
 
-    def box(self, **bounds: Sequence[Value] | tuple[Value | None, Value | None]) -> Box:
-        """A box from bounds by the dimensions' names: first and last value of ordered ones, None for no bound; values of
-        others. Dimensions without bounds are whole."""
-        sets = list(self.everything)
-        for name, given in bounds.items():
-            at = next(at for at, dimension in enumerate(self.dimensions) if dimension.name == name)
-            dimension = self.dimensions[at]
-            if dimension.is_ordered:
-                first, last = given
-                low = 0 if first is None else dimension.values.index(first)
-                high = len(dimension.values) - 1 if last is None else dimension.values.index(last)
-                wanted = (np.arange(len(dimension.values)) >= low) & (
-                    np.arange(len(dimension.values)) <= high
-                )
-            else:
-                wanted = np.array([value in given for value in dimension.values])
-            sets[at] = int(np.flatnonzero((dimension.sets == wanted).all(axis=1))[0])
-        return tuple(sets)
-
     def simplified(self, box: Box) -> Box:
         """The box without bounds that its other bounds imply for every feasible setting: a run of 256 KiB implies a
         stream of at least 256 KiB. It has the same feasible settings."""
@@ -162,10 +142,3 @@ class Space:
                     box = tried
                     break
         return box
-
-
-def overlap(space: Space, one: Box, other: Box) -> float:
-    """Intersection over union of two boxes' feasible settings; 0 where both have none."""
-    first, second = space.contains(one, space.feasible), space.contains(other, space.feasible)
-    union = int((first | second).sum())
-    return float((first & second).sum() / union) if union else 0.0

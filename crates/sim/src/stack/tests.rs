@@ -1,3 +1,6 @@
+//! What the simulated system does on the disk of section 5 of Shen, Zhong and Li (FAST 2005): without faults what its design
+//! says, and each fault costs where its mechanism is.
+
 use super::*;
 use crate::disk::SeekCurve;
 
