@@ -23,8 +23,9 @@ ROUNDS = 3
 
 @pytest.fixture
 def device(tmp_path: Path) -> Path:
-    """A disk on which a durable write takes some milliseconds, several at a time."""
-    return device_file(tmp_path, servers="8 count", read="1 ms", write="2 ms", flush="2 ms", rate="1 GB/s")
+    """A disk on which a durable write takes so many milliseconds, several at a time, that what the emulation itself costs a request (0.1 ms
+    and more, where the machine is busy) is little beside it: no simulation has that in it."""
+    return device_file(tmp_path, servers="8 count", read="2 ms", write="5 ms", flush="5 ms", rate="1 GB/s")
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def length(trail: Trail) -> int:
 
 
 @pytest.mark.skipif(not is_root(), reason="mounts and loop devices need root")
-@pytest.mark.parametrize(("how", "count"), [("turns", 40), ("rounds", 60), ("shared", 60), ("one", 40)])
+@pytest.mark.parametrize(("how", "count"), [("turns", 20), ("rounds", 30), ("shared", 30), ("one", 20)])
 def test_a_program_takes_as_long_as_predicted(
     how: str,
     count: int,
