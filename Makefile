@@ -41,7 +41,7 @@ TEST_PACKAGES := chromium=chromium dot=graphviz fio=fio mpicc.openmpi=libopenmpi
 BENCH_PACKAGES := lmp=lammps pw.x=quantum-espresso /usr/share/espresso/pseudo/Si.pz-vbc.UPF=quantum-espresso-data coz=coz-profiler strace=strace bpftrace=bpftrace fio=fio mpicc=libopenmpi-dev mpirun=openmpi-bin sqlite3=sqlite3 gcc=gcc make=make tar=tar perf=linux-perf redis-server=redis-server nginx=nginx rsync=rsync git=git java=default-jdk-headless fusermount3=fuse3 /usr/include/fuse3/fuse.h=libfuse3-dev $(POSTGRES) \
     lttng=lttng-tools /usr/include/*/lttng/tracepoint.h=liblttng-ust-dev chromium=chromium $(CEPH_PACKAGES)
 
-.PHONY: all build native web help demo demo-store demo-whatif demo-device demo-model demo-caching demo-causal demo-figures demo-ceph test test-rust test-python test-web bench lint format sanitize fuzz pins notices clean
+.PHONY: all build native web help demo demo-store demo-whatif demo-device demo-model demo-caching demo-anomaly demo-causal demo-figures demo-ceph test test-rust test-python test-web bench lint format sanitize fuzz pins notices clean
 
 ## all: build everything; then .venv/bin/iotrail runs (the default)
 all: build
@@ -95,6 +95,10 @@ demo-model: build
 ## demo-caching: what SSD caches bring to a disk, asked of applications, of models fitted to them, and of their mix anywhere (5 minutes)
 demo-caching: build
 	@$(BIN)/python examples/models/caching.py
+
+## demo-anomaly: where a simulated storage stack with four faults falls short of its design, as each is mended (3 minutes)
+demo-anomaly: build
+	@$(BIN)/python examples/anomaly/demo.py
 
 ## demo-causal: an MPI program recorded in memory, explained, and replayed on an emulated disk, beside the program there (3 minutes)
 demo-causal: build

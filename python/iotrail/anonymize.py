@@ -41,20 +41,29 @@ KEPT = {
     ("unseen", "kind"),
     ("pruned", "record"),
     ("pruned", "kept"),
+    ("measurement", "purpose"),
+    ("measured", "state"),
     *(("step_rollup", name) for name in ("from_record", "to_record", "kind")),
 }
 # Left out: sentences, command lines and folders, which are names through and through.
-EMPTY = {("unseen", "detail"), ("member", "detail"), ("process", "cmd"), ("process", "cwd")}
+EMPTY = {
+    ("unseen", "detail"),
+    ("measurement", "detail"),
+    ("member", "detail"),
+    ("process", "cmd"),
+    ("process", "cwd"),
+}
 # Facts of table recording that hold numbers or words of iotrail's own.
 FACTS = (
     "format", "lines", "records", "events", "skipped", "version", "time_base", "time_unit", "completions",
     "completions_with_start", "unfinished", "merged", "backwards", "zero_length", "calls_without_rows", "signals",
     "events_without_rows", "summed_calls", "check_longer_ns", "check_took_ns", "check_took_longer_ns", "check_predicted_ns",
+    "settings", "seed", "better",
 )  # fmt: skip
 # Columns of ids that are hashes of names, or were handed out by a system.
 IDS = {
     "thread", "waker", "process", "parent", "edge", "until_edge", "file", "file2", "device", "object", "crumb", "parent_crumb", "workload", "trace_hi",
-    "trace_lo", "span",
+    "trace_lo", "span", "setting",
 }  # fmt: skip
 PATHS = {("file", "path"), ("process", "exe")}
 TIMES = {"ts", "start_ts", "end_ts", "wall", "issued", "pruned_ts"}

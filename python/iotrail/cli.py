@@ -8,6 +8,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from iotrail import native
+from iotrail.anomaly.verb import anomalies
 from iotrail.device.verbs import app as device
 from iotrail.errors import UsageError
 from iotrail.model.generate_verb import generate
@@ -25,6 +26,7 @@ from iotrail.requests.verbs import (
     graph,
     path,
 )
+from iotrail.sweep.verb import sweep
 from iotrail.whatif.verbs import app as whatif
 
 app = typer.Typer(
@@ -218,8 +220,9 @@ app.add_typer(whatif, name="whatif", rich_help_panel="Ask")
 app.add_typer(device, name="device", rich_help_panel="Ask")
 app.add_typer(model, name="model", rich_help_panel="Ask")
 app.command(rich_help_panel="Record and keep")(generate)
+app.command(rich_help_panel="Record and keep")(sweep)
 
-for _question in (path, graph, demand, explain, arrivals):
+for _question in (path, graph, demand, explain, arrivals, anomalies):
     app.command(rich_help_panel="Ask")(_question)
 
 

@@ -17,7 +17,7 @@ _PACKAGED = Path(__file__).parent / "_sql"
 SQL_DIR = _PACKAGED if _PACKAGED.is_dir() else Path(__file__).parents[2] / "sql"
 
 # Folder of modules -> prefix of their names.
-FOLDERS = {"io": "", "request": "", "cluster": "", "causal": "", "finding": "finding_"}
+FOLDERS = {"io": "", "request": "", "cluster": "", "causal": "", "sweep": "", "finding": "finding_"}
 
 TYPES = ("BIGINT", "DOUBLE", "VARCHAR", "BOOLEAN")
 

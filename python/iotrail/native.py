@@ -117,6 +117,19 @@ def check_version(path: Path | str) -> None:
         )
 
 
+def clock() -> tuple[str, int]:
+    """This machine's name in trails, and what CLOCK_MONOTONIC lacks to their time, in ns."""
+    import json
+    import subprocess
+
+    path = binary()
+    try:
+        answer = json.loads(subprocess.run([path, "clock"], capture_output=True, check=True).stdout)
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        raise NativeError(f"{path}: doesn't run: {error}") from error
+    return answer["node"], answer["offset"]
+
+
 def said(errors: BinaryIO) -> tuple[str, str | None]:
     """The message and hint that a native verb left in the file that was its stderr; empty and None if it said nothing."""
     errors.seek(0)

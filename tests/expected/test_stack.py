@@ -34,7 +34,9 @@ def losses(given: list[dict[str, str | int | float]], *, faults: tuple[str, ...]
 def test_without_faults_it_does_what_is_expected(seed: int) -> None:
     found = losses(settings(400, seed))
     assert np.mean(np.abs(found) < 0.1) >= 0.95
-    assert np.median(found) == pytest.approx(0, abs=0.01)
+    assert np.median(found) == pytest.approx(0, abs=0.03)
+    # What is faster than designed is no anomaly; nothing falls short.
+    assert np.sum(found >= 0.1) <= 1
 
 
 def test_layers_are_as_expected() -> None:

@@ -22,6 +22,7 @@ ENDED = (128 + signal.SIGPIPE, -signal.SIGPIPE)
 PRINTS = [
     "--help",
     "--version",
+    "anomalies --help",
     "anonymize {run} -o {new}/a.trail",
     "arrivals {store}",
     "arrivals {store} --json",
@@ -61,6 +62,7 @@ PRINTS = [
     "sql {run} call_summary --format arrow",
     "sql --modules",
     "sql --tables",
+    "sweep --help",
     "summary {run}",
     "summary {run} --json",
     "trail info {run}",

@@ -14,7 +14,7 @@ from iotrail.sweep.spec import Repeats
 def target(command: str, timeout: float = 60) -> targets.Measuring:
     """A target of one dimension, n."""
     text = f"[target]\ncommand = '''{command}'''\ntimeout = {timeout}\n[workload.n]\nvalues = [1, 2]\n"
-    return targets.target_of(spec.parse(text, "x.toml"))
+    return targets.target_of(spec.parse(text, "x.toml"), shell.alone)
 
 
 def test_a_command_prints_a_number() -> None:
@@ -67,7 +67,7 @@ def test_a_dimension_that_nothing_uses() -> None:
 
 def test_the_simulated_stack() -> None:
     text = '[target]\nsimulator = "stack"\nfaults = ["cancel"]\n[workload.concurrency]\nvalues = [1, 256]\n'
-    measure = targets.target_of(spec.parse(text, "x.toml"))
+    measure = targets.target_of(spec.parse(text, "x.toml"), shell.alone)
     one = measure({"concurrency": 4}, 1)
     assert one.value is not None
     assert one.layers["application", "throughput_bytes_per_s"] == one.value
@@ -77,18 +77,20 @@ def test_the_simulated_stack() -> None:
     # Cancelled windows are read page by page.
     assert measure({"concurrency": 256}, 1).layers["prefetch", "request_bytes"] < 65_536
     with pytest.raises(UsageError, match="depth: the simulated stack has no such dimension"):
-        targets.target_of(spec.parse(text.replace("concurrency", "depth"), "x.toml"))
+        targets.target_of(spec.parse(text.replace("concurrency", "depth"), "x.toml"), shell.alone)
 
 
 def test_repeats_until_the_interval_is_narrow() -> None:
     rule = Repeats(least=2, most=5, within=0.05)
-    assert not repeats.is_enough([100], 1, rule)
-    assert repeats.is_enough([100, 100.1], 2, rule)
-    assert not repeats.is_enough([100, 120], 2, rule)
-    assert repeats.is_enough([100, 120, 90, 110, 100], 5, rule)
-    # Failed ones count, so that it ends.
-    assert repeats.is_enough([], 5, rule)
-    assert repeats.is_enough([100], 1, Repeats(least=1))
+    assert not repeats.is_enough([100], 0, rule)
+    assert repeats.is_enough([100, 100.1], 0, rule)
+    assert not repeats.is_enough([100, 120], 0, rule)
+    assert repeats.is_enough([100, 120, 90, 110, 100], 0, rule)
+    # Failed ones count, so that it ends; what only fails is given up.
+    assert repeats.is_enough([100, 120], 3, rule)
+    assert not repeats.is_enough([], 1, rule)
+    assert repeats.is_enough([], 2, rule)
+    assert repeats.is_enough([100], 0, Repeats(least=1))
 
 
 def test_what_repeats_say() -> None:
@@ -104,3 +106,7 @@ def test_what_repeats_say() -> None:
     assert bfq.state == "two modes"
     assert bfq.value == pytest.approx(17.7)
     assert (bfq.low, bfq.high) == (10.0, 17.8)
+    # One value apart from the others is wrong.
+    apart = repeats.summarize([100, 101, 99, 30], rule)
+    assert (apart.value, apart.state) == (100, "ok")
+    assert apart.low == pytest.approx(100 - 4.303 / 3**0.5, abs=1e-3)

@@ -6,6 +6,7 @@
 mod agent;
 mod arguments;
 mod causal;
+mod clock;
 mod closing;
 mod collect;
 mod device;
@@ -79,6 +80,9 @@ enum Verb {
     /// Simulate caches and devices, for `iotrail whatif`
     #[command(hide = true)]
     Simulate(simulate::Args),
+    /// Print this machine's name and clock in trails, for `iotrail sweep`
+    #[command(hide = true)]
+    Clock(clock::Args),
     /// Print the tables of a trail and the calls iotrail knows, as JSON
     Schema(schema::Args),
 }
@@ -114,6 +118,7 @@ fn main() -> ExitCode {
             | Verb::Device(_)
             | Verb::Model(_)
             | Verb::Simulate(_)
+            | Verb::Clock(_)
             | Verb::Schema(_)
     ) {
         // What these verbs print may go to `head`: they end then like other programs, and not by a panic. Verbs that
@@ -135,6 +140,7 @@ fn main() -> ExitCode {
         Verb::Device(args) => device::run(args),
         Verb::Model(args) => model::run(args),
         Verb::Simulate(args) => simulate::run(args),
+        Verb::Clock(args) => clock::run(args),
         Verb::Schema(args) => schema::run(args),
     };
     result.unwrap_or_else(|failure: Failure| {

@@ -163,6 +163,10 @@ fn the_trail_of_format_version_1_is_read() {
         "node_sample",
         "kernel_seen",
         "pruned",
+        "setting",
+        "measurement",
+        "measured",
+        "expected",
     ];
     let later = [&later[..], &iotrail_format::schema::ROLLUPS].concat();
     holds_sample_but(

@@ -521,6 +521,53 @@ table! {
     n BigInt "" some "Records.";
 }
 
+table! {
+    /// What a sweep sets.
+    SETTING, "setting", "Settings of a sweep: one row for each and each dimension.", order ["setting"],
+    node Text "" some "Machine (one boot of it).";
+    setting BigInt "" some "Id: settings with the same values have the same.";
+    dimension Text "" some "What is set: concurrency, scheduler …";
+    word Text "" null "Value, if it is a word; null a number.";
+    number Double "" null "Value, if it is a number, in bytes or ns if it is a size or a time; null a word.";
+}
+
+table! {
+    /// Measurements of a sweep.
+    MEASUREMENT, "measurement", "One measurement of a sweep: a setting was made, and the target measured.", order ["ts"],
+    ts BigInt "ns" some "Start, since the epoch.";
+    dur BigInt "ns" some "Time it took.";
+    node Text "" some "Machine (one boot of it).";
+    setting BigInt "" some "Setting.";
+    purpose Text "" some "Why: uniform (drawn from all settings), again (a surprising one), adaptive (chosen by what was measured), confirm.";
+    value Double "" null "What was measured, in the target's unit; null it failed.";
+    detail Text "" null "Why it failed; null it didn't.";
+}
+
+table! {
+    /// What layers showed.
+    MEASURED, "measured", "What the measurements of a setting say, layer by layer.", order ["setting"],
+    node Text "" some "Machine (one boot of it).";
+    setting BigInt "" some "Setting.";
+    layer Text "" some "Part of the stack: application, prefetch, scheduler, device; the target's own number is the application's.";
+    metric Text "" some "What was measured, with its unit.";
+    value Double "" null "Mean; of two modes that of the more frequent; null all failed.";
+    low Double "" null "Lower end of the 95 % interval of the mean, of two modes the least value; null from one measurement alone.";
+    high Double "" null "Upper end; null from one measurement alone.";
+    n BigInt "" some "Measurements that didn't fail.";
+    state Text "" some "ok, wide (the interval is wider than asked for), two modes, failed.";
+}
+
+table! {
+    /// What layers ought to show.
+    EXPECTED, "expected", "What a setting is expected to show, layer by layer.", order ["setting"],
+    node Text "" some "Machine (one boot of it).";
+    setting BigInt "" some "Setting.";
+    expectation Text "" some "By what: paper, stack, a file.";
+    layer Text "" some "Part of the stack.";
+    metric Text "" some "What is expected, with its unit.";
+    value Double "" some "Expected value.";
+}
+
 /// All tables.
 pub const TABLES: &[Table] = &[
     FILE_OP,
@@ -553,6 +600,10 @@ pub const TABLES: &[Table] = &[
     WORKLOAD,
     KERNEL_SEEN,
     PRUNED,
+    SETTING,
+    MEASUREMENT,
+    MEASURED,
+    EXPECTED,
 ];
 
 /// Tables in which `ts` is the start of a stretch of time and not of an operation.

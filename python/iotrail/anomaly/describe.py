@@ -3,6 +3,7 @@
 Bounds that others imply are left out, and so are dimensions that don't matter.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +27,18 @@ def describe(space: Space, box: Box) -> list[Bound]:
         Bound(dimension.name, bound_text(dimension, chosen), _values(dimension, chosen))
         for dimension, chosen in zip(space.dimensions, space.simplified(box), strict=True)
         if chosen != dimension.full
+    ]
+
+
+def describe_faces(space: Space, box: Box, bounds: Sequence[Bound]) -> list[Bound]:
+    """What a box asks of the dimensions that these bounds are of, whether others imply it or not."""
+    named = {
+        dimension.name: (dimension, chosen) for dimension, chosen in zip(space.dimensions, box, strict=True)
+    }
+    faces = [named[bound.dimension] for bound in bounds]
+    return [
+        Bound(dimension.name, bound_text(dimension, chosen), _values(dimension, chosen))
+        for dimension, chosen in faces
     ]
 
 

@@ -9,7 +9,6 @@ Statistics 28, 1957; Gumbel, Statistics of extremes, 1958).
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import stats
 
 from iotrail.anomaly.pursuit import Fit, Pursuit
 from iotrail.anomaly.space import Box, Codes, Space, Values
@@ -67,7 +66,8 @@ def find_clusters(
     for at, (box, height) in enumerate(zip(fit.boxes, fit.heights, strict=True)):
         rest = pursuit.fit([*fit.boxes[:at], *fit.boxes[at + 1 :]], fit.noise)
         gain = fit.score - rest.score
-        chance = max(float(stats.gumbel_r.sf(gain, location, scale)), LEAST_CHANCE)
+        # What a Gumbel distribution has beyond.
+        chance = max(float(-np.expm1(-np.exp(-(gain - location) / scale))), LEAST_CHANCE)
         if height < least or chance > LEVEL:
             continue
         smallest, largest = _faces(pursuit, fit, at)

@@ -168,6 +168,11 @@ class Pursuit:
         found, _ = nnls(fit.inside.T[drawn] * weights[:, None], self.losses[drawn] * weights)
         return np.asarray(found)
 
+    def wrong(self, fit: Fit) -> Values:
+        """The probability that each sample is just wrong."""
+        rest, squares = self.losses - fit.fitted, fit.inside.T @ fit.heights**2
+        return np.asarray(fit.noise.wrong * _WRONG_DENSITY / np.exp(self.density(rest, squares, fit.noise)))
+
     # ------------------------------------------------------------------ search
 
     def gains(self, fit: Fit, without: int | None, height: float) -> Values:

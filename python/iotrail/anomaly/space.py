@@ -6,6 +6,7 @@ written as codes: the value's index. A box has a set of values a dimension: an i
 among a space's feasible ones.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -107,6 +108,12 @@ class Space:
     def everything(self) -> Box:
         """The box of all settings."""
         return tuple(dimension.full for dimension in self.dimensions)
+
+    def setting(self, code: Iterable[int]) -> dict[str, Value]:
+        """A setting's values by the names of dimensions."""
+        return {
+            dimension.name: dimension.values[at] for dimension, at in zip(self.dimensions, code, strict=True)
+        }
 
     def contains(self, box: Box, codes: Codes) -> Flags:
         """Which settings are in a box."""

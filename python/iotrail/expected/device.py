@@ -98,9 +98,16 @@ class Served:
         return self.transfer_ns + self.seek_ns + self.rotation_ns
 
 
-def serve(disk: Disk, request_bytes: float, concurrency: float, span: float, idle_ns: float = 0.0) -> Served:
-    """Requests of a mean length, each behind a seek that is chosen among so many."""
+def serve(
+    disk: Disk,
+    request_bytes: float,
+    concurrency: float,
+    span: float,
+    idle_ns: float = 0.0,
+    seek_ns: float | None = None,
+) -> Served:
+    """Requests of a mean length, each behind a seek that is chosen among so many, or takes `seek_ns` on average."""
     transfer = request_bytes / disk.transfer_rate(span) * 1e9
-    seek = disk.seek.mean_ns(concurrency, span)
+    seek = disk.seek.mean_ns(concurrency, span) if seek_ns is None else seek_ns
     busy = transfer + seek + disk.rotation_ns + idle_ns
     return Served(transfer, seek, disk.rotation_ns, idle_ns, request_bytes / busy * 1e9)

@@ -5,6 +5,11 @@ The equations of the paper, where its design is the paper's. It differs in what 
 - Each window is asked for while the one before is read. Unless its file ends with the stream, a last one is read for nothing.
 - While more requests are queued than `CONGESTED_ABOVE`, windows are read when they are needed, not ahead.
 - Where a run's requests are served together, it takes a seek only if something is asked for in it: short runs share a window.
+- Of runs that are no longer than a window the disk waits for the next one only while nothing is read ahead of the handler's
+  other stream: where both begin and end, if they end with their files (two windows each time), never otherwise. In a queue
+  that may be congested that is often so.
+- An elevator that goes from the last place to the first has that seek, too, for each time it has served all handlers: where
+  streams go on, their next requests lie behind the heads.
 - Seeks are between places of at least two requests: alone, too, a handler goes from one place to another.
 - Who reads ahead computes while the disk transfers: the disk is idle only where windows are read when they are needed.
 """
@@ -18,6 +23,8 @@ from iotrail.expected.workload import MIB, Expected, Workload
 
 # Queued requests above which nothing is read ahead.
 CONGESTED_ABOVE = 112
+# Streams that a handler reads by turns.
+STREAMS = 2
 
 
 def expect(workload: Workload, system: System, disk: Disk) -> list[Expected]:
@@ -34,11 +41,22 @@ def expect(workload: Workload, system: System, disk: Disk) -> list[Expected]:
     # A window is asked for in the run in which the reader gets to the window before, or to itself if not ahead.
     asking = range(max(windows - is_ahead, 1))
     seeks = len({int(at * window // run) for at in asking}) if is_together else windows
+    is_short = is_together and is_ahead and run <= window and needed > 1
+    if is_short and STREAMS * workload.concurrency <= CONGESTED_ABOVE:
+        seeks = max(windows - 2, 1) if workload.whole_file else windows
     size = fetched / seeks
     is_waiting = is_together and not is_ahead and (run > window or workload.concurrency == 1)
     idle = stream * workload.think_ns_per_mib / MIB / seeks if is_waiting else 0.0
     choice = max(workload.concurrency, 2)
-    served = serve(disk, size, choice, workload.span, idle)
+    distance = seek_distance(choice, workload.span)
+    seek_ns = disk.seek.mean_ns(choice, workload.span)
+    if not is_together:
+        # Next to its last request a stream has its next one: behind the heads, for the next sweep.
+        stays = 1 - 1 / windows
+        back = (choice - 1) * distance
+        distance += stays * (2 * back / choice - distance)
+        seek_ns += stays * (disk.seek.time_ns(back) - seek_ns) / choice
+    served = serve(disk, size, choice, workload.span, idle, seek_ns)
     useful = stream / fetched
     return [
         Expected("application", "throughput_bytes_per_s", served.throughput * useful),
@@ -46,7 +64,7 @@ def expect(workload: Workload, system: System, disk: Disk) -> list[Expected]:
         Expected("prefetch", "request_bytes", fetched / windows),
         Expected("prefetch", "useful_share", useful),
         Expected("scheduler", "request_bytes", size),
-        Expected("scheduler", "seek_distance", seek_distance(choice, workload.span)),
+        Expected("scheduler", "seek_distance", distance),
         Expected("scheduler", "idle_ns", served.idle_ns),
         Expected("device", "seek_ns", served.seek_ns),
         Expected("device", "rotation_ns", served.rotation_ns),

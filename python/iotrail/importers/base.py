@@ -234,7 +234,7 @@ class Output:
 
     def _failure(self) -> TraceError:
         assert self._child is not None
-        if self._child.stdin is not None:
+        if self._child.stdin is not None and not self._child.stdin.closed:
             # what is still in Python's buffer has no reader
             os.close(os.dup(self._child.stdin.fileno()))
         self._child.wait()

@@ -1,32 +1,34 @@
-"""Puts settings back if a sweep is killed: a process of its own, which waits until the sweep is done or gone.
+"""Cleans up if a sweep is killed: a process of its own, which waits until the sweep is done or gone.
 
-Standard input has a JSON value a line: `{"restore": COMMAND}` for each setting that will have to be put back, and `{"done": true}`.
-If it ends without that, the sweep was killed: all settings are put back, the last one first. Ctrl-C and the end of the terminal
-do nothing to it.
+Its argument is the sweep's journal. Standard input has a JSON value a line: `{"running": [PID, START]}` for a command that was
+started, null when it ended, and `{"done": true}`. If it ends without that, the sweep was killed: the command is ended, and
+settings are put back. Ctrl-C and the end of the terminal do nothing to it.
 """
 
 import contextlib
 import json
+import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from iotrail.errors import SweepError
-from iotrail.sweep import shell
-
-# Seconds for each command that puts a setting back.
-TIMEOUT_S = 30.0
+from iotrail.sweep import journal
 
 
 class Guard:
-    """The sweep's side. A context: leaving it by its end says that there is nothing to put back any more."""
+    """The sweep's side. A context: leaving it says that there is nothing to clean up any more."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path.absolute()
 
     def __enter__(self) -> "Guard":
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "iotrail.sweep.guard"],
+            [sys.executable, "-m", "iotrail.sweep.guard", self._path],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             text=True,
@@ -34,46 +36,65 @@ class Guard:
         )
         return self
 
-    def tell(self, **what: Any) -> None:
-        """Say something to it.
-
-        Raises:
-            SweepError: it is gone, so that nobody would put settings back.
-        """
+    def _tell(self, **what: Any) -> None:
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(what) + "\n")
             self._process.stdin.flush()
         except BrokenPipeError:
-            raise SweepError("the process that puts settings back was killed") from None
+            raise SweepError("the process that cleans up after a sweep was killed") from None
+
+    @contextlib.contextmanager
+    def running(self, pid: int) -> Iterator[None]:
+        """While a process group runs that is to end with the sweep.
+
+        Raises:
+            SweepError: the guard is gone, so that nobody would clean up.
+        """
+        self._tell(running=[pid, _start(pid)])
+        try:
+            yield
+        finally:
+            with contextlib.suppress(SweepError):
+                self._tell(running=None)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._process.stdin is not None
         with contextlib.suppress(SweepError):
-            self.tell(done=True)
+            self._tell(done=True)
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
         self._process.wait()
 
 
-def watch(lines: Iterable[str]) -> None:
+def _start(pid: int) -> int | None:
+    """When a process started, in ticks since boot (proc_pid_stat(5)): a later one of that number started later. None if
+    there is no such process."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def watch(lines: Iterable[str], path: Path) -> None:
     """The guard's side: until the sweep is done, or gone."""
-    restore: list[str] = []
+    running: list[int] | None = None
     for line in lines:
         match json.loads(line):
-            case {"restore": command}:
-                restore.append(command)
+            case {"running": process}:
+                running = process
             case {"done": _}:
                 return
-    for command in reversed(restore):
-        said = shell.run(command, TIMEOUT_S)
-        if said.status != 0:
-            print(f"iotrail: error: {command}: {said.why(TIMEOUT_S)}", file=sys.stderr)
+    if running is not None and running[1] is not None and _start(running[0]) == running[1]:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(running[0], signal.SIGKILL)
+    for failed in journal.restore(path):
+        print(f"iotrail: error: {failed}", file=sys.stderr)
 
 
 if __name__ == "__main__":
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    watch(sys.stdin)
+    watch(sys.stdin, Path(sys.argv[1]))

@@ -1,22 +1,24 @@
 """Settings of the system: made, read back, and put back at the end however the sweep ends."""
 
 import contextlib
-from collections.abc import Mapping
+import signal
+import threading
+from collections.abc import Iterator, Mapping
 from types import TracebackType
 
 from iotrail.anomaly.space import Value
 from iotrail.errors import SweepError
 from iotrail.sweep import shell
-from iotrail.sweep.guard import TIMEOUT_S, Guard
+from iotrail.sweep.journal import TIMEOUT_S, Journal
 from iotrail.sweep.spec import Control
 
 
 class Settings:
     """The settings that a specification's `set` and `get` are for. A context: leaving it puts back what was found."""
 
-    def __init__(self, controls: Mapping[str, Control]) -> None:
+    def __init__(self, controls: Mapping[str, Control], journal: Journal) -> None:
         self._controls = {name: control for name, control in controls.items() if control.set is not None}
-        self._stack = contextlib.ExitStack()
+        self._journal = journal
         self._found: dict[str, str] = {}
         self._current: dict[str, Value] = {}
 
@@ -26,19 +28,14 @@ class Settings:
         Raises:
             SweepError: a command fails or takes too long, or there is none to read a setting.
         """
-        self._guard = self._stack.enter_context(Guard()) if self._controls else None
-        try:
-            for name, control in self._controls.items():
-                if control.get is None:
-                    raise SweepError(
-                        f"{name}: no command reads what is set now", "add get, so that it can be put back"
-                    )
-                self._found[name] = self._get(name, control)
-                assert self._guard is not None
-                self._guard.tell(restore=self._command(name, self._found[name]))
-        except BaseException:
-            self._stack.close()
-            raise
+        for name, control in self._controls.items():
+            if control.get is None:
+                raise SweepError(
+                    f"{name}: no command reads what is set now", "add get, so that it can be put back"
+                )
+            self._found[name] = self._get(name, control)
+        for name, value in self._found.items():
+            self._journal.add(restore=self._command(name, value))
         return self
 
     def _command(self, name: str, value: Value) -> str:
@@ -76,8 +73,10 @@ class Settings:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        failed = [why for name in reversed(self._found) if (why := self._put_back(name))]
-        self._stack.close()
+        with _undisturbed():
+            failed = [why for name in reversed(self._found) if (why := self._put_back(name))]
+            if self._found and not failed:
+                self._journal.add(restored=True)
         if failed:
             before = f"{error}; " if isinstance(error, SweepError) else ""
             raise SweepError(f"{before}cannot put back {'; '.join(failed)}", "put it back by hand") from error
@@ -105,3 +104,21 @@ def _is_same(got: str, value: Value) -> bool:
         return float(got) == float(value)
     except ValueError:
         return False
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Without Ctrl-C and SIGTERM: they come again when this is left."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    numbers: tuple[int, ...] = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, lambda number, _: came.append(number)) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+    for number in came:
+        signal.raise_signal(number)

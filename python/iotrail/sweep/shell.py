@@ -6,7 +6,8 @@ import re
 import shlex
 import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from iotrail.anomaly.space import Value
@@ -45,8 +46,18 @@ def fill(command: str, values: Mapping[str, Value]) -> str:
     )
 
 
-def run(command: str, timeout_s: float) -> Said:
-    """Runs a shell command; what it started is ended with it if it takes too long.
+# Makes a context in which a command runs, from its process group.
+Running = Callable[[int], AbstractContextManager[None]]
+
+
+def alone(_: int) -> AbstractContextManager[None]:
+    """Runs a command that nobody else is to end."""
+    return contextlib.nullcontext()
+
+
+def run(command: str, timeout_s: float, running: Running = alone) -> Said:
+    """Runs a shell command; what it started is ended with it if it takes too long. `running` makes a context for its
+    process group, in which it runs.
 
     Raises `SweepError` if no shell can be started.
     """
@@ -63,7 +74,8 @@ def run(command: str, timeout_s: float) -> Said:
     except OSError as error:
         raise SweepError(f"cannot start /bin/sh: {error.strerror}") from error
     try:
-        out, errors = process.communicate(timeout=timeout_s)
+        with running(process.pid):
+            out, errors = process.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired:
         end(process)
         return Said(None, "", "")

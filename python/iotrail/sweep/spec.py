@@ -83,6 +83,11 @@ class Target:
     timeout_s: float = 600.0
     faults: tuple[str, ...] = ()
 
+    @property
+    def metric(self) -> str:
+        """What its number is called in the layer application."""
+        return "value" if self.simulator is None else "throughput_bytes_per_s"
+
 
 @dataclass(frozen=True)
 class Spec:
@@ -241,7 +246,7 @@ def _target(given: Mapping[str, Any], path: str) -> Target:
     return Target(
         simulator=simulator,
         command=command,
-        unit=_text(given, "unit", path, "target.") or "",
+        unit=_text(given, "unit", path, "target.") or ("bytes/s" if simulator else ""),
         is_higher_better=better == "higher",
         timeout_s=_number(given, "timeout", 600.0, path, "target."),
         faults=tuple(faults),

@@ -19,7 +19,7 @@ from iotrail.expected.workload import Expected, Length, Workload
 DIMENSIONS = ("concurrency", "stream", "run", "think", "whole_file", "span", "prefetch", "scheduler")
 FAULTS = ("cancel", "distance", "reset", "timer")
 _PREFETCH_BYTES = 128 * 1024
-_EXPECTATIONS = {"paper": paper.expect, "stack": stack.expect}
+EXPECTATIONS = {"paper": paper.expect, "stack": stack.expect}
 
 
 @dataclass(frozen=True)
@@ -118,6 +118,6 @@ def expect(
         whole_file=workload["whole_file"],
         span=workload["span"],
     )
-    return _EXPECTATIONS[model](
+    return EXPECTATIONS[model](
         reads, paper.System(system["prefetch_bytes"], system["scheduler"]), (medium or Medium()).disk()
     )

@@ -8,6 +8,7 @@ from typing import Protocol
 from iotrail.anomaly.space import Value
 from iotrail.errors import UsageError
 from iotrail.sweep import shell, stack
+from iotrail.sweep.shell import Running
 from iotrail.sweep.spec import Spec, Target
 
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
@@ -44,12 +45,12 @@ _LAYERS = {
 }
 
 
-def target_of(spec: Spec) -> Measuring:
-    """How settings of a specification are measured."""
+def target_of(spec: Spec, running: Running) -> Measuring:
+    """How settings of a specification are measured; `running` makes a context in which a command runs."""
     target = spec.target
     if target.command is not None:
         _check_places(spec, target.command)
-        return lambda setting, seed: _run(target, setting)
+        return lambda setting, seed: _run(target, setting, running)
     for dimension in spec.dimensions:
         if dimension.name not in stack.DIMENSIONS:
             raise UsageError(
@@ -76,8 +77,8 @@ def _check_places(spec: Spec, command: str) -> None:
             )
 
 
-def _run(target: Target, setting: Mapping[str, Value]) -> Measured:
-    said = shell.run(shell.fill(target.command or "", setting), target.timeout_s)
+def _run(target: Target, setting: Mapping[str, Value], running: Running) -> Measured:
+    said = shell.run(shell.fill(target.command or "", setting), target.timeout_s, running)
     if said.status != 0:
         return Measured(None, said.why(target.timeout_s))
     words = said.out.split()

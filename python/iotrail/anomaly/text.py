@@ -1,0 +1,90 @@
+"""The answer of `iotrail anomalies` for a terminal."""
+
+from iotrail.anomaly.answer import Answer, Found
+from iotrail.anomaly.describe import Bound
+from iotrail.anomaly.evidence import LEAST_CHANCE
+from iotrail.anomaly.layers import Deviation
+from iotrail.units import human
+
+# Metrics end with their unit.
+NO_LAYER = "no layer that was measured leaves the expectation"
+_UNITS = {"bytes": "bytes", "bytes_per_s": "bytes/s", "ns": "ns", "share": "share"}
+
+
+def lines(answer: Answer) -> list[str]:
+    """The answer, a line each."""
+    said = [
+        f"{answer.trail}: {answer.samples:,} of {answer.settings:,} settings, of which {answer.anomalous:,} are at least "
+        f"{share(answer.threshold)} short of what {answer.expectation} expects{_states(answer)}."
+    ]
+    if not answer.clusters:
+        said += [
+            "No cluster: where losses are has nothing to do with settings.",
+            f"A zone of less than {share(answer.hidden)} of all settings may have no sample (95 %).",
+        ]
+    for number, cluster in enumerate(answer.clusters, 1):
+        said += ["", f"{number}. {loss(cluster)}", *_bounds(cluster), *_layers(cluster)]
+    return said
+
+
+def _states(answer: Answer) -> str:
+    words = {"wide": "wide", "two modes": "with two modes", "failed": "failed"}
+    counts = [f"{count:,} {words[state]}" for state, count in answer.states.items() if state in words]
+    return f"; {', '.join(counts)}" if counts else ""
+
+
+def loss(cluster: Found) -> str:
+    """How much a cluster falls short, and how sure that is."""
+    where = f"{cluster.samples:,} samples, {share(cluster.share)} of all settings"
+    if cluster.chance is None or cluster.low is None or cluster.high is None:
+        return f"{share(cluster.loss)} short in {where} (median of its samples)"
+    chance = (
+        f"below {LEAST_CHANCE * 100:g} %"
+        if cluster.chance <= LEAST_CHANCE
+        else f"{cluster.chance * 100:.2f} %"
+    )
+    return f"{share(cluster.loss)} short ({share(cluster.low)} to {share(cluster.high)}) in {where}; by chance: {chance}"
+
+
+def _bounds(cluster: Found) -> list[str]:
+    if not cluster.bounds:
+        return ["   all settings"]
+    width = max(len(bound.dimension) for bound in cluster.bounds)
+    return [f"   {bound.dimension:<{width}}  {bound.text}{faces(bound, cluster)}" for bound in cluster.bounds]
+
+
+def faces(bound: Bound, cluster: Found) -> str:
+    """How far the samples leave a bound open."""
+    words = []
+    for side, word in ((cluster.smallest, "at least"), (cluster.largest, "at most")):
+        text = next((face.text for face in side or [] if face.dimension == bound.dimension), bound.text)
+        if text != bound.text:
+            words.append(f"{word} {text}")
+    return f"  ({', '.join(words)})" if words else ""
+
+
+def _layers(cluster: Found) -> list[str]:
+    if not cluster.layers:
+        return [f"   {NO_LAYER}"]
+    first, *others = cluster.layers
+    said = [f"   {first.layer} leaves the expectation first: {_deviation(first)}"]
+    if others:
+        said.append(f"   then {'; '.join(f'{one.layer} {_deviation(one)}' for one in others)}")
+    return said
+
+
+def _deviation(one: Deviation) -> str:
+    end = next((end for end in _UNITS if one.metric.endswith(f"_{end}")), "")
+    name = one.metric.removesuffix(f"_{end}").replace("_", " ")
+    return f"{name} {value(one.measured, one.metric)}, expected {value(one.expected, one.metric)}"
+
+
+def share(part: float) -> str:
+    """A share of all."""
+    return human(part, "share")
+
+
+def value(number: float, metric: str) -> str:
+    """A metric's value with its unit."""
+    unit = next((unit for end, unit in _UNITS.items() if metric.endswith(f"_{end}")), "")
+    return human(number, unit)

@@ -1,0 +1,85 @@
+"""The command line of `iotrail anomalies`."""
+
+import enum
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from iotrail.errors import UsageError
+from iotrail.options import TrailPath
+
+
+class Method(enum.StrEnum):
+    """How clusters are found."""
+
+    PURSUIT = "pursuit"
+    PAPER = "paper"
+
+
+def anomalies(
+    trail: TrailPath,
+    threshold: Annotated[
+        str,
+        typer.Option(
+            "--threshold", metavar="N%", help="Report losses of at least this share of what is expected."
+        ),
+    ] = "10%",
+    method: Annotated[
+        Method,
+        typer.Option(
+            "--method",
+            help="pursuit tells overlapping causes apart by the size of losses; paper is Algorithm 4.1 of FAST 2005.",
+        ),
+    ] = Method.PURSUIT,
+    epsilon: Annotated[
+        float,
+        typer.Option(
+            "--epsilon",
+            metavar="SHARE",
+            help="With --method paper: the share of a cluster's samples that fall short, at least.",
+        ),
+    ] = 0.9,
+    page: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Write a page of it, with drawings.", show_default=False),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the same as JSON.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it is something else.")] = False,
+) -> None:
+    """Say where a system that `iotrail sweep` measured falls short of what is expected: in which settings, how much, how sure
+    that is, and in which layer."""
+    from iotrail.anomaly import answer, text
+    from iotrail.terminal import Console
+    from iotrail.trail import Trail
+
+    if not 0 < epsilon <= 1:
+        raise UsageError(f"--epsilon: expected a share above 0 and at most 1, found {epsilon}")
+    if page is not None:
+        from iotrail.page import check
+
+        check(page, "anomalies", force=force)
+    samples = answer.read(Trail(trail))
+    found = answer.find(samples, str(trail), method=method, threshold=_share(threshold), epsilon=epsilon)
+    if page is not None:
+        from iotrail.anomaly.page import render
+        from iotrail.page import write
+
+        write(page, render(found, samples))
+    if as_json:
+        print(json.dumps(found.json(), indent=2))
+        return
+    console = Console(soft_wrap=True)
+    for line in text.lines(found):
+        console.print(line)
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = 0.0
+    if not 0 < share < 1:
+        raise UsageError(f"--threshold: expected a share like 10%, found {text!r}")
+    return share
