@@ -134,7 +134,7 @@ test-python: build
 test-web: web
 	cd web && npm test --silent $(if $(NAME),-- -t '$(NAME)')
 
-## bench: print tables of cost and size beside other tools (NAME=call, post, load, trail, report, page, cluster, notices, replay, diff, import, requests, requests_query, diagnosis, model, generate, causal, causal_cost, causal_coz, causal_throttle, causal_whatif or device selects)
+## bench: print tables of cost and size beside other tools (NAME=call, post, load, trail, report, page, cluster, notices, replay, diff, import, requests, requests_query, diagnosis, model, generate, anomaly, causal, causal_cost, causal_coz, causal_throttle, causal_whatif or device selects)
 bench: build
 	@scripts/packages $(BENCH_PACKAGES)
 	$(PIP_INSTALL) --no-binary recorder-utils -r requirements/bench.txt

@@ -52,6 +52,19 @@ def overlap(space: Space, one: Box, other: Box) -> float:
     return float((first & second).sum() / union) if union else 0.0
 
 
+def is_within_one(space: Space, found: tuple[int, ...], truth: tuple[int, ...]) -> bool:
+    """Whether each face is at most one value off; unordered dimensions are equal. Bounds that others imply don't count."""
+    one, other = space.simplified(found), space.simplified(truth)
+    for dimension, first, second in zip(space.dimensions, one, other, strict=True):
+        mine, theirs = np.flatnonzero(dimension.sets[first]), np.flatnonzero(dimension.sets[second])
+        if dimension.is_ordered:
+            if abs(mine[0] - theirs[0]) > 1 or abs(mine[-1] - theirs[-1]) > 1:
+                return False
+        elif first != second:
+            return False
+    return True
+
+
 def causes(space: Space) -> dict[str, tuple[Box, float]]:
     """The paper's four causes: where each is, and its loss."""
     return {

@@ -5,25 +5,11 @@ import pytest
 
 from iotrail.anomaly.evidence import find_clusters
 from iotrail.anomaly.pursuit import find_boxes
-from iotrail.anomaly.space import Space
 
 from . import planted
 
 SPACE = planted.paper_space()
 CAUSES = planted.causes(SPACE)
-
-
-def is_within_one(space: Space, found: tuple[int, ...], truth: tuple[int, ...]) -> bool:
-    """Whether each face is at most one value off; unordered dimensions are equal. Bounds that others imply don't count."""
-    one, other = space.simplified(found), space.simplified(truth)
-    for dimension, first, second in zip(space.dimensions, one, other, strict=True):
-        mine, theirs = np.flatnonzero(dimension.sets[first]), np.flatnonzero(dimension.sets[second])
-        if dimension.is_ordered:
-            if abs(mine[0] - theirs[0]) > 1 or abs(mine[-1] - theirs[-1]) > 1:
-                return False
-        elif first != second:
-            return False
-    return True
 
 
 @pytest.mark.parametrize("name", CAUSES)
@@ -32,7 +18,7 @@ def test_one_cause_alone(name: str, seed: int) -> None:
     box, loss = CAUSES[name]
     samples = planted.sample(SPACE, [(box, loss)], seed=seed)
     (found,) = find_clusters(SPACE, samples.codes, samples.losses)
-    assert is_within_one(SPACE, found.box, box)
+    assert planted.is_within_one(SPACE, found.box, box)
     assert found.low <= planted.mean_loss(loss) <= found.high
     assert found.chance < 0.001
     assert (
@@ -47,7 +33,7 @@ def test_four_overlapping_causes(seed: int) -> None:
     assert len(found) == len(CAUSES)
     for box, loss in CAUSES.values():
         best = max(found, key=lambda cluster: planted.overlap(SPACE, cluster.box, box))
-        assert is_within_one(SPACE, best.box, box)
+        assert planted.is_within_one(SPACE, best.box, box)
         assert best.loss == pytest.approx(loss, abs=0.08)
 
 
