@@ -41,7 +41,8 @@ def find_deviations(
     inside: Flags,
     outside: Flags,
 ) -> list[Deviation]:
-    """The metrics that have left the expectation in a cluster, in the order of `metrics`: from the application down.
+    """The metrics that have left the expectation in a cluster: by layer in the order of `metrics`, from the application down, of
+    one layer the furthest off first.
 
     `measured` and `expected` have for each metric a value a sample, NaN where there is none; `inside` are the samples of the
     cluster, `outside` those of no cluster. Values of 0 are as expected if both are.
@@ -67,7 +68,13 @@ def find_deviations(
                     outside=rest,
                 )
             )
-    return found
+    layers = list(dict.fromkeys(layer for layer, _ in metrics))
+    return sorted(found, key=lambda one: (layers.index(one.layer), -_ratio(one)))
+
+
+def _ratio(one: Deviation) -> float:
+    """How far off, as the logarithm of a ratio; 0 where one is 0."""
+    return float(abs(np.log(one.measured / one.expected))) if min(one.measured, one.expected) > 0 else 0.0
 
 
 def _is_off(measured: Values, expected: Values) -> Flags:

@@ -55,12 +55,12 @@ def _bounds(cluster: Found) -> list[str]:
 
 def faces(bound: Bound, cluster: Found) -> str:
     """How far the samples leave a bound open."""
-    words = []
-    for side, word in ((cluster.smallest, "at least"), (cluster.largest, "at most")):
+    words: list[str] = []
+    for side in (cluster.smallest, cluster.largest):
         text = next((face.text for face in side or [] if face.dimension == bound.dimension), bound.text)
         if text != bound.text:
-            words.append(f"{word} {text}")
-    return f"  ({', '.join(words)})" if words else ""
+            words.append(text)
+    return f"  (could be {' or '.join(words)})" if words else ""
 
 
 def _layers(cluster: Found) -> list[str]:
