@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from iotrail import native
-from iotrail.anomaly.verb import anomalies
+from iotrail.anomaly.verb import anomalies, profile
 from iotrail.device.verbs import app as device
 from iotrail.errors import UsageError
 from iotrail.model.generate_verb import generate
@@ -222,7 +222,7 @@ app.add_typer(model, name="model", rich_help_panel="Ask")
 app.command(rich_help_panel="Record and keep")(generate)
 app.command(rich_help_panel="Record and keep")(sweep)
 
-for _question in (path, graph, demand, explain, arrivals, anomalies):
+for _question in (path, graph, demand, explain, arrivals, anomalies, profile):
     app.command(rich_help_panel="Ask")(_question)
 
 

@@ -49,6 +49,8 @@ PRINTS = [
     "model show --help",
     "path {store} --slowest 1",
     "path {store} --slowest 1 --json",
+    "profile {run}",
+    "profile {run} --json",
     "record --summary -o {new}/r.trail -- true",
     "replay {run} --root {new}/root -o {new}/y.trail",
     "report {run} -o {new}/r.html",

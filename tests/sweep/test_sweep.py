@@ -235,6 +235,10 @@ def test_an_older_sweep_is_what_is_expected(folder: Path) -> None:
     answer(folder, "sweep", "x.toml", "-o", "x.trail")
     (cluster,) = answer(folder, "anomalies", "x.trail")["clusters"]
     assert [bound["text"] for bound in cluster["bounds"]] == ["8 and above", "bfq"]
+    compared = answer(folder, "anomalies", "x.trail", "--compare", "old.trail")
+    assert compared["clusters"] == [cluster]
+    # What got faster is no regression.
+    assert answer(folder, "anomalies", "old.trail", "--compare", "x.trail")["clusters"] == []
 
 
 @pytest.mark.parametrize(

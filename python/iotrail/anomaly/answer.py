@@ -41,6 +41,8 @@ class Samples:
     metrics: Sequence[Metric]
     measured: Mapping[Metric, Values]
     expected: Mapping[Metric, Values]
+    # who says what is expected, in words
+    reference: str
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class Answer:
     threshold; `hidden` is the share of settings that a zone may have without a sample in it (95 %)."""
 
     trail: str
-    expectation: str
+    reference: str
     method: str
     threshold: float
     settings: int
@@ -85,10 +87,10 @@ class Answer:
         return answer
 
 
-def read(trail: Trail) -> Samples:
-    """The samples of a sweep's trail.
+def read(trail: Trail, compare: Trail | None = None) -> Samples:
+    """The samples of a sweep's trail; with `compare` what is expected of each setting is what that sweep measured there.
 
-    Raises `SweepError` if it is none, or holds more than one.
+    Raises `SweepError` if a trail has no sweep or more than one, or the two have no setting in common.
     """
     facts = trail.rows_of("SELECT node, name, value FROM recording")
     texts = [row["value"] for row in facts if row["name"] == SPECIFICATION]
@@ -104,19 +106,34 @@ def read(trail: Trail) -> Samples:
     ).fetchnumpy()
     ids = np.asarray(rows["setting"], np.int64)
     measured, expected = _layers(trail, ids)
+    target_measured, target_expected = _numbers(rows["value"]), _numbers(rows["expected"])
+    losses, reference = _numbers(rows["log_loss"]), f"{spec.expect} expects"
+    if compare is not None:
+        expected = _measured_before(compare, ids)
+        target_expected = expected.get((APPLICATION, spec.target.metric), np.full(len(ids), np.nan))
+        if np.isnan(target_expected).all():
+            raise SweepError(
+                f"{compare.path}: has measured none of the settings of {trail.path}",
+                "sweep the same dimensions with the same seed",
+            )
+        reference = f"{compare.path} measured"
+        with np.errstate(divide="ignore", invalid="ignore"):
+            losses = np.log(target_expected / target_measured)
+        losses = np.where(np.isfinite(losses), losses if spec.target.is_higher_better else -losses, np.nan)
     return Samples(
         spec=spec,
         space=space,
         ids=ids,
         codes=_codes(trail, space, ids),
-        target_measured=_numbers(rows["value"]),
-        target_expected=_numbers(rows["expected"]),
-        losses=_numbers(rows["log_loss"]),
+        target_measured=target_measured,
+        target_expected=target_expected,
+        losses=losses,
         uniform=np.asarray(rows["uniform"], bool),
         states=dict(Counter(map(str, rows["state"]))),
         metrics=sorted(measured, key=_place),
         measured=measured,
         expected=expected,
+        reference=reference,
     )
 
 
@@ -147,21 +164,31 @@ def _layers(trail: Trail, ids: Codes) -> tuple[dict[Metric, Values], dict[Metric
     rows = trail.query(
         "SELECT setting, layer, metric, value, expected FROM sweep_layer ORDER BY layer, metric, setting"
     ).fetchnumpy()
-    measured: dict[Metric, Values] = {}
-    expected: dict[Metric, Values] = {}
-    at = np.searchsorted(ids, rows["setting"])
+    return _columns(rows, "value", ids), _columns(rows, "expected", ids)
+
+
+def _measured_before(trail: Trail, ids: Codes) -> dict[Metric, Values]:
+    """What layers showed in another sweep at these settings, NaN where it has none."""
+    rows = trail.query("SELECT setting, layer, metric, value FROM measured").fetchnumpy()
+    known = np.isin(np.asarray(rows["setting"], np.int64), ids)
+    return _columns({name: column[known] for name, column in rows.items()}, "value", ids)
+
+
+def _columns(rows: Mapping[str, Any], name: str, ids: Codes) -> dict[Metric, Values]:
+    """A column of rows by setting, layer and metric: for each metric a value a setting, NaN where there is none."""
+    columns: dict[Metric, Values] = {}
+    at = np.searchsorted(ids, np.asarray(rows["setting"], np.int64))
     keys = np.array(
         [f"{layer}/{metric}" for layer, metric in zip(rows["layer"], rows["metric"], strict=True)]
     )
-    values, others = _numbers(rows["value"]), _numbers(rows["expected"])
+    values = _numbers(rows[name])
     for key in np.unique(keys):
         chosen = keys == key
         layer, metric = key.split("/", 1)
-        for into, given in ((measured, values), (expected, others)):
-            column = np.full(len(ids), np.nan)
-            column[at[chosen]] = given[chosen]
-            into[layer, metric] = column
-    return measured, expected
+        column = np.full(len(ids), np.nan)
+        column[at[chosen]] = values[chosen]
+        columns[layer, metric] = column
+    return columns
 
 
 def _numbers(column: Any) -> Values:
@@ -180,7 +207,9 @@ def find(
     if not known.any():
         raise SweepError(
             f"{name}: no setting has both a measured and an expected value",
-            "name an expectation in the specification (expect = …)" if samples.spec.expect is None else None,
+            "name an expectation in the specification (expect = …), or another sweep with --compare"
+            if samples.spec.expect is None
+            else None,
         )
     codes, losses = samples.codes[known], samples.losses[known]
     least = -np.log1p(-threshold)
@@ -194,7 +223,7 @@ def find(
     outside = ~np.any(insides, axis=0) if insides else np.ones(len(codes), bool)
     return Answer(
         trail=name,
-        expectation=samples.spec.expect or "",
+        reference=samples.reference,
         method=method,
         threshold=threshold,
         settings=len(samples.space.feasible),

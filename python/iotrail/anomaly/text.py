@@ -15,7 +15,7 @@ def lines(answer: Answer) -> list[str]:
     """The answer, a line each."""
     said = [
         f"{answer.trail}: {answer.samples:,} of {answer.settings:,} settings, of which {answer.anomalous:,} are at least "
-        f"{share(answer.threshold)} short of what {answer.expectation} expects{_states(answer)}."
+        f"{share(answer.threshold)} short of what {answer.reference}{_states(answer)}."
     ]
     if not answer.clusters:
         said += [

@@ -2,6 +2,7 @@
 
 import enum
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +21,15 @@ class Method(enum.StrEnum):
 
 def anomalies(
     trail: TrailPath,
+    compare: Annotated[
+        Path | None,
+        typer.Option(
+            "--compare",
+            metavar="OLD.trail",
+            help="Expect what this sweep measured at the same settings: clusters are regressions, and no model is needed.",
+            show_default=False,
+        ),
+    ] = None,
     threshold: Annotated[
         str,
         typer.Option(
@@ -45,12 +55,22 @@ def anomalies(
         Path | None,
         typer.Option("--html", metavar="FILE", help="Write a page of it, with drawings.", show_default=False),
     ] = None,
+    program: Annotated[
+        Path | None,
+        typer.Option(
+            "--profile",
+            metavar="Y.trail",
+            help="Say which clusters the reads of this recorded program fall into.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the same as JSON.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace FILE if it is something else.")] = False,
 ) -> None:
     """Say where a system that `iotrail sweep` measured falls short of what is expected: in which settings, how much, how sure
     that is, and in which layer."""
     from iotrail.anomaly import answer, text
+    from iotrail.anomaly import profile as profiles
     from iotrail.terminal import Console
     from iotrail.trail import Trail
 
@@ -60,18 +80,47 @@ def anomalies(
         from iotrail.page import check
 
         check(page, "anomalies", force=force)
-    samples = answer.read(Trail(trail))
+    samples = answer.read(Trail(trail), None if compare is None else Trail(compare))
     found = answer.find(samples, str(trail), method=method, threshold=_share(threshold), epsilon=epsilon)
     if page is not None:
         from iotrail.anomaly.page import render
         from iotrail.page import write
 
         write(page, render(found, samples))
+    program_profile = None if program is None else profiles.read(Trail(program))
     if as_json:
-        print(json.dumps(found.json(), indent=2))
+        answered = found.json()
+        if program_profile is not None:
+            codes = profiles.nearest(program_profile, samples.space)
+            answered["profile"] = asdict(program_profile)
+            for cluster, each in zip(found.clusters, answered["clusters"], strict=True):
+                each["has_profile"] = profiles.falls_into(samples.space, codes, cluster.box)
+        print(json.dumps(answered, indent=2))
         return
     console = Console(soft_wrap=True)
     for line in text.lines(found):
+        console.print(line)
+    if program_profile is not None:
+        console.print("")
+        for line in profiles.place(samples.space, program_profile, found.clusters):
+            console.print(line)
+
+
+def profile(
+    trail: TrailPath,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the same as JSON.")] = False,
+) -> None:
+    """Say what the reads of a recorded program are like: its sequential streams, their runs, and what it computes between."""
+    from iotrail.anomaly import profile as profiles
+    from iotrail.terminal import Console
+    from iotrail.trail import Trail
+
+    found = profiles.read(Trail(trail))
+    if as_json:
+        print(json.dumps(asdict(found), indent=2))
+        return
+    console = Console(soft_wrap=True)
+    for line in found.lines():
         console.print(line)
 
 
