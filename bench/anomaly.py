@@ -183,7 +183,7 @@ def sweep_with_wrong_values(seed: int) -> tuple[Found, int]:
         return Measured(float(left * wrong * np.exp(rng.normal(0, 0.03))))
 
     expected = {code: [Expected("application", "value", 1.0)] for code in index}
-    with Journal(Path(os.devnull)) as journal:
+    with tempfile.TemporaryDirectory() as folder, Journal(Path(folder, "journal")) as journal:
         sweep = Sweep(
             specification, SPACE, expected, measure, Settings({}, journal), journal, time.monotonic_ns
         )
