@@ -3,11 +3,14 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from iotrail.anomaly.profile import Profile, falls_into, nearest
+from iotrail.anomaly.space import Dimension, Space
 from iotrail.native import binary
 
 from . import planted
@@ -33,6 +36,14 @@ def test_a_program_is_the_nearest_setting() -> None:
         if dimension.name in codes
     }
     assert named == {"concurrency": 128, "stream": 1 << 20, "run": 1 << 20, "whole_file": "yes"}
+
+
+def test_what_a_sweep_does_not_have_is_left_open() -> None:
+    files = Dimension("whole_file", ("yes", "sometimes"), is_ordered=False)
+    words = Dimension("stream", ("short", "long"), is_ordered=False)
+    space = Space((files, words), np.array([[0, 0], [1, 1]]))
+    assert nearest(MEDIA, space) == {"whole_file": 0}
+    assert nearest(replace(MEDIA, whole_share=0.0), space) == {}
 
 
 def test_it_falls_into_the_clusters_that_have_its_setting() -> None:

@@ -79,19 +79,20 @@ def read(trail: Trail) -> Profile:
 def nearest(profile: Profile, space: Space) -> dict[str, int]:
     """The codes of the dimensions that a profile has a value of: the nearest one, of numbers by their ratio."""
     known = profile.values()
-    return {
+    codes = {
         dimension.name: _nearest(dimension, known[dimension.name])
         for dimension in space.dimensions
         if dimension.name in known
-        and isinstance(dimension.values[0], str) == isinstance(known[dimension.name], str)
     }
+    return {name: code for name, code in codes.items() if code is not None}
 
 
-def _nearest(dimension: Dimension, value: Value) -> int:
+def _nearest(dimension: Dimension, value: Value) -> int | None:
+    """The code of a value; None where words are compared with numbers, or the word is none of the dimension's."""
     if isinstance(value, str):
-        return dimension.values.index(value) if value in dimension.values else 0
-    numbers = [max(float(each), 1e-9) for each in dimension.values]
-    return int(np.argmin([abs(log(max(value, 1e-9) / each)) for each in numbers]))
+        return dimension.values.index(value) if value in dimension.values else None
+    numbers = [max(float(each), 1e-9) for each in dimension.values if not isinstance(each, str)]
+    return int(np.argmin([abs(log(max(value, 1e-9) / each)) for each in numbers])) if numbers else None
 
 
 def falls_into(space: Space, codes: Mapping[str, int], box: Box) -> bool:

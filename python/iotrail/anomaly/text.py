@@ -6,8 +6,8 @@ from iotrail.anomaly.evidence import LEAST_CHANCE
 from iotrail.anomaly.layers import Deviation
 from iotrail.units import human
 
-# Metrics end with their unit.
 NO_LAYER = "no layer that was measured leaves the expectation"
+# Metrics end with their unit.
 _UNITS = {"bytes": "bytes", "bytes_per_s": "bytes/s", "ns": "ns", "share": "share"}
 
 
@@ -19,7 +19,9 @@ def lines(answer: Answer) -> list[str]:
     ]
     if not answer.clusters:
         said += [
-            "No cluster: where losses are has nothing to do with settings.",
+            "No cluster: where losses are has nothing to do with settings."
+            if answer.anomalous
+            else "No cluster: nothing that was measured falls short.",
             f"A zone of less than {share(answer.hidden)} of all settings may have no sample (95 %).",
         ]
     for number, cluster in enumerate(answer.clusters, 1):

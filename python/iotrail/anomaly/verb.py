@@ -1,4 +1,4 @@
-"""The command line of `iotrail anomalies`."""
+"""The command lines of `iotrail anomalies` and `iotrail profile`."""
 
 import enum
 import json
