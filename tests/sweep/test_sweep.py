@@ -321,6 +321,17 @@ def test_another_specification_at_resume(folder: Path) -> None:
     assert done.returncode == 1
 
 
+def test_a_file_that_is_no_journal_is_left_alone(folder: Path) -> None:
+    other = folder / "x.trail.sweep"
+    other.write_text("notes\n")
+    for option in ("--resume", "--force"):
+        said = iotrail(folder, "sweep", "x.toml", "-o", "x.trail", option).stderr
+        assert "x.trail.sweep:1: expected a line of a sweep's journal, found 'notes'" in said
+        assert "move it away" in said
+    assert other.read_text() == "notes\n"
+    assert (folder / "scheduler").read_text() == "mq-deadline\n"
+
+
 def test_a_trail_is_not_replaced(folder: Path) -> None:
     answer(folder, "sweep", "x.toml", "-o", "x.trail", "--samples", "1")
     assert "x.trail: exists" in iotrail(folder, "sweep", "x.toml", "-o", "x.trail").stderr

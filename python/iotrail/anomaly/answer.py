@@ -12,7 +12,7 @@ from iotrail.anomaly.describe import Bound, describe, describe_faces
 from iotrail.anomaly.evidence import Cluster, find_clusters
 from iotrail.anomaly.layers import Deviation, Metric, find_deviations
 from iotrail.anomaly.space import Box, Codes, Flags, Space, Values
-from iotrail.errors import SweepError
+from iotrail.errors import SweepError, UsageError
 from iotrail.expected.user import APPLICATION
 from iotrail.sweep import spec as specs
 from iotrail.sweep.sampling import unseen_share
@@ -99,7 +99,13 @@ def read(trail: Trail, compare: Trail | None = None) -> Samples:
             f"{trail.path}: expected the trail of one sweep, found {len(texts)}", "iotrail sweep makes one"
         )
     path = next(row["value"] for row in facts if row["name"] == SPECIFICATION_PATH)
-    spec = specs.parse(texts[0], path)
+    try:
+        spec = specs.parse(texts[0], path)
+    except UsageError as error:
+        raise SweepError(
+            f"{trail.path}: its specification can't be read: {error.message}",
+            "iotrail anonymize takes it off a trail: ask the original",
+        ) from error
     space = spec.space()
     rows = trail.query(
         "SELECT setting, value, expected, log_loss, purpose = 'uniform' AS uniform, state FROM sweep_sample ORDER BY setting"

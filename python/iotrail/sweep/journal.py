@@ -136,7 +136,8 @@ def read(path: Path) -> Content:
                 raise ValueError
         except (ValueError, TypeError, KeyError) as error:
             raise SweepError(
-                f"{path}:{number}: expected a line of a sweep's journal, found {text[:80]!r}"
+                f"{path}:{number}: expected a line of a sweep's journal, found {text[:80].decode(errors='replace')!r}",
+                "nothing can be resumed or put back from it: move it away",
             ) from error
     if begun is None:
         raise SweepError(f"{path}: no journal of a sweep: its first line is missing")
