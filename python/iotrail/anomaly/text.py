@@ -19,7 +19,7 @@ def lines(answer: Answer) -> list[str]:
     ]
     if not answer.clusters:
         said += [
-            "No cluster: where losses are has nothing to do with settings."
+            "No cluster: these samples do not tell in which settings it falls short."
             if answer.anomalous
             else "No cluster: nothing that was measured falls short.",
             f"A zone of less than {share(answer.hidden)} of all settings may have no sample (95 %).",
