@@ -35,6 +35,13 @@ bypass = "none"
 """
 
 
+def test_the_value_that_does_nothing_can_be_zero() -> None:
+    text = TEXT.replace(
+        'values = ["none", "bfq"]\nbypass = "none"', 'values = ["0KiB", "128KiB"]\nbypass = "0KiB"'
+    )
+    assert spec.parse(text.replace('"bfq"', "4"), "x.toml").controls["scheduler"].bypass == 0
+
+
 def test_dimensions_and_settings() -> None:
     found = spec.parse(TEXT, "x.toml")
     concurrency, stream, run, whole, scheduler = found.dimensions
@@ -88,7 +95,7 @@ def change(old: str, new: str) -> str:
             "scheduler.bypass: expected one of its values, found 'off'",
         ),
         (change('bypass = "none"', 'get = "cat x"'), "scheduler.get: expected system.scheduler.set with it"),
-        (change("[target]", '[target]\nsimulator = "stack"'), "expected either simulator or command"),
+        (change("[target]", '[target]\nsimulator = "stack"'), "expected one of simulator, command, device"),
         (change("[target]", "[target]\ntimeout = -1"), "target.timeout: expected a number above 0, found -1"),
         (change("[target]", "[repeat]\nleast = 3\nmost = 2\n[target]"), "repeat.most: expected at least 3"),
     ],

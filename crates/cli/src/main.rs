@@ -28,6 +28,7 @@ mod sampler;
 mod schema;
 mod simulate;
 mod strace;
+mod streams;
 mod throttle;
 mod trail;
 mod types;
@@ -83,6 +84,9 @@ enum Verb {
     /// Print this machine's name and clock in trails, for `iotrail sweep`
     #[command(hide = true)]
     Clock(clock::Args),
+    /// Read streams of a file or device as a server's handlers do, for `iotrail sweep`
+    #[command(hide = true)]
+    Streams(streams::Args),
     /// Print the tables of a trail and the calls iotrail knows, as JSON
     Schema(schema::Args),
 }
@@ -138,6 +142,7 @@ fn main() -> ExitCode {
         Verb::Ingest(args) => ingest::run(args),
         Verb::Strace(args) => strace::run(args),
         Verb::Device(args) => device::run(args),
+        Verb::Streams(args) => streams::run(args),
         Verb::Model(args) => model::run(args),
         Verb::Simulate(args) => simulate::run(args),
         Verb::Clock(args) => clock::run(args),

@@ -10,6 +10,7 @@
 mod bench;
 mod causal;
 mod causality;
+mod handlers;
 mod lock;
 mod lookups;
 mod meeting;
@@ -29,6 +30,7 @@ use std::path::PathBuf;
 
 pub use bench::{Bench, requests};
 pub use causality::{Causality, LockId};
+pub use handlers::{Handlers, Read};
 pub use lookups::on_names;
 pub use meeting::{Meeting, Patience};
 pub use order::Wait;

@@ -16,6 +16,7 @@ pub mod file;
 pub mod filesystem;
 pub mod fixed;
 pub mod layout;
+pub mod linux;
 mod random;
 mod ranges;
 pub mod requests;

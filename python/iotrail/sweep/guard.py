@@ -1,8 +1,8 @@
 """Cleans up if a sweep is killed: a process of its own, which waits until the sweep is done or gone.
 
 Its argument is the sweep's journal. Standard input has a JSON value a line: `{"running": [PID, START]}` for a command that was
-started, null when it ended, and `{"done": true}`. If it ends without that, the sweep was killed: the command is ended, and
-settings are put back. Ctrl-C and the end of the terminal do nothing to it.
+started, `{"ended": PID}` when it ended, and `{"done": true}`. If it ends without that, the sweep was killed: commands are ended,
+the last one first, and settings are put back. Ctrl-C and the end of the terminal do nothing to it.
 """
 
 import contextlib
@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +19,9 @@ from typing import Any
 
 from iotrail.errors import SweepError
 from iotrail.sweep import journal
+
+# Seconds that a command has to end by itself.
+_GRACE_S = 10.0
 
 
 class Guard:
@@ -56,7 +60,7 @@ class Guard:
             yield
         finally:
             with contextlib.suppress(SweepError):
-                self._tell(running=None)
+                self._tell(ended=pid)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -80,18 +84,31 @@ def _start(pid: int) -> int | None:
 
 def watch(lines: Iterable[str], path: Path) -> None:
     """The guard's side: until the sweep is done, or gone."""
-    running: list[int] | None = None
+    running: dict[int, int | None] = {}
     for line in lines:
         match json.loads(line):
-            case {"running": process}:
-                running = process
+            case {"running": [pid, start]}:
+                running[pid] = start
+            case {"ended": pid}:
+                running.pop(pid, None)
             case {"done": _}:
                 return
-    if running is not None and running[1] is not None and _start(running[0]) == running[1]:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(running[0], signal.SIGKILL)
+    for pid, start in reversed(running.items()):
+        _end(pid, start)
     for failed in journal.restore(path):
         print(f"iotrail: error: {failed}", file=sys.stderr)
+
+
+def _end(pid: int, start: int | None) -> None:
+    """Ends a command and what it started, if it still is the process that started then: by SIGTERM, then SIGKILL."""
+    if start is None or _start(pid) != start:
+        return
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGTERM)
+        patience = time.monotonic() + _GRACE_S
+        while _start(pid) == start and time.monotonic() < patience:
+            time.sleep(0.05)
+        os.killpg(pid, signal.SIGKILL)
 
 
 if __name__ == "__main__":

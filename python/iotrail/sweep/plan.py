@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -11,10 +12,11 @@ from typing import Any
 from iotrail import native
 from iotrail.anomaly.space import Codes, Space, Value
 from iotrail.errors import SweepError, TraceError, UsageError
+from iotrail.expected import linux
 from iotrail.expected.user import load
 from iotrail.expected.workload import Expected
+from iotrail.sweep import device, sampling, stack
 from iotrail.sweep import journal as journals
-from iotrail.sweep import sampling, stack
 from iotrail.sweep import spec as specs
 from iotrail.sweep import trail as trails
 from iotrail.sweep.guard import Guard
@@ -22,8 +24,8 @@ from iotrail.sweep.journal import Journal, Measurement
 from iotrail.sweep.run import Code, Sweep, code_of
 from iotrail.sweep.settings import Settings
 from iotrail.sweep.shell import Running, alone
-from iotrail.sweep.spec import Spec
-from iotrail.sweep.targets import target_of
+from iotrail.sweep.spec import Control, Spec
+from iotrail.sweep.targets import Measuring, target_of
 from iotrail.trail import Trail
 
 # Of specifications that differ in these alone, one goes on with the other's sweep.
@@ -64,22 +66,32 @@ class Plan:
             if not path.stat().st_size:
                 journal.begin(self.spec.text, self.spec.path, self.spec.seed)
             running: Running = alone
-            if self.spec.target.command is not None:
+            if self.spec.target.simulator is None:
                 running = contexts.enter_context(Guard(path)).running
-            settings = contexts.enter_context(Settings(self.spec.controls, journal))
+            controls: Mapping[str, Control] = self.spec.controls
+            measure: Measuring
+            if self.spec.target.device is None:
+                measure = target_of(self.spec, running)
+            else:
+                block = contexts.enter_context(device.opened(self.spec, running))
+                records_of(output).mkdir(exist_ok=True)
+                controls = device.controls(self.spec, block.name)
+                measure = device.Reading(self.spec, block, running, records_of(output), offset)
+            settings = contexts.enter_context(Settings(controls, journal))
             sweep = Sweep(
                 self.spec,
                 self.space,
                 self.expected,
-                target_of(self.spec, running),
+                measure,
                 settings,
                 journal,
                 lambda: time.monotonic_ns() + offset,
                 measured,
             )
             sweep.run(self.codes, advance)
-        trails.write(output, sweep, node, command, force=force)
+        trails.write(output, sweep, node, command, records_of(output), force=force)
         path.unlink()
+        shutil.rmtree(records_of(output), ignore_errors=True)
         return sweep
 
     def _before(self, output: Path, path: Path, *, resume: bool, force: bool) -> Sequence[Measurement]:
@@ -103,6 +115,7 @@ class Plan:
                 f"{path}: a sweep ended early", "go on with --resume, or begin anew with --force"
             )
         path.unlink()
+        shutil.rmtree(records_of(output), ignore_errors=True)
         return []
 
     def _check_same(self, other: Spec, path: Path) -> None:
@@ -120,6 +133,11 @@ def journal_of(output: Path) -> Path:
     return output.with_name(f"{output.name}.sweep")
 
 
+def records_of(output: Path) -> Path:
+    """Where what the kernel saw of each measurement is kept until the trail is whole."""
+    return output.with_name(f"{output.name}.sweep.records")
+
+
 def plan(path: Path, *, samples: int | None = None, seed: int | None = None) -> Plan:
     """Reads a specification and draws its settings; `samples` and `seed` instead of its own.
 
@@ -133,7 +151,10 @@ def plan(path: Path, *, samples: int | None = None, seed: int | None = None) -> 
     )
     space = spec.space()
     # said before anything is measured
-    target_of(spec, alone)
+    if spec.target.device is None:
+        target_of(spec, alone)
+    else:
+        device.check(spec)
     codes = sampling.draw(space, spec.samples, spec.seed)
     settings = {code_of(row): space.setting(row) for row in codes}
     return Plan(spec, space, codes, _expected(spec, settings))
@@ -145,6 +166,11 @@ def _expected(spec: Spec, settings: Mapping[Code, dict[str, Value]]) -> dict[Cod
         return {}
     if spec.expect.endswith(".trail"):
         return _measured_before(spec, settings)
+    if spec.target.device is not None and spec.expect in linux.EXPECTATIONS:
+        found = linux.expect_all(
+            list(settings.values()), spec.expect, device.model_of(spec), spec.target.seconds
+        )
+        return dict(zip(settings, found, strict=True))
     expect: Callable[[Mapping[str, Any]], list[Expected]]
     if ".py:" in spec.expect:
         expect = load(spec.expect, spec.path, spec.target.metric)
@@ -155,7 +181,13 @@ def _expected(spec: Spec, settings: Mapping[Code, dict[str, Value]]) -> dict[Cod
             return stack.expect(setting, model)
 
     else:
-        own = f", {', '.join(stack.EXPECTATIONS)}" if spec.target.simulator is not None else ""
+        known = {"simulator": stack.EXPECTATIONS, "device": linux.EXPECTATIONS}
+        own = "".join(
+            f", {name}"
+            for kind, names in known.items()
+            if getattr(spec.target, kind) is not None
+            for name in names
+        )
         raise UsageError(
             f"{spec.path}: expect: expected FILE.py:FUNCTION, OLD.trail{own}, found {spec.expect!r}"
         )

@@ -62,8 +62,7 @@ class Settings:
             said = shell.run(command, TIMEOUT_S)
             if said.status != 0:
                 raise SweepError(f"{name}: {command}: {said.why(TIMEOUT_S)}")
-            got = self._get(name, control)
-            if not _is_same(got, value):
+            if control.is_read_back and not _is_same(got := self._get(name, control), value):
                 raise SweepError(
                     f"{name}: set to {value}, but {control.get} says {got!r}",
                     "the value is refused, or get prints something else beside it",
@@ -85,12 +84,14 @@ class Settings:
         """Sets what was found. Returns why that failed."""
         control, value = self._controls[name], self._found[name]
         try:
-            if self._get(name, control) == value:
+            if control.is_read_back and self._get(name, control) == value:
                 return None
             command = self._command(name, value)
             said = shell.run(command, TIMEOUT_S)
             if said.status != 0:
                 return f"{name}: {command}: {said.why(TIMEOUT_S)}"
+            if not control.is_read_back:
+                return None
             got = self._get(name, control)
         except SweepError as failure:
             return failure.message

@@ -49,7 +49,7 @@ _SIZES = {
 _MEASURE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-zµ]+)")
 _KEYS = {"samples", "seed", "expect", "constraints", "target", "workload", "system", "repeat"}
 _DIMENSION_KEYS = {"values", "ordered", "set", "get", "bypass"}
-_TARGET_KEYS = {"simulator", "command", "unit", "better", "timeout", "faults"}
+_TARGET_KEYS = {"simulator", "command", "device", "model", "seconds", "unit", "better", "timeout", "faults"}
 _REPEAT_KEYS = {"least", "most", "within"}
 
 
@@ -61,6 +61,8 @@ class Control:
     get: str | None = None
     # the value with which the component does nothing
     bypass: Value | None = None
+    # whether `get` says what is in effect
+    is_read_back: bool = True
 
 
 @dataclass(frozen=True)
@@ -74,10 +76,16 @@ class Repeats:
 
 @dataclass(frozen=True)
 class Target:
-    """What is measured: a simulator by its name, or a shell command that prints one number."""
+    """What is measured: a simulator by its name, a shell command that prints one number, or a block device: its path, or a
+    device file that it is emulated by."""
 
     simulator: str | None = None
     command: str | None = None
+    device: str | None = None
+    # device file that describes a device of this machine
+    model: str | None = None
+    # how long a measurement of a device takes
+    seconds: float = 5.0
     unit: str = ""
     is_higher_better: bool = True
     timeout_s: float = 600.0
@@ -86,7 +94,7 @@ class Target:
     @property
     def metric(self) -> str:
         """What its number is called in the layer application."""
-        return "value" if self.simulator is None else "throughput_bytes_per_s"
+        return "value" if self.command is not None else "throughput_bytes_per_s"
 
 
 @dataclass(frozen=True)
@@ -232,9 +240,10 @@ def _text(content: Mapping[str, Any], key: str, path: str, prefix: str) -> str |
 
 def _target(given: Mapping[str, Any], path: str) -> Target:
     _check_keys(given, _TARGET_KEYS, path, "target.")
-    simulator, command = _text(given, "simulator", path, "target."), _text(given, "command", path, "target.")
-    if (simulator is None) == (command is None):
-        raise UsageError(f"{path}: [target]: expected either simulator or command")
+    kinds = {name: _text(given, name, path, "target.") for name in ("simulator", "command", "device")}
+    if sum(kind is not None for kind in kinds.values()) != 1:
+        raise UsageError(f"{path}: [target]: expected one of {', '.join(kinds)}")
+    simulator = kinds["simulator"]
     if simulator not in (None, "stack"):
         raise UsageError(f'{path}: target.simulator: expected "stack", found {simulator!r}')
     better = given.get("better", "higher")
@@ -244,9 +253,10 @@ def _target(given: Mapping[str, Any], path: str) -> Target:
     if not isinstance(faults, list) or not all(isinstance(one, str) for one in faults):
         raise UsageError(f"{path}: target.faults: expected a list of names, found {faults!r}")
     return Target(
-        simulator=simulator,
-        command=command,
-        unit=_text(given, "unit", path, "target.") or ("bytes/s" if simulator else ""),
+        **kinds,
+        model=_text(given, "model", path, "target."),
+        seconds=_number(given, "seconds", 5.0, path, "target."),
+        unit=_text(given, "unit", path, "target.") or ("" if kinds["command"] else "bytes/s"),
         is_higher_better=better == "higher",
         timeout_s=_number(given, "timeout", 600.0, path, "target."),
         faults=tuple(faults),
@@ -315,7 +325,8 @@ def _control(given: Mapping[str, Any], dimension: Dimension, key: str, path: str
     bypass = given["bypass"]
     value: Value = "yes" if bypass is True else "no" if bypass is False else bypass
     if isinstance(bypass, str) and dimension.unit:
-        value = _measure(bypass)[0] or value
+        number, _ = _measure(bypass)
+        value = value if number is None else number
     if value not in dimension.values:
         raise UsageError(f"{path}: {key}.bypass: expected one of its values, found {bypass!r}")
     return Control(control.set, control.get, value)

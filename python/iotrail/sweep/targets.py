@@ -46,7 +46,7 @@ _LAYERS = {
 
 
 def target_of(spec: Spec, running: Running) -> Measuring:
-    """How settings of a specification are measured; `running` makes a context in which a command runs."""
+    """How settings of a simulator or a command are measured; `running` makes a context in which a command runs."""
     target = spec.target
     if target.command is not None:
         _check_places(spec, target.command)

@@ -3,6 +3,10 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import parquet
 
 from iotrail import native
 from iotrail.anomaly.space import Value
@@ -24,8 +28,9 @@ def setting_id(setting: Mapping[str, Value]) -> int:
     return hash63("\0".join(["setting", *sorted(words)]).encode())
 
 
-def write(path: Path, sweep: Sweep, node: str, command: Sequence[str], *, force: bool) -> None:
-    """Writes what a sweep has measured as a trail.
+def write(path: Path, sweep: Sweep, node: str, command: Sequence[str], records: Path, *, force: bool) -> None:
+    """Writes what a sweep has measured as a trail, and what the kernel saw of it: files of rows of table `disk_op` in a folder,
+    if there is one.
 
     Raises `TraceError` if it can't be written.
     """
@@ -78,6 +83,9 @@ def write(path: Path, sweep: Sweep, node: str, command: Sequence[str], *, force:
                 for one in sweep.expected.get(code, [])
             ],
         )
+        for file in sorted(records.glob("*.parquet")):
+            seen = parquet.read_table(file)
+            out.add("disk_op", {name: _whole(seen[name]) for name in seen.column_names}, seen.num_rows)
         facts: dict[str, object] = {
             "command": json.dumps(list(command)),
             "format": "sweep",
@@ -118,6 +126,11 @@ def _measured(
             said = summarize(known, sweep.spec.repeats)
             rows.append((layer, metric, said.value, said.low, said.high, len(known), said.state))
     return rows
+
+
+def _whole(column: Any) -> Any:
+    """An Arrow column in one piece."""
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
 def _add(out: Output, table: str, node: str, names: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

@@ -7,12 +7,14 @@ mod cached;
 mod defrag;
 mod device;
 mod disk;
+mod linux;
 
 mod run;
 mod stack;
 mod steps;
 
-use std::io::Write as _;
+use std::fmt::Display;
+use std::io::{BufRead as _, Write as _};
 use std::process::ExitCode;
 
 use arrow_array::{ArrayRef, RecordBatch};
@@ -20,6 +22,7 @@ use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
 use iotrail_sim::Op;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::failure::Failure;
 
@@ -48,6 +51,8 @@ enum What {
     Steps(steps::Args),
     /// How long a recorded program would take
     Run(run::Args),
+    /// Throughput of a server's reads on today's Linux
+    Linux(linux::Args),
     /// Throughput of a server's reads through read-ahead, scheduler and disk
     Stack(stack::Args),
 }
@@ -63,6 +68,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         What::Accesses(args) => accesses::run(args),
         What::Steps(args) => steps::run(args),
         What::Run(args) => run::run(args),
+        What::Linux(args) => linux::run(args),
         What::Stack(args) => stack::run(args),
     }
 }
@@ -79,6 +85,25 @@ pub fn print(answer: &impl Serialize) -> Result<ExitCode, Failure> {
         .map_err(std::io::Error::from)
         .and_then(|()| writeln!(out))
         .map_err(Failure::stdout)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints an answer for each line of standard input, which is JSON.
+fn answer_lines<Q: DeserializeOwned, A: Serialize, E: Display>(
+    answer: impl Fn(Q) -> Result<A, E>,
+) -> Result<ExitCode, Failure> {
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    for (number, line) in std::io::stdin().lock().lines().enumerate() {
+        let failed = |error: &dyn Display| Failure::new(format!("stdin, line {}: {error}", number + 1));
+        let line = line.map_err(|error| failed(&error))?;
+        let question = serde_json::from_str(&line).map_err(|error| failed(&error))?;
+        let answer = answer(question).map_err(|error| failed(&error))?;
+        serde_json::to_writer(&mut out, &answer)
+            .map_err(std::io::Error::from)
+            .and_then(|()| writeln!(out))
+            .map_err(Failure::stdout)?;
+    }
+    out.flush().map_err(Failure::stdout)?;
     Ok(ExitCode::SUCCESS)
 }
 

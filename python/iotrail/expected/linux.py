@@ -1,0 +1,157 @@
+"""What the Linux of today is designed to reach on a block device: `iotrail-native simulate linux`, and the paper's equations.
+
+The simulation has the kernel's read-ahead and I/O schedulers, and the device of a device file. Its driver gets no more requests
+than the device works on at a time: whatever else waits can be sorted.
+"""
+
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from math import nan
+from typing import Any
+
+import numpy as np
+
+from iotrail import native
+from iotrail.anomaly.space import Value
+from iotrail.errors import UsageError
+from iotrail.expected import paper
+from iotrail.expected.device import Disk, SeekCurve
+from iotrail.expected.workload import Expected, Length, Workload
+
+EXPECTATIONS = ("linux", "paper")
+# Simulated measurements of each setting: they differ in where streams lie.
+_SEEDS = 4
+_MIB = 1 << 20
+# Metrics of the simulation, by layer and metric, from the application down.
+_LAYERS = {
+    "throughput_bytes_per_s": ("application", "throughput_bytes_per_s"),
+    "asked_bytes": ("readahead", "request_bytes"),
+    "useful_share": ("readahead", "useful_share"),
+    "request_bytes": ("scheduler", "request_bytes"),
+    "seek_distance": ("scheduler", "seek_distance"),
+    "service_ns": ("device", "service_ns"),
+    "idle_ns": ("device", "idle_ns"),
+}
+# Bytes that the kernel reads ahead by default, and requests of a driver.
+_READAHEAD, _TAGS = 128 << 10, 128
+
+
+def expect_all(
+    settings: Sequence[Mapping[str, Value]], model: str, device: str, seconds: float
+) -> list[list[Expected]]:
+    """What is expected of each setting that is measured for so long: by `linux`, or by the equations of the `paper`; `device` is
+    a device file.
+
+    Raises `UsageError` for a device file or a setting that can't be.
+    """
+    values = _values(device)
+    if model == "paper":
+        disk = _disk(values, device)
+        return [paper.expect(_workload(one), _system(one), disk) for one in settings]
+    depth = values.get("disk.queue_depth") or values.get("fixed.servers") or _TAGS
+    lines = [
+        json.dumps({**_line(one, int(depth), seconds), "seed": seed})
+        for one in settings
+        for seed in range(1, _SEEDS + 1)
+    ]
+    done = subprocess.run(
+        [native.binary(), "simulate", "linux", device],
+        input="\n".join(lines),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise UsageError(done.stderr.removeprefix("iotrail: error: ").strip())
+    outcomes = [json.loads(line) for line in done.stdout.splitlines()]
+    return [_means(outcomes[at : at + _SEEDS]) for at in range(0, len(outcomes), _SEEDS)]
+
+
+def _means(outcomes: Sequence[Mapping[str, float | None]]) -> list[Expected]:
+    """Means over simulated measurements; a metric of which some have none is left out."""
+    found = []
+    for name, (layer, metric) in _LAYERS.items():
+        mean = float(np.mean([nan if (value := one[name]) is None else value for one in outcomes]))
+        if not np.isnan(mean):
+            found.append(Expected(layer, metric, mean))
+    return found
+
+
+def _line(setting: Mapping[str, Value], depth: int, seconds: float) -> dict[str, Any]:
+    """A setting for the simulation, where the driver gets at most `depth` requests at a time."""
+    tags = int(setting.get("tags", _TAGS))
+    stream = int(setting.get("stream", _MIB))
+    return {
+        "workload": {
+            "concurrency": int(setting.get("concurrency", 1)),
+            "stream_bytes": stream,
+            "run_bytes": int(setting.get("run", stream)),
+            "think_ns_per_mib": int(setting.get("think", 0)),
+            "span": float(setting.get("span", 1.0)),
+        },
+        "read_bytes": int(setting.get("read", 4096)),
+        "system": {
+            "readahead_bytes": int(setting.get("readahead", _READAHEAD)),
+            "scheduler": setting.get("scheduler", "none"),
+            "depth": min(tags, depth),
+            "tags": tags,
+            "direct": setting.get("io") == "direct",
+        },
+        "warm_up_ns": int(seconds / 4 * 1e9),
+        "length_ns": int(seconds * 1e9),
+    }
+
+
+def _workload(setting: Mapping[str, Value]) -> Workload:
+    stream = int(setting.get("stream", _MIB))
+    return Workload(
+        concurrency=int(setting.get("concurrency", 1)),
+        streams=(Length(stream, 1.0),),
+        run_bytes=int(setting.get("run", stream)),
+        think_ns_per_mib=int(setting.get("think", 0)),
+        span=float(setting.get("span", 1.0)),
+        read_bytes=int(setting.get("read", 4096)),
+    )
+
+
+def _system(setting: Mapping[str, Value]) -> paper.System:
+    """The paper knows an elevator, and a scheduler that waits for the next request of a process, as bfq does."""
+    prefetch = 0 if setting.get("io") == "direct" else int(setting.get("readahead", _READAHEAD))
+    return paper.System(prefetch or None, "anticipatory" if setting.get("scheduler") == "bfq" else "elevator")
+
+
+def _values(device: str) -> dict[str, Any]:
+    """The values of a device file by their keys, in ns and bytes."""
+    done = subprocess.run(
+        [native.binary(), "device", "show", device], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise UsageError(done.stderr.removeprefix("iotrail: error: ").strip())
+    shown = json.loads(done.stdout)
+    return {one["key"]: _scaled(one["value"], one["unit"]) for one in shown["values"]}
+
+
+def _scaled(value: Any, unit: Any) -> Any:
+    if unit == "rpm":
+        return 60e9 / value
+    scale = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}.get(unit if isinstance(unit, str) else "")
+    return value * scale if scale is not None else value
+
+
+def _disk(values: Mapping[str, Any], device: str) -> Disk:
+    """The paper's disk: seek curve, turn, and the rates of ten equal parts."""
+    try:
+        curve = [float(values[f"disk.seek.curve.{name}"]) for name in "abcde"]
+        turn, heads, sector = (float(values[f"disk.{name}"]) for name in ("revolution", "heads", "sector"))
+        zones = values["disk.zones"]
+    except KeyError as error:
+        raise UsageError(
+            f"{device}: the paper's equations need a disk with a seek curve: no {error.args[0]}"
+        ) from error
+    sizes = np.array([zone["cylinders"] * heads * zone["sectors_per_track"] for zone in zones]) * sector
+    rates = np.array([zone["sectors_per_track"] for zone in zones]) * sector / turn * 1e9
+    ends = np.cumsum(sizes) / sizes.sum()
+    parts = rates[np.minimum(np.searchsorted(ends, (np.arange(10) + 0.5) / 10), len(rates) - 1)]
+    a, b, c, d, e = curve
+    return Disk(SeekCurve(a, b, c, d, e), turn, tuple(map(float, parts)))

@@ -1,0 +1,268 @@
+"""A block device as a target: handlers read streams of it, through the kernel's read-ahead and I/O scheduler.
+
+The device is one of this machine, or an emulated one, which is served while the sweep runs. Each measurement is recorded: what
+layers did is from the requests that the kernel saw.
+"""
+
+import contextlib
+import json
+import os
+import select
+import shlex
+import signal
+import stat
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from iotrail import native
+from iotrail.anomaly.space import Value
+from iotrail.errors import SweepError, UsageError
+from iotrail.sweep import shell
+from iotrail.sweep.shell import Running
+from iotrail.sweep.spec import Control, Spec, Target
+from iotrail.sweep.targets import Measured
+
+# Dimensions of the reads, with the option of `iotrail-native streams` for each, and those of the kernel.
+READS = {name: f"--{name}" for name in ("concurrency", "stream", "run", "think", "span", "read")}
+IO = "io"
+SYSTEM = ("tags", "scheduler", "readahead")
+DIMENSIONS = (*READS, IO, *SYSTEM)
+BUFFERED, DIRECT = "buffered", "direct"
+# Reading before it is measured, as a share of what is measured.
+WARM_UP = 0.25
+# Seconds until an emulated device is there, or gone.
+_START_S = 60.0
+# The least that a driver's requests can be set to (BLKDEV_MIN_RQ).
+LEAST_TAGS = 4
+
+_QUEUE = "/sys/block/{device}/queue"
+_SCHEDULER = rf"sed 's/.*\[//; s/\].*//' {_QUEUE}/scheduler"
+# How the kernel's settings are made. The driver's requests are only changed without a scheduler, and only by another number
+# than the file has, which after a change of the scheduler has one that isn't in effect. With a scheduler the file has that one's
+# number: what is put back then is the most that the driver takes.
+_CONTROLS = {
+    "scheduler": Control(f"echo {{value}} > {_QUEUE}/scheduler", _SCHEDULER),
+    "readahead": Control(
+        f"echo $(({{value}} / 1024)) > {_QUEUE}/read_ahead_kb",
+        f"echo $(($(cat {_QUEUE}/read_ahead_kb) * 1024))",
+    ),
+    "tags": Control(
+        f"was=$({_SCHEDULER}) && echo none > {_QUEUE}/scheduler && echo $(({{value}} + 1)) > {_QUEUE}/nr_requests 2> /dev/null "
+        f"|| echo $(({{value}} - 1)) > {_QUEUE}/nr_requests; "
+        f"echo {{value}} > {_QUEUE}/nr_requests && test $(cat {_QUEUE}/nr_requests) = {{value}} && echo $was > {_QUEUE}/scheduler",
+        f"test $({_SCHEDULER}) = none && cat {_QUEUE}/nr_requests || cat /sys/block/{{device}}/mq/0/nr_tags",
+        is_read_back=False,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one measurement's requests were like: a row of module `disk_work`."""
+
+    requests: int
+    bytes: int
+    asked_bytes: float
+    request_bytes: float
+    seek_bytes: float | None
+    service_ns: float
+    idle_ns: float
+    most_in_flight: int
+
+
+def check(spec: Spec) -> None:
+    """Refuses dimensions that no block device has, and values that it can't be set to."""
+    for dimension in spec.dimensions:
+        control = spec.controls[dimension.name]
+        if dimension.name not in DIMENSIONS and control.set is None:
+            raise UsageError(
+                f"{spec.path}: {dimension.name}: nothing uses it",
+                f"a device has {', '.join(DIMENSIONS)}; or set it by a command of its own (set = …)",
+            )
+        values = dimension.values
+        if dimension.name == IO and not set(values) <= {BUFFERED, DIRECT}:
+            raise UsageError(f"{spec.path}: io: expected {BUFFERED} or {DIRECT}, found {list(values)!r}")
+        if dimension.name == "tags" and min(map(float, values)) < LEAST_TAGS:
+            raise UsageError(f"{spec.path}: tags: expected at least {LEAST_TAGS}, found {min(values)}")
+
+
+def controls(spec: Spec, name: str) -> dict[str, Control]:
+    """How the settings of a device are made: by its name in /sys/block. A specification's own commands come first."""
+    made = {}
+    # in this order: the driver's requests before the scheduler that has them
+    for dimension in sorted(spec.dimensions, key=lambda one: one.name != "tags"):
+        own = spec.controls[dimension.name]
+        control = own if own.set is not None else _CONTROLS.get(dimension.name, own)
+        made[dimension.name] = replace(
+            control,
+            set=control.set and shell.fill(control.set, {"device": name}),
+            get=control.get and shell.fill(control.get, {"device": name}),
+        )
+    return made
+
+
+def is_emulated(target: Target) -> bool:
+    """Whether the device is described by a file, and not one of this machine."""
+    return not (target.device or "").startswith("/dev/")
+
+
+def model_of(spec: Spec) -> str:
+    """The device file that describes the target, or the name of one that comes with iotrail.
+
+    Raises `UsageError` if a device of this machine has none.
+    """
+    given = spec.target.device if is_emulated(spec.target) else spec.target.model
+    if given is None:
+        raise UsageError(
+            f"{spec.path}: target.model: expected a device file that describes {spec.target.device}",
+            f'iotrail device measure {spec.target.device} -o disk.toml, then model = "disk.toml"',
+        )
+    beside = Path(spec.path).parent / given
+    return str(beside) if beside.is_file() else given
+
+
+@contextlib.contextmanager
+def opened(spec: Spec, running: Running) -> Iterator[Path]:
+    """The device while it is measured: an emulated one is served until the end.
+
+    Raises:
+        SweepError: it can't be served, is in use, or is no whole device; not root.
+    """
+    if os.geteuid() != 0:
+        raise SweepError("a device's settings need root", "run it as root, for instance with sudo")
+    if not is_emulated(spec.target):
+        path = Path(spec.target.device or "")
+        _check_free(path)
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="iotrail-sweep-") as folder:
+        command: list[str | Path] = [native.binary(), "emudisk", model_of(spec), folder, "--loop", "--json"]
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+        assert process.stdout is not None
+        with running(process.pid):
+            try:
+                said = (
+                    process.stdout.readline() if select.select([process.stdout], [], [], _START_S)[0] else ""
+                )
+                if not said:
+                    shell.end(process)
+                    assert process.stderr is not None
+                    raise SweepError(f"cannot emulate {model_of(spec)}: {process.stderr.read().strip()}")
+                yield Path(json.loads(said)["target"])
+            finally:
+                process.send_signal(signal.SIGINT)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.communicate(timeout=_START_S)
+                shell.end(process)
+
+
+def _check_free(path: Path) -> None:
+    try:
+        is_device = stat.S_ISBLK(path.stat().st_mode)
+        # refused by the kernel where somebody has mounted it, or a part of it
+        os.close(os.open(path, os.O_RDONLY | os.O_EXCL))
+    except BlockingIOError:
+        raise SweepError(f"{path}: in use") from None
+    except OSError as error:
+        why = "mounted or in use" if error.errno == 16 else error.strerror
+        raise SweepError(f"{path}: {why}", "only a device that nobody uses is measured") from error
+    if not is_device or not Path("/sys/block", path.resolve().name, "queue").is_dir():
+        raise SweepError(f"{path}: expected a whole block device", "a partition has no settings of its own")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Measures settings of a device that is open."""
+
+    spec: Spec
+    path: Path
+    running: Running
+    # Where recordings are kept, one for each measurement, by its time; and the clock of trails.
+    records: Path
+    offset: int
+
+    @cached_property
+    def _work_sql(self) -> str:
+        from iotrail import modules
+
+        return modules.load()["disk_work"].sql
+
+    def __call__(self, setting: Mapping[str, Value], seed: int) -> Measured:
+        """The throughput in bytes/s, and what layers showed.
+
+        Raises:
+            SweepError: more requests were in flight than the setting permits: the kernel didn't take it.
+        """
+        target = self.spec.target
+        words = [f"--seconds={target.seconds}", f"--warm-up={target.seconds * WARM_UP}", f"--seed={seed}"]
+        words += [f"{option}={setting[name]}" for name, option in READS.items() if name in setting]
+        if setting.get(IO) == DIRECT:
+            words.append("--direct")
+        with tempfile.TemporaryDirectory(dir=self.records) as folder:
+            trail = Path(folder) / "m.trail"
+            recorded = [native.binary(), "record", "--kernel=disk", "--no-calls", "-o", trail, "--"]
+            command = [*recorded, native.binary(), "streams", self.path, *words]
+            said = shell.run(shlex.join(map(str, command)), target.timeout_s, self.running)
+            if said.status != 0:
+                return Measured(None, said.why(target.timeout_s))
+            read = json.loads(said.out)
+            work = self._work(trail, read)
+        if work is None:
+            return Measured(None, "the kernel saw no request of it")
+        tags = setting.get("tags")
+        if tags is not None and work.most_in_flight > int(tags):
+            raise SweepError(
+                f"tags: set to {tags}, but {work.most_in_flight} requests were in flight at a time",
+                "the driver takes more requests than it was told",
+            )
+        layers = {
+            ("readahead", "request_bytes"): work.asked_bytes,
+            ("readahead", "useful_share"): read["read_bytes"] / work.bytes,
+            ("scheduler", "request_bytes"): work.request_bytes,
+            ("device", "service_ns"): work.service_ns,
+            ("device", "idle_ns"): work.idle_ns,
+            ("device", "most_in_flight"): float(work.most_in_flight),
+        }
+        if work.seek_bytes is not None:
+            layers["scheduler", "seek_distance"] = work.seek_bytes / _size(self.path)
+        if read["cached_share"] is not None:
+            layers["readahead", "cached_share"] = read["cached_share"]
+        return Measured(read["read_bytes"] / read["measured_ns"] * 1e9, layers=layers)
+
+    def _work(self, trail: Path, read: Mapping[str, Any]) -> Work | None:
+        """What the kernel saw of the reads while they were measured; the recording's rows of it are kept."""
+        import duckdb
+
+        files = sorted((trail / "data" / "disk_op").glob("*.parquet"))
+        if not files:
+            return None
+        begin = read["since_ns"] + self.offset
+        end = begin + read["measured_ns"]
+        with duckdb.connect() as db:
+            names = ", ".join(_quoted(str(file)) for file in files)
+            db.execute(
+                f"CREATE VIEW recorded AS SELECT * FROM read_parquet([{names}]) WHERE dev = {_quoted(self.path.name)}"
+            )
+            db.execute(
+                f"CREATE VIEW disk_op AS SELECT * FROM recorded WHERE issued >= {begin} AND ts + dur <= {end}"
+            )
+            kept = self.records / f"{begin}.parquet"
+            db.execute(f"COPY (SELECT * FROM recorded ORDER BY ts) TO {_quoted(str(kept))} (FORMAT parquet)")
+            row = db.execute(self._work_sql).fetchone()
+            return None if row is None else Work(*row[2:])
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _size(path: Path) -> int:
+    with path.open("rb") as file:
+        return file.seek(0, os.SEEK_END)

@@ -1,0 +1,42 @@
+"""What today's Linux is designed to reach: by simulation and by the paper's equations, from a device file."""
+
+import pytest
+
+from iotrail.errors import UsageError
+from iotrail.expected import linux
+
+SETTING = {"concurrency": 8, "stream": 1 << 20, "run": 256 << 10, "scheduler": "mq-deadline"}
+
+
+def values(model: str, setting: dict[str, int | str]) -> dict[tuple[str, str], float]:
+    """What is expected, by layer and metric."""
+    (found,) = linux.expect_all([setting], model, "hdd-10k", 5.0)
+    return {(one.layer, one.metric): one.value for one in found}
+
+
+def test_layers_agree_with_each_other() -> None:
+    found = values("linux", SETTING)
+    layers = [layer for layer, _ in found]
+    assert list(dict.fromkeys(layers)) == ["application", "readahead", "scheduler", "device"]
+    time_ns = found["device", "service_ns"] + found["device", "idle_ns"]
+    reached = found["scheduler", "request_bytes"] * found["readahead", "useful_share"] / time_ns * 1e9
+    assert found["application", "throughput_bytes_per_s"] == pytest.approx(reached, rel=0.1)
+    assert found["scheduler", "request_bytes"] > 0.95 * found["readahead", "request_bytes"]
+
+
+def test_the_paper_s_equations_take_the_disk_of_a_device_file() -> None:
+    found = values("paper", {**SETTING, "concurrency": 1, "run": 1 << 20})
+    # half a turn of 10,000 rpm
+    assert found["device", "rotation_ns"] == pytest.approx(3e6)
+    assert found["prefetch", "request_bytes"] == 128 << 10
+    # 1 MiB at 41 to 65 MB/s
+    assert 1048576 / 65e6 < found["device", "transfer_ns"] / 1e9 < 1048576 / 41e6
+
+
+def test_what_can_not_be_is_refused() -> None:
+    with pytest.raises(UsageError, match="the paper's equations need a disk with a seek curve"):
+        linux.expect_all([SETTING], "paper", "network-volume", 5.0)
+    with pytest.raises(UsageError, match="nothere"):
+        linux.expect_all([SETTING], "linux", "nothere", 5.0)
+    with pytest.raises(UsageError, match="run_bytes"):
+        linux.expect_all([{**SETTING, "run": 2 << 20}], "linux", "hdd-10k", 5.0)
