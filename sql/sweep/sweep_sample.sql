@@ -8,7 +8,7 @@
 -- @column ts BIGINT ns: start of its first measurement
 -- @column node VARCHAR: machine
 -- @column setting BIGINT: setting; table setting has its values
--- @column purpose VARCHAR: why it was measured first: uniform, adaptive
+-- @column purpose VARCHAR: why it was measured: uniform, adaptive (chosen by what was measured), confirm (for a pair that confirms a cluster)
 -- @column metric VARCHAR: what was measured, with its unit
 -- @column value DOUBLE: mean of its measurements; null all failed
 -- @column low DOUBLE: lower end of the 95 % interval; null from one measurement alone

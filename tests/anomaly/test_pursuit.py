@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from iotrail.anomaly.evidence import find_clusters
-from iotrail.anomaly.pursuit import find_boxes
+from iotrail.anomaly.pursuit import Pursuit, find_boxes
+from iotrail.anomaly.space import Box
 
 from . import planted
 
@@ -65,8 +66,25 @@ def test_too_few_samples(number: int) -> None:
     assert find_clusters(SPACE, samples.codes, samples.losses) == []
 
 
+def test_what_looking_once_takes_for_one_cause() -> None:
+    # 60 uniform samples, the others where causes overlap, as an adaptive sweep chooses them.
+    samples = planted.sample(SPACE, list(CAUSES.values()), seed=3, number=1500)
+    concurrency, run = samples.codes[:, 0], samples.codes[:, 3]
+    near = (concurrency < 3) & (run > 2) & (run < 6)
+    chosen = np.flatnonzero((np.arange(1500) < 60) | near)[:150]
+    pursuit = Pursuit(SPACE, samples.codes[chosen], samples.losses[chosen])
+
+    def fitting(boxes: list[Box]) -> int:
+        return sum(
+            any(planted.is_within_one(SPACE, found, box) for found in boxes) for box, _ in CAUSES.values()
+        )
+
+    assert fitting(pursuit.pursue().boxes) == 3
+    assert fitting(pursuit.run().boxes) == 4
+
+
 def test_equal_samples_give_equal_boxes() -> None:
-    samples = planted.sample(SPACE, list(CAUSES.values()), seed=4)
+    samples = planted.sample(SPACE, list(CAUSES.values()), seed=4, number=200)
     one, other = (find_boxes(SPACE, samples.codes, samples.losses) for _ in range(2))
     assert one.boxes == other.boxes
     # nor does the order of samples count

@@ -1,23 +1,27 @@
 """Where a sweep's trail says that its system falls short: clusters, and the layers in which they leave the expectation."""
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iotrail.anomaly.algorithm import cover_anomalies
 from iotrail.anomaly.describe import Bound, describe, describe_faces
-from iotrail.anomaly.evidence import Cluster, find_clusters
+from iotrail.anomaly.evidence import LEVEL, Cluster, judge_candidates
+from iotrail.anomaly.faces import Face, Pairs, judge
 from iotrail.anomaly.layers import Deviation, Metric, find_deviations
 from iotrail.anomaly.space import Box, Codes, Flags, Space, Values
 from iotrail.errors import SweepError, UsageError
 from iotrail.expected.user import APPLICATION
 from iotrail.sweep import spec as specs
+from iotrail.sweep.run import CONFIRM, UNIFORM
 from iotrail.sweep.sampling import unseen_share
 from iotrail.sweep.spec import Spec
-from iotrail.sweep.trail import SPECIFICATION, SPECIFICATION_PATH
+from iotrail.sweep.trail import PAIRS, SPECIFICATION, SPECIFICATION_PATH
 from iotrail.trail import Trail
 
 # Layers from the application down; others come after them, in the order of their names.
@@ -27,7 +31,8 @@ _ORDER = ("application", "prefetch", "scheduler", "device")
 @dataclass(frozen=True)
 class Samples:
     """The settings of a sweep: their ids and codes, what was measured of the target and expected, losses as
-    log(expected / measured) (NaN where unknown), whether they were drawn uniformly, and what layers showed and were expected to; a value a sample."""
+    log(expected / measured) (NaN where unknown), what they were measured for first (uniform, adaptive, confirm), and what layers showed
+    and were expected to; a value a sample. `pairs` are those measured to confirm clusters, of which both losses are known."""
 
     spec: Spec
     space: Space
@@ -36,7 +41,8 @@ class Samples:
     target_measured: Values
     target_expected: Values
     losses: Values
-    uniform: Flags
+    purposes: NDArray[np.object_]
+    pairs: Pairs | None
     states: Mapping[str, int]
     metrics: Sequence[Metric]
     measured: Mapping[Metric, Values]
@@ -44,20 +50,34 @@ class Samples:
     # who says what is expected, in words
     reference: str
 
+    @property
+    def is_uniform(self) -> Flags:
+        """Which samples were drawn uniformly and have a known loss."""
+        return np.asarray((self.purposes == UNIFORM) & ~np.isnan(self.losses), bool)
+
+    @property
+    def is_fitted(self) -> Flags:
+        """Which samples tell where clusters are: all with a known loss, but for those that only confirm them."""
+        return np.asarray((self.purposes != CONFIRM) & ~np.isnan(self.losses), bool)
+
 
 @dataclass(frozen=True)
 class Found:
-    """A cluster: its bounds in words, its share of all settings, how sure it is (None by Algorithm 4.1, which doesn't tell),
-    and the metrics that have left the expectation, from the application down."""
+    """A cluster: its bounds in words, its share of all settings, its samples, of which some are uniform, how sure it is (None by
+    Algorithm 4.1, which doesn't tell), the fresh pairs of settings that this rests on beside uniform samples, its faces that pairs
+    were measured for, and the metrics that have left the expectation, from the application down."""
 
     box: Box
     bounds: Sequence[Bound]
     share: float
     samples: int
+    uniform: int
     loss: float
     low: float | None
     high: float | None
     chance: float | None
+    pairs: int
+    faces: Sequence[Face]
     smallest: Sequence[Bound] | None
     largest: Sequence[Bound] | None
     layers: Sequence[Deviation]
@@ -65,8 +85,9 @@ class Found:
 
 @dataclass(frozen=True)
 class Answer:
-    """All clusters of a sweep, and what they rest on: uniform samples with a known loss, of them `anomalous` at least the
-    threshold; `hidden` is the share of settings that a zone may have without a sample in it (95 %)."""
+    """All clusters of a sweep, and what they rest on: samples with a known loss, of them `anomalous` at least the threshold, `uniform`
+    drawn uniformly, and beside them `confirming` ones in pairs; `hidden` is the share of settings that a zone may have without
+    a uniform sample in it (95 %); `unproven` how many boxes explain losses that chance may as well have made."""
 
     trail: str
     reference: str
@@ -74,9 +95,12 @@ class Answer:
     threshold: float
     settings: int
     samples: int
+    uniform: int
+    confirming: int
     anomalous: int
     states: Mapping[str, int]
     hidden: float
+    unproven: int
     clusters: Sequence[Found]
 
     def json(self) -> dict[str, Any]:
@@ -108,7 +132,7 @@ def read(trail: Trail, compare: Trail | None = None) -> Samples:
         ) from error
     space = spec.space()
     rows = trail.query(
-        "SELECT setting, value, expected, log_loss, purpose = 'uniform' AS uniform, state FROM sweep_sample ORDER BY setting"
+        "SELECT setting, value, expected, log_loss, purpose, state FROM sweep_sample ORDER BY setting"
     ).fetchnumpy()
     ids = np.asarray(rows["setting"], np.int64)
     measured, expected = _layers(trail, ids)
@@ -126,20 +150,64 @@ def read(trail: Trail, compare: Trail | None = None) -> Samples:
         with np.errstate(divide="ignore", invalid="ignore"):
             losses = np.log(target_expected / target_measured)
         losses = np.where(np.isfinite(losses), losses if spec.target.is_higher_better else -losses, np.nan)
+    codes = _codes(trail, space, ids)
+    purposes = np.asarray(rows["purpose"], object)
+    pair_ids = [pair for row in facts if row["name"] == PAIRS for pair in json.loads(row["value"])]
     return Samples(
         spec=spec,
         space=space,
         ids=ids,
-        codes=_codes(trail, space, ids),
+        codes=codes,
         target_measured=target_measured,
         target_expected=target_expected,
         losses=losses,
-        uniform=np.asarray(rows["uniform"], bool),
+        purposes=purposes,
+        pairs=_pairs(
+            pair_ids,
+            ids,
+            codes,
+            _confirming(trail, ids, target_expected, spec) if pair_ids else losses,
+            purposes,
+        ),
         states=dict(Counter(map(str, rows["state"]))),
         metrics=sorted(measured, key=_place),
         measured=measured,
         expected=expected,
         reference=reference,
+    )
+
+
+def _confirming(trail: Trail, ids: Codes, expected: Values, spec: Spec) -> Values:
+    """log(expected / measured) by measurements for pairs alone, a value a setting, NaN where there is none."""
+    measured = np.full(len(ids), np.nan)
+    for row in trail.rows_of(
+        "SELECT setting, avg(value) AS value FROM measurement WHERE purpose = 'confirm' AND value IS NOT NULL GROUP BY setting"
+    ):
+        measured[np.searchsorted(ids, row["setting"])] = row["value"]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        losses = np.log(expected / measured)
+    return np.where(np.isfinite(losses), losses if spec.target.is_higher_better else -losses, np.nan)
+
+
+def _pairs(
+    pairs: Sequence[Sequence[int]],
+    ids: Codes,
+    codes: Codes,
+    losses: Values,
+    purposes: NDArray[np.object_],
+) -> Pairs | None:
+    """Pairs of settings by their ids, of which both losses are known; None without any."""
+    at = np.searchsorted(ids, np.array(pairs, np.int64).reshape(-1, 2))
+    at = at[~np.isnan(losses[at]).any(axis=1)]
+    if not len(at):
+        return None
+    inside, outside = at[:, 0], at[:, 1]
+    return Pairs(
+        inside=codes[inside],
+        outside=codes[outside],
+        losses_inside=losses[inside],
+        losses_outside=losses[outside],
+        is_fresh=np.asarray((purposes[at] == CONFIRM).all(axis=1), bool),
     )
 
 
@@ -209,7 +277,7 @@ def find(
 
     Raises `SweepError` if nothing is expected of them.
     """
-    known = samples.uniform & ~np.isnan(samples.losses)
+    known = samples.is_fitted
     if not known.any():
         raise SweepError(
             f"{name}: no setting has both a measured and an expected value",
@@ -219,12 +287,21 @@ def find(
         )
     codes, losses = samples.codes[known], samples.losses[known]
     least = -np.log1p(-threshold)
+    uniform = samples.is_uniform
     # Algorithm 4.1 says no more of a box.
     clusters: list[tuple[Box, Cluster | None]]
+    unproven = 0
     if method == "paper":
         clusters = [(box, None) for box in cover_anomalies(samples.space, codes, losses >= least, epsilon)]
     else:
-        clusters = [(one.box, one) for one in find_clusters(samples.space, codes, losses, threshold)]
+        judged = judge_candidates(
+            samples.space, codes, losses, threshold, uniform=uniform[known], pairs=samples.pairs
+        )
+        clusters = [(one.box, one) for one in judged if one.chance <= LEVEL]
+        unproven = len(judged) - len(clusters)
+    faces: list[list[Face]] = [[] for _ in clusters]
+    if samples.pairs is not None and clusters:
+        faces = judge(samples.space, [box for box, _ in clusters], samples.pairs)
     insides = [samples.space.contains(box, codes) for box, _ in clusters]
     outside = ~np.any(insides, axis=0) if insides else np.ones(len(codes), bool)
     return Answer(
@@ -234,12 +311,15 @@ def find(
         threshold=threshold,
         settings=len(samples.space.feasible),
         samples=int(known.sum()),
+        uniform=int(uniform.sum()),
+        confirming=int(((samples.purposes == CONFIRM) & ~np.isnan(samples.losses)).sum()),
         anomalous=int((losses >= least).sum()),
         states=samples.states,
-        hidden=unseen_share(int(known.sum())),
+        hidden=unseen_share(int(uniform.sum())),
+        unproven=unproven,
         clusters=[
-            _found(samples, box, cluster, losses, known, inside, outside)
-            for (box, cluster), inside in zip(clusters, insides, strict=True)
+            _found(samples, box, cluster, losses, known, inside, outside, of)
+            for (box, cluster), inside, of in zip(clusters, insides, faces, strict=True)
         ],
     )
 
@@ -252,6 +332,7 @@ def _found(
     known: Flags,
     inside: Flags,
     outside: Flags,
+    faces: Sequence[Face],
 ) -> Found:
     space = samples.space
     below = [metric for metric in samples.metrics if metric[0] != APPLICATION]
@@ -261,10 +342,13 @@ def _found(
         bounds=bounds,
         share=float(space.contains(box, space.feasible).mean()),
         samples=int(inside.sum()),
+        uniform=int((inside & samples.is_uniform[known]).sum()),
         loss=cluster.loss if cluster else float(-np.expm1(-np.median(losses[inside]))),
         low=cluster.low if cluster else None,
         high=cluster.high if cluster else None,
         chance=cluster.chance if cluster else None,
+        pairs=cluster.pairs if cluster else 0,
+        faces=faces,
         smallest=describe_faces(space, cluster.smallest, bounds) if cluster else None,
         largest=describe_faces(space, cluster.largest, bounds) if cluster else None,
         layers=find_deviations(

@@ -38,6 +38,8 @@ def render(answer: Answer, samples: Samples) -> bytes:
         parts += [tag("p", line) for line in text.lines(answer)[1:]]
     for number, cluster in enumerate(answer.clusters, 1):
         parts += _cluster(number, cluster, samples, answer)
+    if answer.clusters:
+        parts.append(tag("p", text.hidden(answer), of="note"))
     return document("anomalies", answer.trail, parts)
 
 
@@ -98,6 +100,7 @@ def _cluster(number: int, cluster: Found, samples: Samples, answer: Answer) -> l
             or [["all settings", ""]],
             left=(1,),
         ),
+        *(tag("p", line.strip()) for line in text.judged_faces(cluster)),
         figures([_parallel(cluster, samples, inside)], of="wide"),
     ]
     if cluster.layers:

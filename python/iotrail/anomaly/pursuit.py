@@ -26,12 +26,16 @@ FEWEST_SAMPLES = 3
 _ERRORS = np.geomspace(0.01, 0.5, 18)
 # The error of a loss, relative to it.
 _SPREADS = np.array([0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5])
+# The largest with which boxes are looked for the second time.
+_STRICT = 0.1
 # Density of a wrong sample's error: anything from a tenth to ten times, in log.
 _WRONG_DENSITY = 1 / (2 * np.log(10))
 # Heights at which a new box is looked for, in quantiles of what is left over.
 _QUANTILES = (0.5, 0.7, 0.85, 0.95, 0.99)
 # Starts whose box is searched two dimensions at a time.
 _POLISHED = 6
+# Changes of one set that are tried with heights and noise fitted again, and by how much less likely they are before that.
+_TRIED, _NEAR = 8, 3.0
 _ROUNDS = 20
 
 
@@ -79,8 +83,16 @@ class Pursuit:
         ]
         # Dimensions whose value tells nothing are left alone.
         self.varied = [at for at, dimension in enumerate(space.dimensions) if len(dimension.values) > 1]
+        # Of two dimensions, the samples' cells in a table of their values.
+        self.tables = {
+            (one, other): codes[:, one] * len(space.dimensions[other].values) + codes[:, other]
+            for one in self.varied
+            for other in self.varied
+            if one < other
+        }
         # The height of a box takes half the logarithm of the samples (Schwarz, Estimating the dimension of a model, 1978).
         self.cost = 0.5 * np.log(max(len(codes), 2)) + np.log(len(codes) + 1)
+        self.spreads = _SPREADS
         self.starts = np.stack(
             [dimension.single[codes[:, at]] for at, dimension in enumerate(space.dimensions)], axis=1
         )
@@ -146,7 +158,7 @@ class Pursuit:
     def _noise(self, rest: Values, squares: Values) -> Noise:
         """The likeliest noise of errors."""
         best, found = -np.inf, None
-        spreads = _SPREADS if squares.any() else _SPREADS[:1]
+        spreads = self.spreads if squares.any() else self.spreads[:1]
         variance = _ERRORS[:, None, None] ** 2 + spreads[None, :, None] ** 2 * squares
         normal = np.exp(-0.5 * rest**2 / variance) / np.sqrt(2 * np.pi * variance)
         for wrong in (0.01, 0.03, 0.1, 0.2):
@@ -218,28 +230,32 @@ class Pursuit:
         """A box with the sets of two dimensions at a time that gain most, until none gains; with its gain."""
         inside = [self.inside[at][chosen] for at, chosen in enumerate(box)]
         sets, best = list(box), -np.inf
-        pairs = [(one, other) for one in self.varied for other in self.varied if one < other]
-        if not pairs:
+        if not self.tables:
             rows, totals = self.climb(gains, np.array([box]))
             return tuple(int(chosen) for chosen in rows[0]), float(totals[0])
+        costs = np.array([cost[chosen] for cost, chosen in zip(self.costs, box, strict=True)])
         improved = True
         while improved:
             improved = False
-            for one, other in pairs:
+            for (one, other), cells in self.tables.items():
                 among = np.ones(len(gains), dtype=bool)
                 for at in self.varied:
                     if at not in (one, other):
                         among &= inside[at]
-                table = self.onehot[one].T @ (self.onehot[other] * (gains * among)[:, None])
+                shape = len(self.members[one][0]), len(self.members[other][0])
+                table = np.bincount(cells, weights=gains * among, minlength=shape[0] * shape[1]).reshape(
+                    shape
+                )
                 sums = self.members[one] @ table @ self.members[other].T
                 sums = sums - self.costs[one][:, None] - self.costs[other]
-                rest = sum(float(self.costs[at][sets[at]]) for at in self.varied if at not in (one, other))
-                first, second = np.unravel_index(int(np.argmax(sums)), sums.shape)
+                first, second = divmod(int(sums.argmax()), sums.shape[1])
+                rest = float(costs.sum() - costs[one] - costs[other])
                 total = float(sums[first, second]) - rest - self.cost
                 if total > best + 1e-9:
-                    improved = improved or (int(first), int(second)) != (sets[one], sets[other])
+                    improved = improved or (first, second) != (sets[one], sets[other])
                     best = total
-                    sets[one], sets[other] = int(first), int(second)
+                    sets[one], sets[other] = first, second
+                    costs[one], costs[other] = self.costs[one][first], self.costs[other][second]
                     inside[one], inside[other] = self.inside[one][first], self.inside[other][second]
         return tuple(sets), best
 
@@ -297,7 +313,38 @@ class Pursuit:
         return fit
 
     def run(self) -> Fit:
-        """All boxes."""
+        """All boxes: the better of two fits, of which one looks for boxes as if losses hardly varied. Where they may vary much, one
+        box for two causes looks good enough that neither is found alone; where they may not, causes that do are cut up."""
+        fit = self.pursue()
+        if not fit.boxes:
+            return fit
+        strict = copy.copy(self)
+        strict.spreads = _SPREADS[_SPREADS <= _STRICT]
+        found = strict.pursue()
+        other = self.settle(self.drop(self.refine(self.fit(found.boxes, found.noise))))
+        return self.divide(max(fit, other, key=lambda one: one.score))
+
+    def divide(self, fit: Fit) -> Fit:
+        """A fit with two boxes in place of one where that is better: which replacing it by one doesn't find."""
+        for _ in range(_ROUNDS):
+            before = fit.score
+            for at in range(len(fit.boxes)):
+                tried = self.fit([*fit.boxes[:at], *fit.boxes[at + 1 :]], fit.noise)
+                for _ in range(2):
+                    found = self.find_box(tried)
+                    if found is None:
+                        break
+                    tried = self.refine(self.fit([*tried.boxes, found[0]], tried.noise))
+                tried = self.settle(self.drop(tried))
+                if tried.score > fit.score + 1e-6:
+                    fit = tried
+                    break
+            if fit.score <= before + 1e-6:
+                break
+        return fit
+
+    def pursue(self) -> Fit:
+        """Boxes one after the other, each where it explains most of what is left."""
         fit = self.fit([], Noise(0.05, 0.0, 0.01))
         while len(fit.boxes) < MOST_BOXES:
             found = self.find_box(fit)
@@ -307,7 +354,7 @@ class Pursuit:
             if tried.score <= fit.score + 1e-6:
                 break
             fit = tried
-        return self.replace(fit)
+        return self.settle(self.replace(fit))
 
     def replace(self, fit: Fit) -> Fit:
         """A fit whose boxes were each looked for again, without where they were, until none is better."""
@@ -327,6 +374,52 @@ class Pursuit:
             if fit.score <= before + 1e-6:
                 break
         return fit
+
+    def settle(self, fit: Fit) -> Fit:
+        """A fit with single sets of boxes changed where that gains with all heights fitted again, until none gains. Of a box
+        whose samples are mostly in another too, `refine` takes the other's height for given, which has part of its own."""
+        for _ in range(_ROUNDS):
+            for boxes in self._changed(fit):
+                tried = self.fit(boxes, fit.noise)
+                if tried.score > fit.score + 1e-6:
+                    fit = self.drop(self.refine(tried))
+                    break
+            else:
+                break
+        return fit
+
+    def _changed(self, fit: Fit) -> list[list[Box]]:
+        """Boxes of which one has another set in one dimension: those that gain most for the noise of a fit."""
+        squares = fit.inside.T @ fit.heights**2
+        variance = fit.noise.error**2 + fit.noise.spread**2 * squares
+        right = np.exp(-0.5 * (self.losses - fit.fitted) ** 2 / variance) / np.sqrt(2 * np.pi * variance)
+        right = (1 - fit.noise.wrong) * right
+        weights = np.sqrt(right / (right + fit.noise.wrong * _WRONG_DENSITY) / variance)
+        weighted = self.losses * weights
+        found: list[tuple[float, list[Box]]] = []
+        for which, box in enumerate(fit.boxes):
+            design = fit.inside.T.astype(float)
+            others = sum(self.describe(other) for at, other in enumerate(fit.boxes) if at != which)
+            for at in self.varied:
+                among = np.ones(len(self.codes), dtype=bool)
+                for other in self.varied:
+                    if other != at:
+                        among &= self.inside[other][box[other]]
+                # Sets with the same samples are told apart by what they take to describe.
+                columns, first = np.unique(self.inside[at] & among, axis=0, return_inverse=True)
+                for number, column in enumerate(columns):
+                    sets = np.flatnonzero(first == number)
+                    chosen = int(sets[np.argmin(self.costs[at][sets])])
+                    if chosen == box[at] or int(column.sum()) < FEWEST_SAMPLES:
+                        continue
+                    design[:, which] = column
+                    heights, _ = nnls(design * weights[:, None], weighted)
+                    likelihood = self.density(self.losses - design @ heights, design @ heights**2, fit.noise)
+                    changed = (*box[:at], chosen, *box[at + 1 :])
+                    score = float(likelihood.sum()) - others - self.describe(changed)
+                    found.append((score, [*fit.boxes[:which], changed, *fit.boxes[which + 1 :]]))
+        found.sort(key=lambda one: -one[0])
+        return [boxes for score, boxes in found[:_TRIED] if score > fit.score - _NEAR]
 
 
 def _costs(sets: Flags, *, is_ordered: bool) -> NDArray[np.float64]:

@@ -14,7 +14,7 @@ _UNITS = {"bytes": "bytes", "bytes_per_s": "bytes/s", "ns": "ns", "share": "shar
 def lines(answer: Answer) -> list[str]:
     """The answer, a line each."""
     said = [
-        f"{answer.trail}: {answer.samples:,} of {answer.settings:,} settings, of which {answer.anomalous:,} are at least "
+        f"{answer.trail}: {answer.samples:,}{_purposes(answer)} of {answer.settings:,} settings, of which {answer.anomalous:,} are at least "
         f"{share(answer.threshold)} short of what {answer.reference}{_states(answer)}."
     ]
     if not answer.clusters:
@@ -22,11 +22,49 @@ def lines(answer: Answer) -> list[str]:
             "No cluster: these samples do not tell in which settings it falls short."
             if answer.anomalous
             else "No cluster: nothing that was measured falls short.",
-            f"A zone of less than {share(answer.hidden)} of all settings may have no sample (95 %).",
+            hidden(answer),
         ]
     for number, cluster in enumerate(answer.clusters, 1):
-        said += ["", f"{number}. {loss(cluster)}", *_bounds(cluster), *_layers(cluster)]
+        said += [
+            "",
+            f"{number}. {loss(cluster)}",
+            *_bounds(cluster),
+            *judged_faces(cluster),
+            *_layers(cluster),
+        ]
+    if answer.clusters:
+        said += ["", hidden(answer)]
+    if answer.unproven:
+        boxes = "1 more cluster" if answer.unproven == 1 else f"{answer.unproven:,} more clusters"
+        said.append(f"{boxes} could be chance: iotrail sweep --confirm {answer.trail} measures what tells.")
     return said
+
+
+def _purposes(answer: Answer) -> str:
+    chosen = answer.samples - answer.uniform
+    if not chosen and not answer.confirming:
+        return ""
+    parts = [f"{answer.uniform:,} uniform", f"{chosen:,} chosen"] if chosen else []
+    if answer.confirming:
+        parts.append(f"beside {answer.confirming:,} in pairs")
+    return f" ({', '.join(parts)})"
+
+
+def hidden(answer: Answer) -> str:
+    """How large a zone can be that has no uniform sample."""
+    kind = "sample" if answer.uniform == answer.samples else "uniform sample"
+    return f"A zone of less than {share(answer.hidden)} of all settings may have no {kind} (95 %)."
+
+
+def judged_faces(cluster: Found) -> list[str]:
+    """What pairs say of the faces, a line for the confirmed and one for the others."""
+    words: dict[bool | None, list[str]] = {True: [], False: [], None: []}
+    for face in cluster.faces:
+        pairs = "1 pair" if face.pairs == 1 else f"{face.pairs} pairs"
+        inside = f"{face.dimension} {face.inside} beside {face.outside}"
+        words[face.is_confirmed].append(f"{inside}: {share(face.loss)} less in {pairs}")
+    names = {True: "confirmed", False: "not confirmed", None: "too few pairs to tell"}
+    return [f"   {names[key]}: {'; '.join(told)}" for key, told in words.items() if told]
 
 
 def _states(answer: Answer) -> str:
@@ -45,7 +83,11 @@ def loss(cluster: Found) -> str:
         if cluster.chance <= LEAST_CHANCE
         else f"{cluster.chance * 100:.2f} %"
     )
-    return f"{share(cluster.loss)} short ({share(cluster.low)} to {share(cluster.high)}) in {where}; by chance: {chance}"
+    proof = f" in {cluster.uniform:,} uniform samples and {cluster.pairs:,} pairs" if cluster.pairs else ""
+    return (
+        f"{share(cluster.loss)} short ({share(cluster.low)} to {share(cluster.high)}) in {where}; "
+        f"by chance{proof}: {chance}"
+    )
 
 
 def _bounds(cluster: Found) -> list[str]:

@@ -44,6 +44,8 @@ class Content:
     spec: str
     path: str
     seed: int
+    # settings of an adaptive sweep; None if it isn't one
+    adaptive: int | None
     measurements: tuple[Measurement, ...]
     restore: tuple[str, ...]
 
@@ -68,9 +70,10 @@ class Journal:
         except OSError as error:
             raise SweepError(f"cannot write {path}: {error.strerror}") from error
 
-    def begin(self, spec: str, path: str, seed: int) -> None:
-        """The first line."""
-        self.add(sweep=VERSION, spec=spec, path=path, seed=seed)
+    def begin(self, spec: str, path: str, seed: int, adaptive: int | None = None) -> None:
+        """The first line; `adaptive` is how many settings an adaptive sweep measures."""
+        more = {} if adaptive is None else {"adaptive": adaptive}
+        self.add(sweep=VERSION, spec=spec, path=path, seed=seed, **more)
 
     def measured(self, measurement: Measurement) -> None:
         """Keep a measurement."""
@@ -141,7 +144,14 @@ def read(path: Path) -> Content:
             ) from error
     if begun is None:
         raise SweepError(f"{path}: no journal of a sweep: its first line is missing")
-    return Content(begun["spec"], begun["path"], begun["seed"], tuple(measurements), tuple(restore))
+    return Content(
+        begun["spec"],
+        begun["path"],
+        begun["seed"],
+        begun.get("adaptive"),
+        tuple(measurements),
+        tuple(restore),
+    )
 
 
 def _first(line: dict[str, Any], path: Path) -> dict[str, Any]:

@@ -1,16 +1,17 @@
 """What a sweep will measure: the settings that are drawn, and what is expected of each."""
 
 import contextlib
+import math
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from iotrail import native
-from iotrail.anomaly.space import Codes, Space, Value
+from iotrail.anomaly.space import Codes, Space
 from iotrail.errors import SweepError, TraceError, UsageError
 from iotrail.expected import linux
 from iotrail.expected.user import load
@@ -21,7 +22,7 @@ from iotrail.sweep import spec as specs
 from iotrail.sweep import trail as trails
 from iotrail.sweep.guard import Guard
 from iotrail.sweep.journal import Journal, Measurement
-from iotrail.sweep.run import Code, Sweep, code_of
+from iotrail.sweep.run import UNIFORM_SHARE, Code, Sweep, code_of
 from iotrail.sweep.settings import Settings
 from iotrail.sweep.shell import Running, alone
 from iotrail.sweep.spec import Control, Spec
@@ -29,13 +30,13 @@ from iotrail.sweep.targets import Measuring, target_of
 from iotrail.trail import Trail
 
 # Of specifications that differ in these alone, one goes on with the other's sweep.
-_MAY_DIFFER = ("path", "text", "samples")
+_MAY_DIFFER = ("path", "text", "samples", "is_adaptive")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Settings to measure, by their codes in random order, and what each is expected to show (none without an
-    expectation)."""
+    """Settings to measure, by their codes in random order (of an adaptive sweep those that are uniform whatever is
+    measured), and what each is expected to show (none without an expectation)."""
 
     spec: Spec
     space: Space
@@ -61,35 +62,14 @@ class Plan:
         path = journal_of(output)
         measured = self._before(output, path, resume=resume, force=force)
         node, offset = native.clock()
-        with contextlib.ExitStack() as contexts:
-            journal = contexts.enter_context(Journal(path))
-            if not path.stat().st_size:
-                journal.begin(self.spec.text, self.spec.path, self.spec.seed)
-            running: Running = alone
-            if self.spec.target.simulator is None:
-                running = contexts.enter_context(Guard(path)).running
-            controls: Mapping[str, Control] = self.spec.controls
-            measure: Measuring
-            if self.spec.target.device is None:
-                measure = target_of(self.spec, running)
+        records = records_of(output)
+        with sweeping(self.spec, self.space, self.expected, path, records, offset, measured) as sweep:
+            if self.spec.is_adaptive:
+                order = sampling.draw(self.space, len(self.space.feasible), self.spec.seed)
+                sweep.run_adaptive(order, self.spec.samples, advance)
             else:
-                block = contexts.enter_context(device.opened(self.spec, running))
-                records_of(output).mkdir(exist_ok=True)
-                controls = device.controls(self.spec, block.name)
-                measure = device.Reading(self.spec, block, running, records_of(output), offset)
-            settings = contexts.enter_context(Settings(controls, journal))
-            sweep = Sweep(
-                self.spec,
-                self.space,
-                self.expected,
-                measure,
-                settings,
-                journal,
-                lambda: time.monotonic_ns() + offset,
-                measured,
-            )
-            sweep.run(self.codes, advance)
-        trails.write(output, sweep, node, command, records_of(output), force=force)
+                sweep.run(self.codes, advance)
+        trails.write(output, sweep, node, command, records, force=force)
         path.unlink()
         shutil.rmtree(records_of(output), ignore_errors=True)
         return sweep
@@ -128,6 +108,61 @@ class Plan:
                 )
 
 
+@contextlib.contextmanager
+def sweeping(
+    spec: Spec,
+    space: Space,
+    expected: Mapping[Code, Sequence[Expected]],
+    path: Path,
+    records: Path,
+    offset: int,
+    measured: Sequence[Measurement],
+) -> Iterator[Sweep]:
+    """A sweep that can measure: with a journal at `path`, settings of the system that are put back when this is left, and a
+    process that does so if this one is killed. What the kernel sees of a device's measurements is kept in `records`. `offset` is what the clock of trails is ahead of the monotonic one, in ns;
+    `measured` is kept from before.
+
+    Raises:
+        SweepError: another sweep writes the journal, or a setting can't be read or put back.
+    """
+    with contextlib.ExitStack() as contexts:
+        journal = contexts.enter_context(Journal(path))
+        if not path.stat().st_size:
+            journal.begin(spec.text, spec.path, spec.seed, spec.samples if spec.is_adaptive else None)
+        running: Running = alone
+        if spec.target.simulator is None:
+            running = contexts.enter_context(Guard(path)).running
+        controls: Mapping[str, Control] = spec.controls
+        measure: Measuring
+        if spec.target.device is None:
+            measure = target_of(spec, running)
+        else:
+            block = contexts.enter_context(device.opened(spec, running))
+            records.mkdir(exist_ok=True)
+            controls = device.controls(spec, block.name)
+            measure = device.Reading(spec, block, running, records, offset)
+        settings = contexts.enter_context(Settings(controls, journal))
+        yield Sweep(
+            spec,
+            space,
+            expected,
+            measure,
+            settings,
+            journal,
+            lambda: time.monotonic_ns() + offset,
+            measured,
+        )
+
+
+def adaptive_before(output: Path) -> int | None:
+    """How many settings the adaptive sweep to a trail that ended early measures; None if there is none, or it isn't adaptive.
+
+    Raises `SweepError` if its journal can't be read.
+    """
+    path = journal_of(output)
+    return journals.read(path).adaptive if path.exists() else None
+
+
 def journal_of(output: Path) -> Path:
     """The journal of a sweep to a trail."""
     return output.with_name(f"{output.name}.sweep")
@@ -138,72 +173,115 @@ def records_of(output: Path) -> Path:
     return output.with_name(f"{output.name}.sweep.records")
 
 
-def plan(path: Path, *, samples: int | None = None, seed: int | None = None) -> Plan:
-    """Reads a specification and draws its settings; `samples` and `seed` instead of its own.
+def plan(
+    path: Path, *, samples: int | None = None, adaptive: int | None = None, seed: int | None = None
+) -> Plan:
+    """Reads a specification and draws its settings; `samples` (all uniform) or `adaptive` (some chosen by what was measured)
+    and `seed` instead of its own.
 
-    Raises `UsageError` for a specification that can't be, and for an expectation that is no number above 0.
+    Raises `UsageError` for a specification that can't be, for both `samples` and `adaptive`, and for an expectation that is no
+    number above 0.
     """
+    if samples is not None and adaptive is not None:
+        raise UsageError(
+            "--samples can't be combined with --adaptive", "both say how many settings are measured: give one"
+        )
     spec = specs.read(path)
-    spec = replace(
-        spec,
-        samples=spec.samples if samples is None else samples,
-        seed=spec.seed if seed is None else seed,
-    )
+    if samples is not None or adaptive is not None:
+        spec = replace(spec, samples=samples or adaptive or 0, is_adaptive=adaptive is not None)
+    if seed is not None:
+        spec = replace(spec, seed=seed)
+    if spec.is_adaptive and spec.expect is None:
+        raise UsageError(
+            f"{path}: an adaptive sweep needs an expectation: it measures where losses are",
+            "add expect = …, or use --samples",
+        )
     space = spec.space()
     # said before anything is measured
     if spec.target.device is None:
         target_of(spec, alone)
     else:
         device.check(spec)
-    codes = sampling.draw(space, spec.samples, spec.seed)
-    settings = {code_of(row): space.setting(row) for row in codes}
-    return Plan(spec, space, codes, _expected(spec, settings))
+    number = min(spec.samples, len(space.feasible))
+    if spec.is_adaptive:
+        number = math.ceil(UNIFORM_SHARE * number)
+    codes = sampling.draw(space, number, spec.seed)
+    return Plan(spec, space, codes, expectations(spec, space, codes))
 
 
-def _expected(spec: Spec, settings: Mapping[Code, dict[str, Value]]) -> dict[Code, list[Expected]]:
-    """What is expected of settings, by the specification's expectation."""
+class _Function(Mapping[Code, Sequence[Expected]]):
+    """What a function expects of settings: asked once of each, when that is needed."""
+
+    def __init__(
+        self, space: Space, expect: Callable[[Sequence[Mapping[str, Any]]], list[list[Expected]]]
+    ) -> None:
+        self._space = space
+        self._expect = expect
+        self._known: dict[Code, list[Expected]] = {}
+
+    def ask(self, codes: Sequence[Code]) -> None:
+        """Asks of many settings at once."""
+        new = [code for code in codes if code not in self._known]
+        found = self._expect([self._space.setting(code) for code in new])
+        self._known.update(zip(new, found, strict=True))
+
+    def __getitem__(self, code: Code) -> list[Expected]:
+        self.ask([code])
+        return self._known[code]
+
+    def __contains__(self, code: object) -> bool:
+        # It says something of every setting, or ends the sweep.
+        return True
+
+    def __iter__(self) -> Iterator[Code]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+def expectations(spec: Spec, space: Space, codes: Codes) -> Mapping[Code, Sequence[Expected]]:
+    """What is expected of settings, by the specification's expectation. Of `codes` it is asked at once, so that errors show
+    before anything is measured.
+
+    Raises `UsageError` if the expectation isn't there, or is no number above 0.
+    """
     if spec.expect is None:
         return {}
     if spec.expect.endswith(".trail"):
-        return _measured_before(spec, settings)
-    if spec.target.device is not None and spec.expect in linux.EXPECTATIONS:
-        found = linux.expect_all(
-            list(settings.values()), spec.expect, device.model_of(spec), spec.target.seconds
-        )
-        return dict(zip(settings, found, strict=True))
-    expect: Callable[[Mapping[str, Any]], list[Expected]]
-    if ".py:" in spec.expect:
-        expect = load(spec.expect, spec.path, spec.target.metric)
-    elif spec.target.simulator is not None and spec.expect in stack.EXPECTATIONS:
-        model = spec.expect
-
-        def expect(setting: Mapping[str, Any]) -> list[Expected]:
-            return stack.expect(setting, model)
-
+        return _measured_before(spec, space, codes)
+    name, target = spec.expect, spec.target
+    if ".py:" in name:
+        function = load(name, spec.path, target.metric)
+        expected = _Function(space, lambda settings: [function(one) for one in settings])
+    elif target.simulator is not None and name in stack.EXPECTATIONS:
+        expected = _Function(space, lambda settings: [stack.expect(one, name) for one in settings])
+    elif target.device is not None and name in linux.EXPECTATIONS:
+        model, seconds = device.model_of(spec), target.seconds
+        expected = _Function(space, lambda settings: linux.expect_all(settings, name, model, seconds))
     else:
-        known = {"simulator": stack.EXPECTATIONS, "device": linux.EXPECTATIONS}
-        own = "".join(
-            f", {name}"
-            for kind, names in known.items()
-            if getattr(spec.target, kind) is not None
-            for name in names
-        )
+        own: Sequence[str] = ()
+        if target.command is None:
+            own = linux.EXPECTATIONS if target.device is not None else tuple(stack.EXPECTATIONS)
         raise UsageError(
-            f"{spec.path}: expect: expected FILE.py:FUNCTION, OLD.trail{own}, found {spec.expect!r}"
+            f"{spec.path}: expect: expected {', '.join(['FILE.py:FUNCTION', 'OLD.trail', *own])}, found {name!r}"
         )
-    return {code: expect(setting) for code, setting in settings.items()}
+    expected.ask([code_of(row) for row in codes])
+    return expected
 
 
-def _measured_before(spec: Spec, settings: Mapping[Code, dict[str, Value]]) -> dict[Code, list[Expected]]:
-    """What an older sweep measured at the same settings."""
+def _measured_before(spec: Spec, space: Space, codes: Codes) -> dict[Code, list[Expected]]:
+    """What an older sweep measured at the same settings: those that are drawn, of an adaptive sweep all that may be chosen."""
     path = Path(spec.path).parent / (spec.expect or "")
     before: dict[int, list[Expected]] = {}
     for row in Trail(path).rows_of(
         "SELECT setting, layer, metric, value FROM measured WHERE value IS NOT NULL"
     ):
         before.setdefault(row["setting"], []).append(Expected(row["layer"], row["metric"], row["value"]))
+    drawn = {code_of(row) for row in codes}
+    settings = {code_of(row): space.setting(row) for row in (space.feasible if spec.is_adaptive else codes)}
     known = {code: found for code, one in settings.items() if (found := before.get(trails.setting_id(one)))}
-    if settings and not known:
+    if drawn and not drawn & known.keys():
         raise UsageError(
             f"{spec.path}: expect: {path} has none of the settings that are to be measured",
             "sweep the same dimensions with the same seed",

@@ -47,7 +47,7 @@ _SIZES = {
     **{f"{letter}B": 10 ** (3 * power) for power, letter in enumerate("kMGTP", 1)},
 }
 _MEASURE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-zµ]+)")
-_KEYS = {"samples", "seed", "expect", "constraints", "target", "workload", "system", "repeat"}
+_KEYS = {"samples", "adaptive", "seed", "expect", "constraints", "target", "workload", "system", "repeat"}
 _DIMENSION_KEYS = {"values", "ordered", "set", "get", "bypass"}
 _TARGET_KEYS = {"simulator", "command", "device", "model", "seconds", "unit", "better", "timeout", "faults"}
 _REPEAT_KEYS = {"least", "most", "within"}
@@ -110,7 +110,10 @@ class Spec:
     constraints: tuple[str, ...]
     target: Target
     expect: str | None
+    # settings to measure in all
     samples: int
+    # whether two thirds of them are chosen by what was measured
+    is_adaptive: bool
     seed: int
     repeats: Repeats
 
@@ -186,6 +189,11 @@ def parse(text: str, path: str) -> Spec:
     expect = content.get("expect")
     if expect is not None and not isinstance(expect, str):
         raise UsageError(f"{path}: expect: expected a name or a file, found {expect!r}")
+    if "samples" in content and "adaptive" in content:
+        raise UsageError(
+            f"{path}: samples and adaptive can't be combined", "both say how many settings are measured"
+        )
+    is_adaptive = "adaptive" in content
     return Spec(
         path=path,
         text=text,
@@ -195,7 +203,8 @@ def parse(text: str, path: str) -> Spec:
         constraints=tuple(constraints),
         target=target,
         expect=expect,
-        samples=_integer(content, "samples", 400, path),
+        samples=_integer(content, "adaptive" if is_adaptive else "samples", 400, path),
+        is_adaptive=is_adaptive,
         seed=_integer(content, "seed", 1, path, least=0),
         repeats=_repeats(_table(content, "repeat", path, is_needed=False), path),
     )
