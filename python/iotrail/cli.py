@@ -234,14 +234,18 @@ def report(
         typer.Option("--output", "-o", metavar="F.html", help="The page to write.", show_default="X.html"),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Write the page's data as JSON instead.")] = False,
+    since: SinceOption = None,
+    until: UntilOption = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file even if it is no report.")] = False,
     show: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
 ) -> None:
-    """Write one self-contained page that shows the run: open it in any browser, offline."""
+    """Write one self-contained page that shows the run, or with --from and --to a part of it: open it in any browser, offline."""
     from iotrail import report as page
     from iotrail.trail import Trail
 
     opened = Trail(trail)
+    if since is not None or until is not None:
+        page.cut(opened, since, until)
     if json:
         page.write_data(opened, output, force=force)
         return

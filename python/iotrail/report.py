@@ -27,6 +27,7 @@ from iotrail.block import BlockView
 from iotrail.causal.lanes import CausalView
 from iotrail.diagnosis import collect_cards
 from iotrail.errors import IotrailError, UsageError
+from iotrail.moments import moment, written
 from iotrail.trail import Trail
 from iotrail.units import shell_line
 from iotrail.waits import waited_object
@@ -58,6 +59,29 @@ GENERATOR = b'<meta name="generator" content="iotrail report"'
 
 class ReportError(IotrailError):
     """A report can't be written."""
+
+
+def cut(trail: Trail, since: str | None, until: str | None) -> None:
+    """Leave a part of a trail for its report, between two moments as people write them (`iotrail.moments`).
+
+    Raises `UsageError` for a text that is no moment, and a part that has nothing.
+    """
+    (span,) = trail.rows_of("SELECT start_ts, end_ts FROM trail_span")
+    start, end = span["start_ts"], span["end_ts"]
+    if start is None:
+        raise UsageError(f"{trail.path}: has nothing of which a part could be shown")
+    begin = None if since is None else moment(since, start, "--from")
+    last = None if until is None else moment(until, start, "--to")
+    if (
+        (begin or start) >= (end + 1 if last is None else last)
+        or (begin or start) > end
+        or (last or end) <= start
+    ):
+        raise UsageError(
+            f"nothing between --from and --to: {trail.path} has {written(start)} to {written(end)}",
+            "2026-03-01T14:00, 14:00, or +30s after the start of the trail",
+        )
+    trail.cut(begin, last)
 
 
 def write_report(trail: Trail, output: Path, *, force: bool = False) -> None:

@@ -213,6 +213,31 @@ class Trail:
             self._made.add(name)
         self._made -= self.modules.keys()
 
+    def cut(self, begin: int | None, end: int | None) -> None:
+        """Leave what happened from `begin` until before `end` (ns since the epoch, None: no bound), for the queries that
+        follow: rows under way then, and of processes and threads the part of their lives."""
+        first = "NULL" if begin is None else str(begin)
+        last = "NULL" if end is None else str(end)
+        relations = {}
+        for table in self.tables.values():
+            columns = {column.name for column in table.columns}
+            source = f"SELECT * FROM ({self.source(table.name)}) AS t"
+            if {"start_ts", "end_ts"} <= columns:
+                source = source.replace(
+                    "*",
+                    f"* REPLACE (greatest(start_ts, {first}) AS start_ts, "
+                    f"CASE WHEN end_ts IS NULL THEN NULL ELSE least(end_ts, {last}) END AS end_ts)",
+                )
+                relations[table.name] = (
+                    f"{source} WHERE coalesce(end_ts >= {first}, true) AND coalesce(start_ts < {last}, true)"
+                )
+            elif "ts" in columns:
+                ended = "ts + coalesce(dur, 0)" if "dur" in columns else "ts"
+                relations[table.name] = (
+                    f"{source} WHERE coalesce({ended} >= {first}, true) AND coalesce(ts < {last}, true)"
+                )
+        self.let(relations)
+
     def errors(self, sql: str) -> "_Errors":
         """A context in which DuckDB's errors become iotrail's."""
         return _Errors(self, sql)

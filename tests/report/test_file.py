@@ -206,3 +206,26 @@ def test_no_permission(database: Path, tmp_path: Path) -> None:
 def test_buckets_are_round_and_few(duration: int, width: int) -> None:
     assert report.bucket_width(duration) == width
     assert duration // width + 2 <= report.MOST_BUCKETS + 1
+
+
+def test_a_part_of_a_trail_has_a_report(ingest: Ingest) -> None:
+    trail = ingest("part", TRAILS["files"])
+    whole = json.loads(run_report(trail, "--json").stdout)
+    part = json.loads(run_report(trail, "--json", "--from", "+500us", "--to", "+600us").stdout)
+    # operations of 10 to 59 ns, one each 97 ns: the first one began before, the last one ends after
+    expected = [i for i in range(10_000) if 97 * i < 600_000 and 97 * i + 10 + i % 50 >= 500_000]
+    assert sum(part["cells"]["ops"]) == len(expected)
+    assert len(part["files"]["id"]) < len(whole["files"]["id"])
+    assert part["run"]["start"] == str(
+        START + 500_000 - (500_000 - 97 * expected[0] if 97 * expected[0] < 500_000 else 0)
+    )
+    assert part["run"]["duration"] < 100_200
+    for options, said in (
+        (("--from", "+10s"), "nothing between --from and --to"),
+        (("--from", "+2us", "--to", "+1us"), "nothing between --from and --to"),
+        (("--from", "noon"), "--from: expected a moment, found 'noon'"),
+    ):
+        done = run_report(trail, "-o", "x.html", *options)
+        assert done.returncode == 1 or done.returncode == 2
+        assert said in done.stderr
+        assert not (trail.parent / "x.html").exists()
