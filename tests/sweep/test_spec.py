@@ -59,9 +59,7 @@ def test_units() -> None:
     assert not think.is_ordered
 
 
-@pytest.mark.parametrize(
-    ("given", "seconds"), [('"2min"', 120), ('"500 ms"', 0.5), ("90", 90), ("0.5", 0.5)]
-)
+@pytest.mark.parametrize(("given", "seconds"), [('"2min"', 120), ('"500 ms"', 0.5), ("90", 90), ("0.5", 0.5)])
 def test_a_timeout_has_a_unit_or_is_in_seconds(given: str, seconds: float) -> None:
     assert (
         spec.parse(change("[target]", f"[target]\ntimeout = {given}"), "x.toml").target.timeout_s == seconds

@@ -112,6 +112,7 @@ def sweep(
 
 
 def _print_plan(planned: "Plan", as_json: bool) -> None:
+    from iotrail.anomaly.describe import value_text
     from iotrail.sweep.sampling import seen_probability, unseen_share
     from iotrail.units import human
 
@@ -130,7 +131,11 @@ def _print_plan(planned: "Plan", as_json: bool) -> None:
         )
     for code in planned.codes[:_SHOWN]:
         setting = planned.space.setting(code)
-        print("  " + ", ".join(f"{name}={value}" for name, value in setting.items()))
+        dimensions = {one.name: one for one in planned.space.dimensions}
+        print(
+            "  "
+            + ", ".join(f"{name} {value_text(dimensions[name], value)}" for name, value in setting.items())
+        )
     if samples > _SHOWN:
         print(f"  … {samples - _SHOWN:,} more")
 
