@@ -334,6 +334,18 @@ def test_settings_that_fail_are_left_out(folder: Path) -> None:
     assert found["states"]["failed"] == done["states"]["failed"]
     (row,) = Trail(folder / "x.trail").rows_of("SELECT DISTINCT detail FROM measurement WHERE value IS NULL")
     assert row["detail"] == "ended with status 1"
+    # Each of those is tried twice.
+    assert done["failures"] == {"ended with status 1": 2 * done["states"]["failed"]}
+
+
+def test_why_settings_failed_is_said(folder: Path) -> None:
+    specify(folder, "test {depth} = 1 && echo 1000 || echo {depth} {stream} {run}")
+    said = iotrail(folder, "sweep", "x.toml", "-o", "x.trail", "--samples", "20", "--seed", "3").stdout
+    shown = re.findall(r"^  (\d+) failed: expected one number on stdout, found '\d+ \d+ \d+'$", said, re.M)
+    assert len(shown) == 3
+    (rest,) = re.findall(r"^  … (\d+) failed for other reasons \(table measurement\)$", said, re.M)
+    (row,) = Trail(folder / "x.trail").rows_of("SELECT count(*) AS n FROM measurement WHERE value IS NULL")
+    assert sum(map(int, shown)) + int(rest) == row["n"]
 
 
 @pytest.mark.parametrize(("loss", "count"), [("500", 1), ("1000", 0)])

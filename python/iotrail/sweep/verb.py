@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from iotrail.sweep.plan import Plan
     from iotrail.sweep.run import Sweep
 
-# Settings that --dry shows.
+# Settings that --dry shows, and reasons of failures at the end.
 _SHOWN = 5
+_SHOWN_FAILURES = 3
 
 
 def sweep(
@@ -143,6 +144,7 @@ def _print_plan(planned: "Plan", as_json: bool) -> None:
 def _print_done(planned: "Plan", done: "Sweep", output: Path, as_json: bool) -> None:
     states = Counter(done.sampled(code).state for code in done.measurements)
     measurements = sum(len(each) for each in done.measurements.values())
+    failures = Counter(one.detail for each in done.measurements.values() for one in each if one.value is None)
     if as_json:
         answer = {
             "trail": str(output),
@@ -150,6 +152,7 @@ def _print_done(planned: "Plan", done: "Sweep", output: Path, as_json: bool) -> 
             "samples": len(done.measurements),
             "measurements": measurements,
             "states": dict(states),
+            "failures": dict(failures),
         }
         print(json.dumps(answer, indent=2))
         return
@@ -157,6 +160,12 @@ def _print_done(planned: "Plan", done: "Sweep", output: Path, as_json: bool) -> 
     print(
         f"{output}: {len(done.measurements):,} of {len(planned.space.feasible):,} settings in {measurements:,} measurements: {counts}"
     )
+    for detail, count in failures.most_common(_SHOWN_FAILURES):
+        print(f"  {count} failed: {detail}")
+    if len(failures) > _SHOWN_FAILURES:
+        print(
+            f"  … {sum(failures.values()) - sum(count for _, count in failures.most_common(_SHOWN_FAILURES)):,} failed for other reasons (table measurement)"
+        )
     print(f"  iotrail anomalies {output}")
 
 
