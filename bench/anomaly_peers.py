@@ -32,7 +32,7 @@ class Peer:
 PEERS = (
     Peer("pysubgroup, 3 samples", "pysubgroup", (0.5, 20, 3)),
     Peer("pysubgroup, 10 samples", "pysubgroup", (0.5, 20, 10)),
-    Peer("SliceLine", "SliceLine", (0.95, 4, 10), seeds=5),
+    Peer("SliceLine", "SliceLine", (0.95, 4, 10), seeds=2),
     Peer("PRIM", "PRIM", (0.1, 10, "lenient1")),
 )
 
