@@ -181,6 +181,7 @@ pins: $(VENV)/.installed
 	$(PINS) --group dev pyproject.toml -o requirements/dev.txt
 	$(PINS) --group bench -c requirements/dev.txt -o requirements/bench.txt
 	$(PINS) --group bench-caches -o requirements/bench-caches.txt
+	$(PINS) --group bench-anomaly -o requirements/bench-anomaly.txt
 	$(PINS) --group fuzz -c requirements/dev.txt -o requirements/fuzz.txt
 
 ## notices: write notices/, the licences of crates and npm packages in the wheel, after a change of what is locked

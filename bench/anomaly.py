@@ -2,8 +2,8 @@
 
 Causes are those of section 5 of Shen, Zhong and Li (FAST 2005), where they found them, in their space of 12,096 settings: 400 uniform
 samples, BENCH_SEEDS seeds (20). Each takes its share of the throughput, 30 % more or less at each setting. A cause is found if a cluster has
-each of its bounds to within one value; false is a cluster that fits no cause. Beside pursuit stands the paper's Algorithm 4.1, in the same
-samples.
+each of its bounds to within one value; false is a cluster that fits no cause. Beside pursuit stand the paper's Algorithm 4.1 and the peers of
+anomaly_peers.py, in the same samples.
 
 Adaptive sweeps (`iotrail sweep --adaptive`) of the same causes measure 150 settings of one cause and 240 of four; clusters count by
 uniform samples and pairs alone, as in `iotrail anomalies`.
@@ -26,11 +26,12 @@ from typing import Any
 
 import numpy as np
 
-from measure import ROOT, console, keep, table
+from measure import ROOT, console, keep, scratch, table
 
 sys.path.insert(0, str(ROOT))
 from tests.anomaly import planted
 
+import anomaly_peers
 from iotrail.anomaly import answer
 from iotrail.anomaly.algorithm import cover_anomalies, find_cluster
 from iotrail.anomaly.describe import describe
@@ -100,14 +101,28 @@ class Case:
     causes: tuple[str, ...]
     error: float = 0.03
 
-    def run(self, seed: int) -> dict[str, Found]:
-        """What each method finds."""
-        samples = planted.sample(SPACE, [CAUSES[name] for name in self.causes], seed=seed, error=self.error)
-        truth = [CAUSES[name][0] for name in self.causes]
-        return {
-            name: judge(method(SPACE, samples.codes, samples.losses), truth)
-            for name, method in METHODS.items()
-        }
+    @property
+    def truth(self) -> list[Box]:
+        """What is planted."""
+        return [CAUSES[name][0] for name in self.causes]
+
+    @property
+    def seeds(self) -> range:
+        """Of nothing more, so that one in a hundred would show."""
+        return range(1, SEEDS * (1 if self.causes else 3) + 1)
+
+    def sample(self, seed: int) -> planted.Samples:
+        """The samples of a seed."""
+        return planted.sample(SPACE, [CAUSES[name] for name in self.causes], seed=seed, error=self.error)
+
+    def run(self, seed: int) -> dict[str, tuple[Found, float]]:
+        """What each method of iotrail finds, and seconds of CPU."""
+        samples, found = self.sample(seed), {}
+        for name, method in METHODS.items():
+            began = time.process_time()
+            boxes = method(SPACE, samples.codes, samples.losses)
+            found[name] = judge(boxes, self.truth), time.process_time() - began
+        return found
 
 
 CASES = (
@@ -119,45 +134,60 @@ CASES = (
 )
 
 
-def run_case(work: tuple[Case, int]) -> dict[str, Found]:
+def run_case(work: tuple[Case, int]) -> dict[str, tuple[Found, float]]:
     """One case and seed, for a process."""
     case, seed = work
     return case.run(seed)
+
+
+def ask_peers(jobs: Sequence[tuple[Case, int]]) -> dict[str, dict[int, tuple[Found, float]]]:
+    """What each peer finds and seconds of CPU, by the job's number; of nothing it is asked on as many seeds as of the other cases."""
+    asked = [
+        anomaly_peers.Job(case.sample(seed), seed - 1 if seed <= SEEDS else sys.maxsize)
+        for case, seed in jobs
+    ]
+    with scratch() as folder:
+        python = anomaly_peers.install(folder)
+        answers = {} if python is None else anomaly_peers.ask(python, SPACE, asked, folder)
+    return {
+        name: {at: (judge(one.boxes, jobs[at][0].truth), one.seconds) for at, one in by_job.items()}
+        for name, by_job in answers.items()
+    }
 
 
 def bench_planted(pool: ProcessPoolExecutor) -> dict[str, Any]:
     """Each case over all seeds."""
     kept: dict[str, Any] = {}
     shown = table(
-        f"Planted causes: sweeps of {SEEDS}",
-        [
-            "",
-            *(
-                f"{name}: {what}"
-                for name in METHODS
-                for what in ("all exact", "within one", "of them", "with false")
-            ),
-        ],
+        "Planted causes: sweeps of 400 settings",
+        ["", "method", "sweeps", "all exact", "within one", "of them", "with false", "CPU s"],
     )
+    jobs = [(case, seed) for case in CASES for seed in case.seeds]
+    own = list(pool.map(run_case, jobs))
+    found = {name: {at: one[name] for at, one in enumerate(own)} for name in METHODS} | ask_peers(jobs)
     for case in CASES:
-        # Of nothing more, so that one in a hundred would show.
-        seeds = range(1, SEEDS * (1 if case.causes else 3) + 1)
-        results = list(pool.map(run_case, [(case, seed) for seed in seeds]))
-        cells, number = [], len(case.causes)
-        for name in METHODS:
-            of = [result[name] for result in results]
-            exact, within = (sum(getattr(one, what) == number for one in of) for what in ("exact", "within"))
-            mean = statistics.fmean(one.within for one in of)
-            false = sum(one.false > 0 for one in of)
-            kept[f"{case.name}: {name}"] = {
-                "seeds": len(of), "exact": exact, "within": within, "mean": mean, "three": sum(one.within >= 3 for one in of), "false": false,
-            }  # fmt: skip
-            cells += (
-                [str(exact), str(within), f"{mean:.1f} of {number}", f"{false} of {len(of)}"]
-                if number
-                else ["", "", "", f"{false} of {len(of)}"]
+        number = len(case.causes)
+        for name, by_job in found.items():
+            of = [by_job[at] for at, (other, _) in enumerate(jobs) if other is case and at in by_job]
+            exact, within = (
+                sum(getattr(one, what) == number for one, _ in of) for what in ("exact", "within")
             )
-        shown.add_row(case.name, *cells)
+            mean = statistics.fmean(one.within for one, _ in of)
+            false = sum(one.false > 0 for one, _ in of)
+            seconds = statistics.median(seconds for _, seconds in of)
+            kept[f"{case.name}: {name}"] = {
+                "seeds": len(of), "exact": exact, "within": within, "mean": mean, "three": sum(one.within >= 3 for one, _ in of), "false": false,
+                "seconds": seconds,
+            }  # fmt: skip
+            planted_cells = [str(exact), str(within), f"{mean:.1f} of {number}"] if number else ["", "", ""]
+            shown.add_row(
+                case.name if name == next(iter(found)) else "",
+                name,
+                str(len(of)),
+                *planted_cells,
+                str(false),
+                f"{seconds:.1f}",
+            )
     console.print(shown)
     return kept
 

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from iotrail.anomaly import algorithm
 from iotrail.anomaly.algorithm import cover_anomalies, find_cluster
 from iotrail.anomaly.space import Box, Codes, Dimension, Flags, Space
 from iotrail.errors import UsageError
@@ -66,16 +67,44 @@ SMALL = Space(
 )
 
 
+# Where boxes are counted beforehand, all of them and none.
+COUNTED = {"beforehand": 10**9, "on demand": 0}
+
+
+@pytest.mark.parametrize("counted", COUNTED)
 @settings(max_examples=300, deadline=None)
 @given(
     st.integers(0, 2**32 - 1), st.integers(1, 40), st.floats(0.0, 1.0), st.sampled_from([0.5, 0.75, 0.9, 1.0])
 )
-def test_equal_to_the_printed_algorithm(seed: int, number: int, share: float, epsilon: float) -> None:
+def test_equal_to_the_printed_algorithm(
+    counted: str, seed: int, number: int, share: float, epsilon: float
+) -> None:
     rng = np.random.default_rng(seed)
     # Settings can be there more than once.
     codes = SMALL.feasible[rng.integers(len(SMALL.feasible), size=number)]
     anomalous = rng.random(number) < share
-    assert find_cluster(SMALL, codes, anomalous, epsilon) == naive(SMALL, codes, anomalous, epsilon)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(algorithm, "COUNTED_PER_PAIR", COUNTED[counted])
+        found = find_cluster(SMALL, codes, anomalous, epsilon)
+    assert found == naive(SMALL, codes, anomalous, epsilon)
+
+
+def test_counts_of_all_boxes_are_those_on_demand() -> None:
+    space = planted.paper_space()
+    rng = np.random.default_rng(1)
+    codes = space.feasible[rng.integers(len(space.feasible), size=3000)]
+    anomalous = rng.random(len(codes)) < 0.3
+    boxes = np.stack([rng.integers(len(one.sets), size=2000) for one in space.dimensions], axis=1)
+    # Among them what every sample is in.
+    boxes[0] = space.everything
+    table = algorithm._Table(space, codes, anomalous).count(boxes)
+    bits = algorithm._BitSets(space, codes, anomalous).count(boxes)
+    assert np.array_equal(table, bits)
+    assert (int(table[0][0]), int(table[1][0])) == (int(anomalous.sum()), 3000)
+    for box, anomalies, samples in zip(boxes[:100], *table, strict=False):
+        inside = space.contains(tuple(box), codes)
+        assert (inside & anomalous).sum() == anomalies
+        assert inside.sum() == samples
 
 
 def test_one_planted_box_is_found() -> None:

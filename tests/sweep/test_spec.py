@@ -66,6 +66,13 @@ def test_units() -> None:
     assert not think.is_ordered
 
 
+@pytest.mark.parametrize(("given", "seconds"), [('"2min"', 120), ('"500 ms"', 0.5), ("90", 90), ("0.5", 0.5)])
+def test_a_timeout_has_a_unit_or_is_in_seconds(given: str, seconds: float) -> None:
+    assert (
+        spec.parse(change("[target]", f"[target]\ntimeout = {given}"), "x.toml").target.timeout_s == seconds
+    )
+
+
 def change(old: str, new: str) -> str:
     assert old in TEXT
     return TEXT.replace(old, new)
@@ -97,6 +104,11 @@ def change(old: str, new: str) -> str:
         (change('bypass = "none"', 'get = "cat x"'), "scheduler.get: expected system.scheduler.set with it"),
         (change("[target]", '[target]\nsimulator = "stack"'), "expected one of simulator, command, device"),
         (change("[target]", "[target]\ntimeout = -1"), "target.timeout: expected a number above 0, found -1"),
+        (
+            change("[target]", '[target]\ntimeout = "2MiB"'),
+            "target.timeout: expected a time above 0, like \"2min\", found '2MiB'",
+        ),
+        (change("[target]", '[target]\ntimeout = "0s"'), "target.timeout: expected a time above 0"),
         (change("[target]", "[repeat]\nleast = 3\nmost = 2\n[target]"), "repeat.most: expected at least 3"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -224,6 +225,7 @@ def test_settings_are_put_back_after_a_power_cut(folder: Path) -> None:
 def test_what_would_be_measured(folder: Path) -> None:
     said = iotrail(folder, "sweep", "x.toml", "--dry").stdout
     assert "108 settings (depth 6, stream 3, run 3, scheduler 3), of which 60 are measured." in said
+    assert re.search(r"^  depth \d+, stream [\d.]+ [KM]iB, run [\d.]+ [KM]iB, scheduler \w+$", said, re.M)
     assert (folder / "scheduler").read_text() == "mq-deadline\n"
     assert answer(folder, "sweep", "x.toml", "--dry", "--samples", "500")["samples"] == 108
 
@@ -239,6 +241,44 @@ def test_an_older_sweep_is_what_is_expected(folder: Path) -> None:
     assert compared["clusters"] == [cluster]
     # What got faster is no regression.
     assert answer(folder, "anomalies", "old.trail", "--compare", "x.trail")["clusters"] == []
+
+
+def test_a_mended_expectation_needs_no_new_sweep(folder: Path) -> None:
+    answer(folder, "sweep", "x.toml", "-o", "x.trail")
+    assert len(answer(folder, "anomalies", "x.trail")["clusters"]) == 1
+    (folder / "mended.py").write_text(
+        "def rate(setting):\n    return 500 if setting['depth'] >= 8 and setting['scheduler'] == 'bfq' else 1000\n"
+    )
+    mended = answer(folder, "anomalies", "x.trail", "--expect", "mended.py:rate")
+    assert (mended["clusters"], mended["anomalous"]) == ([], 0)
+    assert mended["reference"] == "mended.py:rate expects"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--expect", "none.py:rate"], "there is no file none.py"),
+        (["--expect", "expect.py"], "expect: expected FILE.py:FUNCTION, OLD.trail, found 'expect.py'"),
+        (["--expect", "expect.py:rate", "--compare", "x.trail"], "--expect can't be combined with --compare"),
+    ],
+)
+def test_mended_expectations_that_are_not_there(folder: Path, options: list[str], said: str) -> None:
+    answer(folder, "sweep", "x.toml", "-o", "x.trail", "--samples", "3")
+    done = iotrail(folder, "anomalies", "x.trail", *options)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+def test_an_expectation_of_the_application_alone_says_nothing_of_layers(folder: Path) -> None:
+    (folder / "stack.toml").write_text(
+        'samples = 30\nexpect = "stack"\n[target]\nsimulator = "stack"\n'
+        '[workload.concurrency]\nvalues = [1, 4, 16]\n[workload.run]\nvalues = ["16KiB", "64KiB"]\n'
+        '[system.prefetch]\nvalues = ["off", "on"]\n[system.scheduler]\nvalues = ["elevator", "anticipatory"]\n'
+    )
+    answer(folder, "sweep", "stack.toml", "-o", "x.trail")
+    (folder / "far.py").write_text("def rate(setting):\n    return 1e12\n")
+    (cluster,) = answer(folder, "anomalies", "x.trail", "--expect", "far.py:rate")["clusters"][:1]
+    assert cluster["layers"] == []
 
 
 @pytest.mark.parametrize(
@@ -294,6 +334,18 @@ def test_settings_that_fail_are_left_out(folder: Path) -> None:
     assert found["states"]["failed"] == done["states"]["failed"]
     (row,) = Trail(folder / "x.trail").rows_of("SELECT DISTINCT detail FROM measurement WHERE value IS NULL")
     assert row["detail"] == "ended with status 1"
+    # Each of those is tried twice.
+    assert done["failures"] == {"ended with status 1": 2 * done["states"]["failed"]}
+
+
+def test_why_settings_failed_is_said(folder: Path) -> None:
+    specify(folder, "test {depth} = 1 && echo 1000 || echo {depth} {stream} {run}")
+    said = iotrail(folder, "sweep", "x.toml", "-o", "x.trail", "--samples", "20", "--seed", "3").stdout
+    shown = re.findall(r"^  (\d+) failed: expected one number on stdout, found '\d+ \d+ \d+'$", said, re.M)
+    assert len(shown) == 3
+    (rest,) = re.findall(r"^  … (\d+) failed for other reasons \(table measurement\)$", said, re.M)
+    (row,) = Trail(folder / "x.trail").rows_of("SELECT count(*) AS n FROM measurement WHERE value IS NULL")
+    assert sum(map(int, shown)) + int(rest) == row["n"]
 
 
 @pytest.mark.parametrize(("loss", "count"), [("500", 1), ("1000", 0)])

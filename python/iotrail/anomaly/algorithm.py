@@ -1,17 +1,59 @@
 """Algorithm 4.1 of Shen, Zhong and Li (FAST 2005): the box around one dominant cause.
 
 From each anomalous setting a box grows to include another anomalous one, each time the one with which it has most anomalies
-while at least a share ε of its samples are anomalous; the largest of all boxes is the answer. Counting is by bit sets, and
-what was counted once is not counted again: many settings grow to the same box.
+while at least a share ε of its samples are anomalous; the largest of all boxes is the answer. Where a space has few enough
+boxes and there are many samples, those in each box are counted beforehand; else counting is by bit sets, and what was counted
+once is not counted again: many settings grow to the same box.
 """
 
+from math import prod
+from typing import Protocol
+
 import numpy as np
+from numpy.typing import NDArray
 
 from iotrail.anomaly.space import Box, Codes, Flags, Space
 
+# Boxes that are counted beforehand, at most: 4 bytes each for samples, as many for anomalies, and twice that while counting.
+MOST_COUNTED = 50_000_000
+# Boxes that are counted beforehand, at most, for each pair of an anomaly and a sample: of fewer, bit sets are as fast.
+COUNTED_PER_PAIR = 20
 
-class _Counts:
+
+class _Counts(Protocol):
     """Samples and anomalies in boxes."""
+
+    def count(self, boxes: Codes) -> tuple[Codes, Codes]:
+        """Anomalies and samples in each box; boxes as rows of indices of sets."""
+
+
+class _Table:
+    """Counts of all boxes of a space."""
+
+    def __init__(self, space: Space, codes: Codes, anomalous: Flags) -> None:
+        self.samples = _count_all(space, codes)
+        self.anomalies = _count_all(space, codes[anomalous])
+
+    def count(self, boxes: Codes) -> tuple[Codes, Codes]:
+        """See `_Counts`."""
+        at = tuple(boxes.T)
+        return self.anomalies[at], self.samples[at]
+
+
+def _count_all(space: Space, codes: Codes) -> NDArray[np.int32]:
+    """How many of these settings are in each box, an axis a dimension."""
+    shape = [len(dimension.values) for dimension in space.dimensions]
+    cells = np.ravel_multi_index(tuple(codes.T), shape)
+    # Exact: a float has all whole numbers up to 2²⁴.
+    counts = np.bincount(cells, minlength=prod(shape)).reshape(shape).astype(np.float32)
+    for dimension in space.dimensions:
+        # Of the first axis, whose values become sets; it comes to be the last one.
+        counts = np.tensordot(counts, dimension.sets.astype(np.float32), axes=(0, 1))
+    return counts.astype(np.int32)
+
+
+class _BitSets:
+    """Counts of the boxes that are asked for."""
 
     def __init__(self, space: Space, codes: Codes, anomalous: Flags) -> None:
         # For each dimension and set of its values: the samples with one of them, a bit each; and of them the anomalies.
@@ -30,7 +72,7 @@ class _Counts:
         self.known: dict[int, tuple[int, int]] = {}
 
     def count(self, boxes: Codes) -> tuple[Codes, Codes]:
-        """Anomalies and samples in each box; boxes as rows of indices of sets."""
+        """See `_Counts`."""
         keys, first, inverse = np.unique(boxes @ self.places, return_index=True, return_inverse=True)
         new = [at for at, key in enumerate(keys) if key not in self.known]
         if new:
@@ -58,7 +100,7 @@ def find_cluster(space: Space, codes: Codes, anomalous: Flags, epsilon: float = 
     points = codes[anomalous]
     if not len(points):
         return None
-    counts = _Counts(space, codes, anomalous)
+    counts = _counts(space, codes, anomalous)
     # The box that each box grows to; itself where it doesn't.
     grown: dict[Box, Box] = {}
     best, most = None, 0
@@ -80,6 +122,14 @@ def find_cluster(space: Space, codes: Codes, anomalous: Flags, epsilon: float = 
         if inside > most:
             best, most = end, inside
     return best
+
+
+def _counts(space: Space, codes: Codes, anomalous: Flags) -> _Counts:
+    boxes = prod(len(dimension.sets) for dimension in space.dimensions)
+    pairs = len(codes) * int(anomalous.sum())
+    if boxes <= min(MOST_COUNTED, COUNTED_PER_PAIR * pairs) and len(codes) < 2**24:
+        return _Table(space, codes, anomalous)
+    return _BitSets(space, codes, anomalous)
 
 
 def _grow(space: Space, counts: _Counts, points: Codes, box: Box, epsilon: float) -> Box | None:

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -111,10 +111,13 @@ class Answer:
         return answer
 
 
-def read(trail: Trail, compare: Trail | None = None) -> Samples:
-    """The samples of a sweep's trail; with `compare` what is expected of each setting is what that sweep measured there.
+def read(trail: Trail, compare: Trail | None = None, expect: str | None = None) -> Samples:
+    """The samples of a sweep's trail; with `compare` what is expected of each setting is what that sweep measured there, with
+    `expect` what that "FILE.py:FUNCTION" returns, or what an expectation by that name has.
 
-    Raises `SweepError` if a trail has no sweep or more than one, or the two have no setting in common.
+    Raises:
+        SweepError: a trail has no sweep or more than one, or the two have no setting in common.
+        UsageError: there is no such function, or it returns no number above 0.
     """
     facts = trail.rows_of("SELECT node, name, value FROM recording")
     texts = [row["value"] for row in facts if row["name"] == SPECIFICATION]
@@ -137,16 +140,19 @@ def read(trail: Trail, compare: Trail | None = None) -> Samples:
     ids = np.asarray(rows["setting"], np.int64)
     measured, expected = _layers(trail, ids)
     target_measured, target_expected = _numbers(rows["value"]), _numbers(rows["expected"])
+    codes = _codes(trail, space, ids)
     losses, reference = _numbers(rows["log_loss"]), f"{spec.expect} expects"
     if compare is not None:
-        expected = _measured_before(compare, ids)
+        expected, reference = _measured_before(compare, ids), f"{compare.path} measured"
+    elif expect is not None:
+        expected, reference = _expected_by(expect, spec, space, codes), f"{expect} expects"
+    if compare is not None or expect is not None:
         target_expected = expected.get((APPLICATION, spec.target.metric), np.full(len(ids), np.nan))
-        if np.isnan(target_expected).all():
+        if compare is not None and np.isnan(target_expected).all():
             raise SweepError(
                 f"{compare.path}: has measured none of the settings of {trail.path}",
                 "sweep the same dimensions with the same seed",
             )
-        reference = f"{compare.path} measured"
         with np.errstate(divide="ignore", invalid="ignore"):
             losses = np.log(target_expected / target_measured)
         losses = np.where(np.isfinite(losses), losses if spec.target.is_higher_better else -losses, np.nan)
@@ -248,6 +254,21 @@ def _measured_before(trail: Trail, ids: Codes) -> dict[Metric, Values]:
     return _columns({name: column[known] for name, column in rows.items()}, "value", ids)
 
 
+def _expected_by(expect: str, spec: Spec, space: Space, codes: Codes) -> dict[Metric, Values]:
+    """What another expectation has for each layer at these settings: a user's function, of a file in the working directory, or
+    one by its name."""
+    from iotrail.sweep.plan import expectations
+
+    path = "--expect" if ".py:" in expect else spec.path
+    found = expectations(replace(spec, expect=expect, path=path), space, codes)
+    columns: dict[Metric, Values] = {}
+    for at, code in enumerate(codes):
+        for one in found[tuple(map(int, code))]:
+            column = columns.setdefault((one.layer, one.metric), np.full(len(codes), np.nan))
+            column[at] = one.value
+    return columns
+
+
 def _columns(rows: Mapping[str, Any], name: str, ids: Codes) -> dict[Metric, Values]:
     """A column of rows by setting, layer and metric: for each metric a value a setting, NaN where there is none."""
     columns: dict[Metric, Values] = {}
@@ -335,7 +356,7 @@ def _found(
     faces: Sequence[Face],
 ) -> Found:
     space = samples.space
-    below = [metric for metric in samples.metrics if metric[0] != APPLICATION]
+    below = [metric for metric in samples.metrics if metric[0] != APPLICATION and metric in samples.expected]
     bounds = describe(space, box)
     return Found(
         box=box,

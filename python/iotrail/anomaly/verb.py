@@ -30,6 +30,15 @@ def anomalies(
             show_default=False,
         ),
     ] = None,
+    expect: Annotated[
+        str | None,
+        typer.Option(
+            "--expect",
+            metavar="FILE.py:FUNCTION|NAME",
+            help="Expect what this function returns, or linux, paper or stack, whatever the specification says: nothing is measured again.",
+            show_default=False,
+        ),
+    ] = None,
     threshold: Annotated[
         str,
         typer.Option(
@@ -74,13 +83,19 @@ def anomalies(
     from iotrail.terminal import Console
     from iotrail.trail import Trail
 
+    if compare is not None and expect is not None:
+        raise UsageError("--expect can't be combined with --compare", "use one of them")
+    if expect is not None and expect.endswith(".trail"):
+        raise UsageError(
+            f"--expect: expected FILE.py:FUNCTION or a name, found {expect!r}", f"--compare {expect}"
+        )
     if not 0 < epsilon <= 1:
         raise UsageError(f"--epsilon: expected a share above 0 and at most 1, found {epsilon}")
     if page is not None:
         from iotrail.page import check
 
         check(page, "anomalies", force=force)
-    samples = answer.read(Trail(trail), None if compare is None else Trail(compare))
+    samples = answer.read(Trail(trail), None if compare is None else Trail(compare), expect)
     found = answer.find(samples, str(trail), method=method, threshold=_share(threshold), epsilon=epsilon)
     if page is not None:
         from iotrail.anomaly.page import render

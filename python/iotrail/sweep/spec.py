@@ -240,6 +240,17 @@ def _number(content: Mapping[str, Any], key: str, default: float, path: str, pre
     return float(given)
 
 
+def _seconds(content: Mapping[str, Any], key: str, default: float, path: str, prefix: str) -> float:
+    """A time with its unit, or a number of seconds."""
+    given = content.get(key, default)
+    if not isinstance(given, str):
+        return _number(content, key, default, path, prefix)
+    number, unit = _measure(given)
+    if unit != "ns" or not number:
+        raise UsageError(f'{path}: {prefix}{key}: expected a time above 0, like "2min", found {given!r}')
+    return number / NANOSECONDS["s"]
+
+
 def _text(content: Mapping[str, Any], key: str, path: str, prefix: str) -> str | None:
     given = content.get(key)
     if given is not None and not isinstance(given, str):
@@ -267,7 +278,7 @@ def _target(given: Mapping[str, Any], path: str) -> Target:
         seconds=_number(given, "seconds", 5.0, path, "target."),
         unit=_text(given, "unit", path, "target.") or ("" if kinds["command"] else "bytes/s"),
         is_higher_better=better == "higher",
-        timeout_s=_number(given, "timeout", 600.0, path, "target."),
+        timeout_s=_seconds(given, "timeout", Target.timeout_s, path, "target."),
         faults=tuple(faults),
     )
 

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from iotrail.sweep.plan import Plan
     from iotrail.sweep.run import Sweep
 
-# Settings that --dry shows.
+# Settings that --dry shows, and reasons of failures at the end.
 _SHOWN = 5
+_SHOWN_FAILURES = 3
 
 
 def sweep(
@@ -195,6 +196,7 @@ def _confirm(
 
 
 def _print_plan(planned: "Plan", as_json: bool) -> None:
+    from iotrail.anomaly.describe import value_text
     from iotrail.sweep.sampling import seen_probability, unseen_share
     from iotrail.units import human
 
@@ -217,7 +219,11 @@ def _print_plan(planned: "Plan", as_json: bool) -> None:
         )
     for code in planned.codes[:_SHOWN]:
         setting = planned.space.setting(code)
-        print("  " + ", ".join(f"{name}={value}" for name, value in setting.items()))
+        dimensions = {one.name: one for one in planned.space.dimensions}
+        print(
+            "  "
+            + ", ".join(f"{name} {value_text(dimensions[name], value)}" for name, value in setting.items())
+        )
     if drawn > _SHOWN:
         print(f"  … {drawn - _SHOWN:,} more")
 
@@ -230,6 +236,7 @@ def _print_done(planned: "Plan", done: "Sweep", output: Path, as_json: bool) -> 
     purposes = Counter(done.purpose(code) for code in done.measurements)
     hidden = unseen_share(done.uniform)
     measurements = sum(len(each) for each in done.measurements.values())
+    failures = Counter(one.detail for each in done.measurements.values() for one in each if one.value is None)
     if as_json:
         answer = {
             "trail": str(output),
@@ -239,6 +246,7 @@ def _print_done(planned: "Plan", done: "Sweep", output: Path, as_json: bool) -> 
             "states": dict(states),
             "purposes": dict(purposes),
             "hidden": hidden,
+            "failures": dict(failures),
         }
         print(json.dumps(answer, indent=2))
         return
@@ -250,6 +258,12 @@ def _print_done(planned: "Plan", done: "Sweep", output: Path, as_json: bool) -> 
         kinds = ", ".join(f"{count:,} {purpose}" for purpose, count in purposes.most_common())
         print(
             f"  {kinds}; a zone of less than {human(hidden, 'share')} of all settings may have no uniform sample (95 %)"
+        )
+    for detail, count in failures.most_common(_SHOWN_FAILURES):
+        print(f"  {count} failed: {detail}")
+    if len(failures) > _SHOWN_FAILURES:
+        print(
+            f"  … {sum(failures.values()) - sum(count for _, count in failures.most_common(_SHOWN_FAILURES)):,} failed for other reasons (table measurement)"
         )
     print(f"  iotrail anomalies {output}")
 
