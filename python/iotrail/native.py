@@ -13,8 +13,9 @@ from iotrail.errors import IotrailError, NativeError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
-    from typing import BinaryIO, NoReturn
+    from typing import Any, BinaryIO, NoReturn
 
 # Verb of the binary -> its line in `iotrail --help`.
 VERBS = {
@@ -128,6 +129,28 @@ def clock() -> tuple[str, int]:
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         raise NativeError(f"{path}: doesn't run: {error}") from error
     return answer["node"], answer["offset"]
+
+
+def answers(words: Sequence[str | Path], questions: Iterable[object] = ()) -> list[Any]:
+    """What a verb of the binary prints, a JSON value a line, for questions on its standard input, a JSON value a line.
+
+    Raises `UsageError` with its message if it refuses something.
+    """
+    import json
+    import subprocess
+
+    from iotrail.errors import UsageError
+
+    done = subprocess.run(
+        [binary(), *words],
+        input="\n".join(map(json.dumps, questions)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise UsageError(done.stderr.removeprefix("iotrail: error: ").strip())
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def said(errors: BinaryIO) -> tuple[str, str | None]:

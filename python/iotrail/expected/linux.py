@@ -4,8 +4,6 @@ The simulation has the kernel's read-ahead and I/O schedulers, and the device of
 than the device works on at a time: whatever else waits can be sorted.
 """
 
-import json
-import subprocess
 from collections.abc import Mapping, Sequence
 from math import nan
 from typing import Any
@@ -50,21 +48,10 @@ def expect_all(
         disk = _disk(values, device)
         return [paper.expect(_workload(one), _system(one), disk) for one in settings]
     depth = values.get("disk.queue_depth") or values.get("fixed.servers") or _TAGS
-    lines = [
-        json.dumps({**_line(one, int(depth), seconds), "seed": seed})
-        for one in settings
-        for seed in range(1, _SEEDS + 1)
+    questions = [
+        {**_line(one, int(depth), seconds), "seed": seed} for one in settings for seed in range(1, _SEEDS + 1)
     ]
-    done = subprocess.run(
-        [native.binary(), "simulate", "linux", device],
-        input="\n".join(lines),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise UsageError(done.stderr.removeprefix("iotrail: error: ").strip())
-    outcomes = [json.loads(line) for line in done.stdout.splitlines()]
+    outcomes = native.answers(["simulate", "linux", device], questions)
     return [_means(outcomes[at : at + _SEEDS]) for at in range(0, len(outcomes), _SEEDS)]
 
 
@@ -123,12 +110,7 @@ def _system(setting: Mapping[str, Value]) -> paper.System:
 
 def _values(device: str) -> dict[str, Any]:
     """The values of a device file by their keys, in ns and bytes."""
-    done = subprocess.run(
-        [native.binary(), "device", "show", device], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise UsageError(done.stderr.removeprefix("iotrail: error: ").strip())
-    shown = json.loads(done.stdout)
+    (shown,) = native.answers(["device", "show", device])
     return {one["key"]: _scaled(one["value"], one["unit"]) for one in shown["values"]}
 
 

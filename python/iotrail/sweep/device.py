@@ -112,16 +112,23 @@ def is_emulated(target: Target) -> bool:
 
 
 def model_of(spec: Spec) -> str:
-    """The device file that describes the target, or the name of one that comes with iotrail.
+    """The device file that says what is expected of the target, or the name of one that comes with iotrail; an emulated device's
+    own, if the specification names no other.
 
     Raises `UsageError` if a device of this machine has none.
     """
-    given = spec.target.device if is_emulated(spec.target) else spec.target.model
+    target = spec.target
+    given = target.model or (target.device if is_emulated(target) else None)
     if given is None:
         raise UsageError(
-            f"{spec.path}: target.model: expected a device file that describes {spec.target.device}",
-            f'iotrail device measure {spec.target.device} -o disk.toml, then model = "disk.toml"',
+            f"{spec.path}: target.model: expected a device file that describes {target.device}",
+            f'iotrail device measure {target.device} -o disk.toml, then model = "disk.toml"',
         )
+    return _beside(spec, given)
+
+
+def _beside(spec: Spec, given: str) -> str:
+    """A file beside the specification, or what was given if there is none."""
     beside = Path(spec.path).parent / given
     return str(beside) if beside.is_file() else given
 
@@ -141,7 +148,8 @@ def opened(spec: Spec, running: Running) -> Iterator[Path]:
         yield path
         return
     with tempfile.TemporaryDirectory(prefix="iotrail-sweep-") as folder:
-        command: list[str | Path] = [native.binary(), "emudisk", model_of(spec), folder, "--loop", "--json"]
+        served = _beside(spec, spec.target.device or "")
+        command: list[str | Path] = [native.binary(), "emudisk", served, folder, "--loop", "--json"]
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
         )
@@ -154,7 +162,7 @@ def opened(spec: Spec, running: Running) -> Iterator[Path]:
                 if not said:
                     shell.end(process)
                     assert process.stderr is not None
-                    raise SweepError(f"cannot emulate {model_of(spec)}: {process.stderr.read().strip()}")
+                    raise SweepError(f"cannot emulate {served}: {process.stderr.read().strip()}")
                 yield Path(json.loads(said)["target"])
             finally:
                 process.send_signal(signal.SIGINT)

@@ -82,7 +82,7 @@ class Target:
     simulator: str | None = None
     command: str | None = None
     device: str | None = None
-    # device file that describes a device of this machine
+    # device file that says what is expected of the device
     model: str | None = None
     # how long a measurement of a device takes
     seconds: float = 5.0

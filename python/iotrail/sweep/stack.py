@@ -1,7 +1,6 @@
 """The simulated stack as a target: its settings by the names of dimensions, and what is expected of it."""
 
 import json
-import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -86,23 +85,14 @@ def simulate(
     for fault in given:
         if fault not in FAULTS:
             raise UsageError(f"the simulated stack has no fault {fault}", f"it has {', '.join(FAULTS)}")
-    lines = [
-        json.dumps({"workload": _workload(one), "system": {**_system(one), "faults": given}, "seed": seed})
+    questions = [
+        {"workload": _workload(one), "system": {**_system(one), "faults": given}, "seed": seed}
         for one in settings
     ]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "medium.json"
         path.write_text((medium or Medium()).json())
-        done = subprocess.run(
-            [native.binary(), "simulate", "stack", path],
-            input="\n".join(lines),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    if done.returncode:
-        raise UsageError(done.stderr.removeprefix("iotrail: error: ").strip())
-    return [json.loads(line) for line in done.stdout.splitlines()]
+        return native.answers(["simulate", "stack", path], questions)
 
 
 def expect(
