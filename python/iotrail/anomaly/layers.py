@@ -14,11 +14,12 @@ from iotrail.anomaly.space import Flags, Values
 # Metrics from the application down; the throughput of a layer is the effect and no cause.
 Metric = tuple[str, str]
 
-# A metric has left the expectation if it is off by as much as an anomaly is …
+# A metric has left the expectation if it is off by as much as an anomaly is, and further than in all but few samples outside
+# all clusters …
 LEAST = float(np.log(1 / 0.9))
-# … in most samples of a cluster, and in few of those outside all clusters.
-_MOST_INSIDE = 0.5
 _FEW_OUTSIDE = 0.2
+# … in most samples of a cluster.
+_MOST_INSIDE = 0.5
 
 
 @dataclass(frozen=True)
@@ -55,10 +56,14 @@ def find_deviations(
         known = ~(np.isnan(one) | np.isnan(other))
         if not (known & inside).any():
             continue
-        off = _is_off(one, other)
-        share = float(off[known & inside].mean())
-        rest = float(off[known & outside].mean()) if (known & outside).any() else None
-        if share > _MOST_INSIDE and (rest is None or rest < _FEW_OUTSIDE):
+        off, least = _distance(one, other), LEAST
+        rest = None
+        if (known & outside).any():
+            usual = float(np.quantile(off[known & outside], 1 - _FEW_OUTSIDE, method="higher"))
+            least = max(least, usual)
+            rest = float((off[known & outside] > least).mean())
+        share = float((off[known & inside] > least).mean())
+        if share > _MOST_INSIDE:
             found.append(
                 Deviation(
                     *metric,
@@ -77,8 +82,8 @@ def _ratio(one: Deviation) -> float:
     return float(abs(np.log(one.measured / one.expected))) if min(one.measured, one.expected) > 0 else 0.0
 
 
-def _is_off(measured: Values, expected: Values) -> Flags:
-    """Which values are further from the expected ones than an anomaly is."""
+def _distance(measured: Values, expected: Values) -> Values:
+    """How far values are from the expected ones, as the logarithm of a ratio without a sign; of a value and 0, infinitely."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        off = np.abs(np.log(measured / expected)) > LEAST
-    return np.where((measured <= 0) | (expected <= 0), measured != expected, off)
+        off = np.abs(np.log(measured / expected))
+    return np.where((measured <= 0) | (expected <= 0), np.where(measured == expected, 0.0, np.inf), off)
