@@ -109,8 +109,8 @@ def run(fault: Fault, folder: Path) -> dict[str, Any]:
     return answer
 
 
-def main() -> None:
-    """All faults, one after the other."""
+def bench() -> None:
+    """Print the table."""
     if os.geteuid() != 0:
         console.print("anomaly_faults: emulated disks need root")
         return
@@ -139,8 +139,4 @@ def main() -> None:
         )
     console.print(shown)
     console.print(f"The right answer: {right} of {len(FAULTS)}.")
-    keep("anomaly_faults", kept)
-
-
-if __name__ == "__main__":
-    main()
+    keep("anomaly_faults", faults=kept)
