@@ -332,6 +332,9 @@ def test_settings_that_fail_are_left_out(folder: Path) -> None:
     found = answer(folder, "anomalies", "x.trail")
     assert found["samples"] == done["states"]["ok"]
     assert found["states"]["failed"] == done["states"]["failed"]
+    (failing,) = found["failing"]
+    assert failing["failed"] == failing["samples"] == done["states"]["failed"]
+    assert [(bound["dimension"], bound["text"]) for bound in failing["bounds"]] == [("depth", "32")]
     (row,) = Trail(folder / "x.trail").rows_of("SELECT DISTINCT detail FROM measurement WHERE value IS NULL")
     assert row["detail"] == "ended with status 1"
     # Each of those is tried twice.

@@ -25,7 +25,9 @@ from iotrail.sweep.trail import PAIRS, SPECIFICATION, SPECIFICATION_PATH
 from iotrail.trail import Trail
 
 # Layers from the application down; others come after them, in the order of their names.
-_ORDER = ("application", "prefetch", "scheduler", "device")
+_ORDER = ("application", "prefetch", "readahead", "scheduler", "device")
+# Failed samples that say where measurements fail.
+_FEWEST_FAILED = 3
 
 
 @dataclass(frozen=True)
@@ -84,10 +86,20 @@ class Found:
 
 
 @dataclass(frozen=True)
+class Failing:
+    """Settings of which nine of ten samples or more, `failed` of `samples`, could not be measured: their bounds."""
+
+    bounds: Sequence[Bound]
+    failed: int
+    samples: int
+
+
+@dataclass(frozen=True)
 class Answer:
     """All clusters of a sweep, and what they rest on: samples with a known loss, of them `anomalous` at least the threshold, `uniform`
     drawn uniformly, and beside them `confirming` ones in pairs; `hidden` is the share of settings that a zone may have without
-    a uniform sample in it (95 %); `unproven` how many boxes explain losses that chance may as well have made."""
+    a uniform sample in it (95 %); `unproven` how many boxes explain losses that chance may as well have made; `failing` where
+    measurements failed, of which nothing is known."""
 
     trail: str
     reference: str
@@ -101,6 +113,7 @@ class Answer:
     states: Mapping[str, int]
     hidden: float
     unproven: int
+    failing: Sequence[Failing]
     clusters: Sequence[Found]
 
     def json(self) -> dict[str, Any]:
@@ -338,11 +351,23 @@ def find(
         states=samples.states,
         hidden=unseen_share(int(uniform.sum())),
         unproven=unproven,
+        failing=_failing(samples),
         clusters=[
             _found(samples, box, cluster, losses, known, inside, outside, of)
             for (box, cluster), inside, of in zip(clusters, insides, faces, strict=True)
         ],
     )
+
+
+def _failing(samples: Samples) -> list[Failing]:
+    """Where measurements failed, by Algorithm 4.1: a failure has no size."""
+    failed = np.isnan(samples.target_measured)
+    left, found = np.ones(len(failed), bool), []
+    for box in cover_anomalies(samples.space, samples.codes, failed, least=_FEWEST_FAILED):
+        inside = samples.space.contains(box, samples.codes) & left
+        left &= ~inside
+        found.append(Failing(describe(samples.space, box), int((inside & failed).sum()), int(inside.sum())))
+    return found
 
 
 def _found(

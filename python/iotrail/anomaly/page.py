@@ -39,7 +39,8 @@ def render(answer: Answer, samples: Samples) -> bytes:
     for number, cluster in enumerate(answer.clusters, 1):
         parts += _cluster(number, cluster, samples, answer)
     if answer.clusters:
-        parts.append(tag("p", text.hidden(answer), of="note"))
+        notes = [text.hidden(answer), *map(text.failing, answer.failing)]
+        parts += [tag("p", note, of="note") for note in notes]
     return document("anomalies", answer.trail, parts)
 
 

@@ -1,6 +1,6 @@
 """The answer of `iotrail anomalies` for a terminal."""
 
-from iotrail.anomaly.answer import Answer, Found
+from iotrail.anomaly.answer import Answer, Failing, Found
 from iotrail.anomaly.describe import Bound
 from iotrail.anomaly.evidence import LEAST_CHANCE
 from iotrail.anomaly.layers import Deviation
@@ -34,6 +34,7 @@ def lines(answer: Answer) -> list[str]:
         ]
     if answer.clusters:
         said += ["", hidden(answer)]
+    said += [failing(one) for one in answer.failing]
     if answer.unproven:
         boxes = "1 more cluster" if answer.unproven == 1 else f"{answer.unproven:,} more clusters"
         said.append(f"{boxes} could be chance: iotrail sweep --confirm {answer.trail} measures what tells.")
@@ -54,6 +55,12 @@ def hidden(answer: Answer) -> str:
     """How large a zone can be that has no uniform sample."""
     kind = "sample" if answer.uniform == answer.samples else "uniform sample"
     return f"A zone of less than {share(answer.hidden)} of all settings may have no {kind} (95 %)."
+
+
+def failing(one: Failing) -> str:
+    """Where measurements failed."""
+    where = ", ".join(f"{bound.dimension} {bound.text}" for bound in one.bounds) or "any setting"
+    return f"Nothing is known of {where}: {one.failed:,} of {one.samples:,} samples there failed."
 
 
 def judged_faces(cluster: Found) -> list[str]:
