@@ -1,7 +1,7 @@
 """`make bench`: run the benchmarks and print their tables.
 
     run.py [NAME…]     all, or some of: call, post, load, trail, report, page, cluster, notices, replay, diff,
-                       import, requests, requests_query, diagnosis, model, generate, anomaly, anomaly_faults, causal, causal_cost, causal_coz, causal_throttle, causal_whatif, device_disk, device_ssd, device_emulated; device and causal are all whose names begin so
+                       import, requests, requests_query, diagnosis, model, generate, anomaly, anomaly_faults, causal, causal_cost, causal_coz, causal_throttle, causal_whatif, device_disk, device_ssd, device_emulated, device_measured; device and causal are all whose names begin so
 
 Figures of a busy machine mislead: the load average is printed first.
 """
@@ -25,6 +25,7 @@ NAMES = {
     "replay": "replay",
     "diff": "diff",
     "device_emulated": "device_emulated",
+    "device_measured": "device_measured",
     "diagnosis": "diagnosis",
     "device_disk": "device_disk",
     "device_ssd": "device_ssd",
