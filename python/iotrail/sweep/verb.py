@@ -105,7 +105,7 @@ def sweep(
 ) -> None:
     """Measure a system over a space of settings, unattended: `iotrail anomalies` says where it falls short.
 
-    SPEC.toml names a command that prints one number, the values of each dimension, and what is expected; settings are drawn at
+    SPEC.toml names a command that prints one number, or a block device, the values of each dimension, and what is expected; settings are drawn at
     random, or chosen by what was measured (--adaptive), and measured one after the other. Settings of the system are put back at the end, also after Ctrl-C, SIGTERM and
     SIGKILL. What is measured is kept in X.trail.sweep until the trail is whole.
     """
