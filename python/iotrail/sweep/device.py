@@ -215,7 +215,16 @@ class Reading:
             words.append("--direct")
         with tempfile.TemporaryDirectory(dir=self.records) as folder:
             trail = Path(folder) / "m.trail"
-            recorded = [native.binary(), "record", "--kernel=disk", "--no-calls", "-o", trail, "--"]
+            recorded = [
+                native.binary(),
+                "record",
+                "--kernel=disk",
+                "--kernel-via=tracefs",
+                "--no-calls",
+                "-o",
+                trail,
+                "--",
+            ]
             command = [*recorded, native.binary(), "streams", self.path, *words]
             said = shell.run(shlex.join(map(str, command)), target.timeout_s, self.running)
             if said.status != 0:
