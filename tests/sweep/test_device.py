@@ -61,13 +61,11 @@ def write(folder: Path, text: str = SPEC) -> Path:
     return path
 
 
-def served() -> list[str]:
-    """Mounts and loop devices of emulations."""
-    mounts = [
-        line for line in Path("/proc/self/mountinfo").read_text().splitlines() if "iotrail-emudisk" in line
-    ]
+def served(folder: Path) -> list[str]:
+    """Mounts and loop devices of emulations that a test in this folder has started."""
+    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
     backed = [path.read_text() for path in Path("/sys/block").glob("loop*/loop/backing_file")]
-    return sorted(mounts + [one for one in backed if "iotrail-sweep-" in one])
+    return sorted(one for one in mounts + backed if f"{folder}/" in one)
 
 
 def lines_of(journal: Path) -> list[dict[str, Any]]:
@@ -112,11 +110,10 @@ def test_own_commands_know_the_device(tmp_path: Path) -> None:
 
 @needs_root
 def test_an_emulated_device_is_swept(tmp_path: Path) -> None:
-    before = served()
     planned = plan(write(tmp_path), samples=12)
     output = tmp_path / "x.trail"
     sweep = planned.run(output, command=["iotrail"])
-    assert served() == before
+    assert served(tmp_path) == []
     assert sorted(path.name for path in tmp_path.iterdir()) == ["disk.toml", "spec.toml", "x.trail"]
     assert all(sweep.sampled(code).state != "failed" for code in sweep.measurements)
     trail = Trail(output)
@@ -164,12 +161,13 @@ def test_a_device_in_use_is_refused(tmp_path: Path) -> None:
         text = SPEC.replace('device = "disk.toml"', f'device = "{found}"\nmodel = "disk.toml"')
         with pytest.raises(SweepError, match=f"{found}: mounted or in use"):
             plan(write(tmp_path, text), samples=1).run(tmp_path / "x.trail", command=["iotrail"])
+        assert not (tmp_path / "x.trail.sweep").exists()
         subprocess.run(["umount", tmp_path / "mounted"], check=True)
         # nobody uses it now
         found_before = Path("/sys/block", Path(found).name, "queue/scheduler").read_text()
         text = text.replace("seconds = 0.5", "seconds = 0.1").replace("[workload.io]", "[workload.span]")
         text = text.replace('["buffered", "direct"]', "[1]")
-        plan(write(tmp_path, text), samples=2).run(tmp_path / "x.trail", command=["iotrail"], force=True)
+        plan(write(tmp_path, text), samples=2).run(tmp_path / "x.trail", command=["iotrail"])
         assert Path("/sys/block", Path(found).name, "queue/scheduler").read_text() == found_before
     finally:
         subprocess.run(["umount", tmp_path / "mounted"], check=False, capture_output=True)
@@ -178,7 +176,6 @@ def test_a_device_in_use_is_refused(tmp_path: Path) -> None:
 
 @needs_root
 def test_nothing_is_left_of_a_sweep_that_is_killed(tmp_path: Path) -> None:
-    before = served()
     path, output = write(tmp_path), tmp_path / "x.trail"
     process = subprocess.Popen(
         [sys.executable, "-m", "iotrail", "sweep", path, "-o", output, "--samples", "12"],
@@ -188,15 +185,15 @@ def test_nothing_is_left_of_a_sweep_that_is_killed(tmp_path: Path) -> None:
     while not (journal.exists() and journal.read_text().count('"setting"') >= 3):
         assert process.poll() is None
         time.sleep(0.05)
-    assert served() != before
+    assert len(served(tmp_path)) == 2
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     patience = time.monotonic() + 60
     restored = {"restored": True}
-    while time.monotonic() < patience and (served() != before or lines_of(journal)[-1] != restored):
+    while time.monotonic() < patience and (served(tmp_path) or lines_of(journal)[-1] != restored):
         time.sleep(0.1)
     lines = lines_of(journal)
-    assert served() == before
+    assert served(tmp_path) == []
     assert lines[-1] == restored
     kept = [line for line in lines if "setting" in line]
     sweep = plan(path, samples=12).run(output, command=["iotrail"], resume=True)

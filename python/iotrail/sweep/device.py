@@ -5,6 +5,7 @@ layers did is from the requests that the kernel saw.
 """
 
 import contextlib
+import errno
 import json
 import os
 import select
@@ -134,20 +135,16 @@ def _beside(spec: Spec, given: str) -> str:
 
 
 @contextlib.contextmanager
-def opened(spec: Spec, running: Running) -> Iterator[Path]:
-    """The device while it is measured: an emulated one is served until the end.
+def opened(spec: Spec, running: Running, records: Path) -> Iterator[Path]:
+    """The device while it is measured: an emulated one is served until the end, in a folder below `records`.
 
     Raises:
-        SweepError: it can't be served, is in use, or is no whole device; not root.
+        SweepError: it can't be served.
     """
-    if os.geteuid() != 0:
-        raise SweepError("a device's settings need root", "run it as root, for instance with sudo")
     if not is_emulated(spec.target):
-        path = Path(spec.target.device or "")
-        _check_free(path)
-        yield path
+        yield Path(spec.target.device or "")
         return
-    with tempfile.TemporaryDirectory(prefix="iotrail-sweep-") as folder:
+    with tempfile.TemporaryDirectory(prefix="emulated-", dir=records) as folder:
         served = _beside(spec, spec.target.device or "")
         command: list[str | Path] = [native.binary(), "emudisk", served, folder, "--loop", "--json"]
         process = subprocess.Popen(
@@ -171,15 +168,23 @@ def opened(spec: Spec, running: Running) -> Iterator[Path]:
                 shell.end(process)
 
 
-def _check_free(path: Path) -> None:
+def check_ready(target: Target) -> None:
+    """Refuses a device that can't be measured now.
+
+    Raises:
+        SweepError: it is in use, or no whole device; not root.
+    """
+    if os.geteuid() != 0:
+        raise SweepError("a device's settings need root", "run it as root, for instance with sudo")
+    if is_emulated(target):
+        return
+    path = Path(target.device or "")
     try:
         is_device = stat.S_ISBLK(path.stat().st_mode)
         # refused by the kernel where somebody has mounted it, or a part of it
         os.close(os.open(path, os.O_RDONLY | os.O_EXCL))
-    except BlockingIOError:
-        raise SweepError(f"{path}: in use") from None
     except OSError as error:
-        why = "mounted or in use" if error.errno == 16 else error.strerror
+        why = "mounted or in use" if error.errno == errno.EBUSY else error.strerror
         raise SweepError(f"{path}: {why}", "only a device that nobody uses is measured") from error
     if not is_device or not Path("/sys/block", path.resolve().name, "queue").is_dir():
         raise SweepError(f"{path}: expected a whole block device", "a partition has no settings of its own")

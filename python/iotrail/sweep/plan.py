@@ -125,6 +125,8 @@ def sweeping(
     Raises:
         SweepError: another sweep writes the journal, or a setting can't be read or put back.
     """
+    if spec.target.device is not None:
+        device.check_ready(spec.target)
     with contextlib.ExitStack() as contexts:
         journal = contexts.enter_context(Journal(path))
         if not path.stat().st_size:
@@ -137,8 +139,8 @@ def sweeping(
         if spec.target.device is None:
             measure = target_of(spec, running)
         else:
-            block = contexts.enter_context(device.opened(spec, running))
             records.mkdir(exist_ok=True)
+            block = contexts.enter_context(device.opened(spec, running, records))
             controls = device.controls(spec, block.name)
             measure = device.Reading(spec, block, running, records, offset)
         settings = contexts.enter_context(Settings(controls, journal))
