@@ -4,7 +4,7 @@ import type { View } from "../app/address";
 import { known, useAnswer } from "../requests/ask";
 import { State } from "../requests/view";
 import type { Theme } from "../theme/theme";
-import type { IoData } from "./data";
+import { hasOnlyRequests, type IoData } from "./data";
 import { IoPage } from "./page";
 
 interface Props {
@@ -17,8 +17,7 @@ export function IoView({ view, change, theme }: Props) {
   const [start, end] = view.part?.split("-") ?? [];
   const answer = useAnswer<IoData>(view.part ? `api/report?start_ns=${start}&end_ns=${end}` : "api/report");
   const data = known(answer);
-  // A recording of a device has its requests alone.
-  const isEmpty = data !== null && data.cells.ops.length === 0 && data.block === null;
+  const isEmpty = data !== null && data.cells.ops.length === 0 && !hasOnlyRequests(data);
   return (
     <div class="io-view">
       {view.part && (
