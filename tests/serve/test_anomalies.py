@@ -43,6 +43,10 @@ def test_from_a_sample_to_the_report_of_its_measurement(page: Page, trail: Path,
     view = page.frame_locator("iframe.anomalies")
     expect(view.get_by_role("heading", name="Samples that fall short most")).to_be_visible(timeout=PATIENCE)
     expect(view.get_by_role("heading", name="1. 50.0 % short")).to_be_visible()
+    background = "() => getComputedStyle(document.body).backgroundColor"
+    bright = view.locator("body").evaluate(background)
+    page.get_by_role("button", name="Switch to the dark theme").click()
+    assert bright == "rgb(255, 255, 255)" != view.locator("body").evaluate(background)
     _, content, _ = ask(served.address, "anomalies")
     links = re.findall(r'href="\./#view=io&amp;part=(\d+)-(\d+)"', content)
     # a report of each sample that has requests, of no other

@@ -111,7 +111,7 @@ export function App({ info }: { info: Info }) {
       {view.view === "requests" && <RequestsView info={info} view={view} change={change} theme={theme} />}
       {view.view === "io" && <IoView view={view} change={change} theme={theme} />}
       {view.view === "sql" && <SqlView view={view} change={change} />}
-      {view.view === "anomalies" && <AnomaliesView />}
+      {view.view === "anomalies" && <AnomaliesView theme={theme} />}
       {help && <Help close={() => setHelp(false)} />}
     </div>
   );
