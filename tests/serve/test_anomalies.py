@@ -60,6 +60,8 @@ def test_from_a_sample_to_the_report_of_its_measurement(page: Page, trail: Path,
     # what isn't known of a device's requests isn't shown as 0
     expect(page.locator("[data-total='Operations']")).to_have_count(0)
     expect(page.get_by_text("No thread was running")).to_have_count(0)
+    # the specification is a long line
+    assert page.locator("table.facts").evaluate("one => one.offsetWidth <= one.parentElement.clientWidth")
     until(page, f"() => location.hash.includes('part={links[0][0]}-{links[0][1]}')")
     page.get_by_role("button", name="Show the whole trail").click()
     all_requests = Trail(trail).rows["disk_op"]
