@@ -147,15 +147,15 @@ def test_windows_are_first_measurements_that_count(tmp_path: Path) -> None:
     """The failed one isn't; requests of another machine, or between measurements, are none of it."""
     s = 10**9
     measurements = {
-        "ts": [1 * s, 2 * s, 4 * s, 6 * s],
-        "dur": [s, s, s, s],
-        "node": ["n"] * 4,
-        "setting": [1, 1, 1, 2],
-        "purpose": ["uniform", "uniform", "again", "uniform"],
-        "value": [None, 5.0, 6.0, 7.0],
-        "detail": ["timeout", None, None, None],
+        "ts": [1 * s, 2 * s, 4 * s, 6 * s, 8 * s],
+        "dur": [s] * 5,
+        "node": ["n"] * 5,
+        "setting": [1, 1, 1, 2, 3],
+        "purpose": ["uniform", "uniform", "again", "uniform", "uniform"],
+        "value": [None, 5.0, 6.0, 7.0, 8.0],
+        "detail": ["timeout", None, None, None, None],
     }
-    requests = {"ts": [2 * s + 5, 5 * s + 1, 6 * s + 5], "node": ["n", "n", "other"]}
+    requests = {"ts": [2 * s + 5, 5 * s + 1, 6 * s + 5, 9 * s], "node": ["n", "n", "other", "n"]}
     others = {
         "dur": 5, "thread": 0, "crumb": 0, "kind": "kernel", "dev": "sda", "op": "read", "pos": 0, "length": 512, "merged": 0,
     }  # fmt: skip
@@ -164,12 +164,16 @@ def test_windows_are_first_measurements_that_count(tmp_path: Path) -> None:
         {
             "file_op": pa.table({"ts": pa.array([], pa.int64())}),
             "measurement": pa.table(measurements),
-            "disk_op": pa.table({**requests, **{name: [value] * 3 for name, value in others.items()}}),
+            "disk_op": pa.table({**requests, **{name: [value] * 4 for name, value in others.items()}}),
         },
         tmp_path / "x.trail",
     )
     windows = read_windows(Trail(trail))
-    assert windows.of == {1: Window(2 * s, s, 2, True), 2: Window(6 * s, s, 1, False)}
+    assert windows.of == {
+        1: Window(2 * s, s, 2, True),
+        2: Window(6 * s, s, 1, False),
+        3: Window(8 * s, s, 1, False),
+    }
     assert windows.start_ts == 2 * s + 5
     # the trail begins with the request, after the measurement did
     assert report_command("x.trail", windows.of[1], 2 * s + 5) == (
