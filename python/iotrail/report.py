@@ -66,22 +66,43 @@ def cut(trail: Trail, since: str | None, until: str | None) -> None:
 
     Raises `UsageError` for a text that is no moment, and a part that has nothing.
     """
-    (span,) = trail.rows_of("SELECT start_ts, end_ts FROM trail_span")
-    start, end = span["start_ts"], span["end_ts"]
-    if start is None:
-        raise UsageError(f"{trail.path}: has nothing of which a part could be shown")
+    start, _ = _span(trail)
     begin = None if since is None else moment(since, start, "--from")
     last = None if until is None else moment(until, start, "--to")
+    cut_between(
+        trail,
+        begin,
+        last,
+        "--from and --to",
+        "2026-03-01T14:00, 14:00, or +30s after the start of the trail",
+    )
+
+
+def cut_between(
+    trail: Trail, begin: int | None, last: int | None, names: str, hint: str | None = None
+) -> None:
+    """Leave a part of a trail for its report, from `begin` until before `last` (ns since the epoch, None: no bound).
+
+    Raises `UsageError` for a part that has nothing, which `names` say which it is, with a hint.
+    """
+    start, end = _span(trail)
     if (
         (begin or start) >= (end + 1 if last is None else last)
         or (begin or start) > end
         or (last or end) <= start
     ):
         raise UsageError(
-            f"nothing between --from and --to: {trail.path} has {written(start)} to {written(end)}",
-            "2026-03-01T14:00, 14:00, or +30s after the start of the trail",
+            f"nothing between {names}: {trail.path} has {written(start)} to {written(end)}", hint
         )
     trail.cut(begin, last)
+
+
+def _span(trail: Trail) -> tuple[int, int]:
+    """The first and the last moment of a trail that has any."""
+    (span,) = trail.rows_of("SELECT start_ts, end_ts FROM trail_span")
+    if span["start_ts"] is None:
+        raise UsageError(f"{trail.path}: has nothing of which a part could be shown")
+    return span["start_ts"], span["end_ts"]
 
 
 def write_report(trail: Trail, output: Path, *, force: bool = False) -> None:

@@ -10,7 +10,7 @@ from iotrail import report
 from iotrail.trail import Trail
 from tests.sql.tiny import write_trail
 
-from .conftest import PATIENCE, Served
+from .conftest import PATIENCE, Cluster, Served
 from .test_page import until
 
 NATIVE = Path(__file__).parents[2] / "python/iotrail/_native/iotrail-native"
@@ -64,6 +64,9 @@ def test_the_report_is_a_view(page: Page, serve: Callable[..., Served]) -> None:
     trail = Path(__file__).parents[1] / "fixtures/v1.trail"
     served = serve(trail)
     page.goto(f"{served.address}#view=io&span=0")
+    # no sweep
+    expect(page.get_by_role("button", name="SQL")).to_be_visible(timeout=PATIENCE)
+    expect(page.get_by_role("button", name="Anomalies")).to_have_count(0)
     shown = page.locator("[data-total='Operations']")
     cells = report.collect(Trail(trail))["cells"]
     assert sum(cells["ops"]) > 0
@@ -80,7 +83,17 @@ def test_the_report_is_a_view(page: Page, serve: Callable[..., Served]) -> None:
     assert again.locator("[data-span]").inner_text() == span
 
 
-def test_the_io_of_a_cluster(page: Page, store: Path, serve: Callable[..., Served]) -> None:
+def test_the_io_of_a_cluster(page: Page, cluster: Cluster, serve: Callable[..., Served]) -> None:
     """A trail without file operations says so."""
-    page.goto(f"{serve(store).address}#view=io")
+    page.goto(f"{serve(cluster(3)).address}#view=io")
     expect(page.get_by_text("This trail has no file operations")).to_be_visible(timeout=PATIENCE)
+
+
+def test_the_requests_of_disks_alone(page: Page, store: Path, serve: Callable[..., Served]) -> None:
+    """What isn't known of calls isn't shown as 0."""
+    page.goto(f"{serve(store).address}#view=io")
+    devices = report.collect(Trail(store))["block"]["devices"]
+    n = sum(devices["reads"]) + sum(devices["writes"])
+    assert n > 0
+    expect(page.locator("[data-total='Requests']")).to_have_text(str(n), timeout=PATIENCE)
+    expect(page.locator("[data-total='Operations']")).to_have_count(0)

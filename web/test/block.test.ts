@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { powers } from "../src/chart/axis";
 import { bucketOf } from "../src/chart/histogram";
-import { sumBlock } from "../src/io/block-sums";
+import { sumBlock, sumBytes } from "../src/io/block-sums";
 import type { Block } from "../src/io/data";
 
 /** Two devices, four buckets. Device 0: a block read in 0, 1 and 3, one written in 1; device 1: one read in 2. */
@@ -75,6 +75,10 @@ describe("the block view", () => {
     const one = sumBlock(block(), 1, 0, 4, 4);
     expect(one.requests.all).toEqual({ n: 1, bytes: 512 });
     expect(one.streams?.all.streams).toBe(0);
+  });
+
+  it("has the bytes of each bucket, of all devices", () => {
+    expect(sumBytes(block(), 4)).toEqual({ read: [4096, 4096, 512, 4096], write: [0, 4096, 0, 0] });
   });
 
   it("counts a stream where it begins and its requests where they are", () => {

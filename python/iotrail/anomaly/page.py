@@ -3,6 +3,7 @@
 Follows figures 5 and 6 of Shen, Zhong and Li (FAST 2005).
 """
 
+from collections.abc import Callable
 from math import log2
 
 import numpy as np
@@ -12,7 +13,10 @@ from iotrail.anomaly import text
 from iotrail.anomaly.answer import Answer, Found, Samples
 from iotrail.anomaly.describe import value_text
 from iotrail.anomaly.space import Flags
+from iotrail.anomaly.window import Window, Windows
+from iotrail.moments import written
 from iotrail.page import Html, document, figures, table, tag
+from iotrail.page import text as text_of
 from iotrail.page.colours import DIM, FIRST, LINE, SECOND
 from iotrail.page.plot import BOTTOM, TOP, Drawing, Plot, linear, octaves, words
 
@@ -26,18 +30,25 @@ _WIDTH, _HEIGHT, _LEFT, _RIGHT = 1120, 260, 40, 90
 _SPREAD = 0.5
 
 
-def render(answer: Answer, samples: Samples) -> bytes:
-    """The page of an answer and the samples that it is of."""
+# How a person sees the requests of a measurement: a link, or a command to copy.
+Show = Callable[[Window], Html]
+
+
+def render(answer: Answer, samples: Samples, windows: Windows, show: Show) -> bytes:
+    """The page of an answer and the samples that it is of, each with when it was measured."""
     first, *_ = text.lines(answer)
     parts: list[str] = [
         tag("p", first, of="verdict"),
         tag("h2", "Measured and expected"),
         figures([_all_samples(samples, answer.threshold), _largest(samples, answer.threshold)]),
     ]
+    normal = _normal(answer, samples)
     if not answer.clusters:
         parts += [tag("p", line) for line in text.lines(answer)[1:]]
     for number, cluster in enumerate(answer.clusters, 1):
-        parts += _cluster(number, cluster, samples, answer)
+        parts += _cluster(number, cluster, samples)
+        inside = samples.space.contains(cluster.box, samples.codes)
+        parts += _samples(answer, samples, inside, normal, windows, show)
     if answer.clusters:
         notes = [text.hidden(answer), *map(text.failing, answer.failing)]
         parts += [tag("p", note, of="note") for note in notes]
@@ -91,7 +102,7 @@ def _largest(samples: Samples, threshold: float) -> Drawing:
     )
 
 
-def _cluster(number: int, cluster: Found, samples: Samples, answer: Answer) -> list[str]:
+def _cluster(number: int, cluster: Found, samples: Samples) -> list[str]:
     inside = samples.space.contains(cluster.box, samples.codes)
     parts: list[str] = [
         tag("h2", f"{number}. {text.loss(cluster)}"),
@@ -126,29 +137,76 @@ def _cluster(number: int, cluster: Found, samples: Samples, answer: Answer) -> l
         ]
     else:
         parts.append(tag("p", text.NO_LAYER, of="note"))
-    parts += [tag("h3", "Samples that fall short most"), _samples(samples, inside, answer)]
     return parts
 
 
-def _samples(samples: Samples, inside: Flags, answer: Answer) -> Html:
-    """The samples of a cluster that fall short most."""
+def _normal(answer: Answer, samples: Samples) -> Flags:
+    """Which samples are in no cluster, and reach what is expected to within the threshold: not much more, either, for then the
+    expectation doesn't hold there."""
+    with np.errstate(invalid="ignore"):
+        normal = np.asarray(np.abs(samples.losses) < -np.log1p(-answer.threshold))
+    for cluster in answer.clusters:
+        normal &= ~samples.space.contains(cluster.box, samples.codes)
+    return normal
+
+
+def _samples(
+    answer: Answer, samples: Samples, inside: Flags, normal: Flags, windows: Windows, show: Show
+) -> list[str]:
+    """The samples of a cluster that fall short most, each above the normal one with the nearest setting, to compare them."""
     of = np.flatnonzero(inside & ~np.isnan(samples.losses))
     of = of[np.argsort(-samples.losses[of], kind="stable")][:_SHOWN]
-    unit = samples.spec.target.unit
+    others = np.flatnonzero(normal)
+    rows: list[list[str]] = []
+    for number, at in enumerate(map(int, of), 1):
+        rows += [_sample(samples, at, None, str(number)), [_measured(samples, at, windows, show)]]
+        if len(others):
+            near = int(others[samples.space.nearest(samples.codes[at], samples.codes[others])])
+            rows += [_sample(samples, near, at, "normal"), [_measured(samples, near, windows, show)]]
     names = [dimension.name for dimension in samples.space.dimensions]
-    rows = [
-        [
-            *(
-                value_text(dimension, dimension.values[code])
-                for dimension, code in zip(samples.space.dimensions, samples.codes[at], strict=True)
-            ),
-            units.human(float(samples.target_measured[at]), unit),
-            units.human(float(samples.target_expected[at]), unit),
-            text.share(1 - float(np.exp(-samples.losses[at]))),
-        ]
-        for at in of
+    within = f"reaches what is expected within {text.share(answer.threshold)}"
+    note = (
+        f"Below each is the sample outside all clusters with the nearest setting that {within}: it differs in the fewest dimensions, "
+        "in bold, and by the fewest steps."
+        if len(others)
+        else f"No sample outside all clusters {within}: there is none to compare with."
+    )
+    return [
+        tag("h3", "Samples that fall short most"),
+        tag("p", note, of="note"),
+        table(["", *names, "measured", "expected", "short"], rows, wrap=None),
     ]
-    return table([*names, "measured", "expected", "short"], rows, wrap=None)
+
+
+def _sample(samples: Samples, at: int, beside: int | None, name: str) -> list[str]:
+    """The row of a sample; where its setting differs from that of the sample `beside`, it is bold."""
+    unit = samples.spec.target.unit
+    values = [
+        value_text(dimension, dimension.values[code])
+        for dimension, code in zip(samples.space.dimensions, samples.codes[at], strict=True)
+    ]
+    if beside is not None:
+        differs = samples.codes[at] != samples.codes[beside]
+        values = [
+            tag("b", value) if is_other else value for value, is_other in zip(values, differs, strict=True)
+        ]
+    return [
+        name,
+        *values,
+        units.human(float(samples.target_measured[at]), unit),
+        units.human(float(samples.target_expected[at]), unit),
+        text.share(1 - float(np.exp(-samples.losses[at]))),
+    ]
+
+
+def _measured(samples: Samples, at: int, windows: Windows, show: Show) -> Html:
+    """When a sample was measured, and how to see its requests."""
+    window = windows.of.get(int(samples.ids[at]))
+    if window is None:
+        return text_of("when it was measured is unknown")
+    times = f" (the first of {window.count} times)" if window.count > 1 else ""
+    said = text_of(f"measured at {written(window.ts)} for {units.duration(window.dur)}{times}")
+    return said + "; requests: " + show(window) if window.has_requests else said
 
 
 def _parallel(cluster: Found, samples: Samples, inside: Flags) -> Drawing:

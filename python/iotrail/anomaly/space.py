@@ -122,6 +122,14 @@ class Space:
             inside &= dimension.sets[chosen][codes[:, at]]
         return inside
 
+    def nearest(self, code: Codes, others: Codes) -> int:
+        """Which of these settings, of which there is at least one, is nearest: it differs in the fewest dimensions, and then by
+        the fewest steps from value to value; values without an order are one step apart. Of equals the first."""
+        steps = np.abs(others - code)
+        is_ordered = np.array([dimension.is_ordered for dimension in self.dimensions])
+        steps = np.where(is_ordered, steps, steps > 0)
+        return int(np.lexsort((steps.sum(axis=1), (steps > 0).sum(axis=1)))[0])
+
     def bounding(self, codes: Codes) -> Box:
         """The smallest box that has these settings, of which there is at least one."""
         sets = [

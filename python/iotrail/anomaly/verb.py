@@ -95,13 +95,20 @@ def anomalies(
         from iotrail.page import check
 
         check(page, "anomalies", force=force)
-    samples = answer.read(Trail(trail), None if compare is None else Trail(compare), expect)
+    opened = Trail(trail)
+    samples = answer.read(opened, None if compare is None else Trail(compare), expect)
     found = answer.find(samples, str(trail), method=method, threshold=_share(threshold), epsilon=epsilon)
     if page is not None:
         from iotrail.anomaly.page import render
-        from iotrail.page import write
+        from iotrail.anomaly.window import Window, read_windows, report_command
+        from iotrail.page import Html, tag, write
 
-        write(page, render(found, samples))
+        windows = read_windows(opened)
+
+        def command(window: Window) -> Html:
+            return tag("code", report_command(str(trail), window, windows.start_ts or window.ts))
+
+        write(page, render(found, samples, windows, command))
     program_profile = None if program is None else profiles.read(Trail(program))
     if as_json:
         answered = found.json()

@@ -24,7 +24,10 @@ h1 { font-size: 1.3rem; } h2 { font-size: 1.05rem; margin: 2rem 0 .5rem; } h3 { 
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th { text-align: right; color: var(--dim); font-weight: 500; } th.left, td.left { text-align: left; }
 td, th { padding: .25rem .6rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
-td.wrap { white-space: normal; overflow-wrap: anywhere; min-width: 16rem; } .note, .dim { color: var(--dim); }
+td.wrap { white-space: normal; overflow-wrap: anywhere; min-width: 16rem; } td.whole { white-space: normal; padding-bottom: .6rem; }
+.whole > div { position: sticky; left: 0; width: fit-content; max-width: calc(100vw - 4rem); }
+tr:has(+ tr .whole) td { border: 0; } code { font: 12.5px ui-monospace, monospace; user-select: all; } a { color: var(--first); }
+ .note, .dim { color: var(--dim); }
 .worse { color: var(--worse); } .better { color: var(--better); } .scroll { overflow-x: auto; }
 .plots { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 480px), 1fr)); gap: 1rem; }
 .pair { display: grid; grid-template-columns: 660fr 480fr; gap: 1rem; } .cause { color: var(--worse); }
@@ -59,7 +62,8 @@ def tag(name: str, *inside: str, of: str = "") -> Html:
 def table(
     names: Sequence[str], rows: Iterable[Sequence[str]], left: Collection[int] = (), wrap: int | None = 0
 ) -> Html:
-    """A table; the first column and those of `left` are text, that of `wrap` may take several lines."""
+    """A table; the first column and those of `left` are text, that of `wrap` may take several lines. A row of one cell spans
+    all columns, and may take several lines."""
 
     def cell(element: str, column: int, value: str) -> str:
         kinds = " ".join(
@@ -75,9 +79,13 @@ def table(
         return f"<{element}{kind}{scope}>{text(value)}</{element}>"
 
     head = "".join(cell("th", column, name) for column, name in enumerate(names))
-    body = "".join(
-        f"<tr>{''.join(cell('td', column, value) for column, value in enumerate(row))}</tr>" for row in rows
-    )
+
+    def line(row: Sequence[str]) -> str:
+        if len(row) == 1 < len(names):
+            return f'<td class="left whole" colspan="{len(names)}">{tag("div", row[0])}</td>'
+        return "".join(cell("td", column, value) for column, value in enumerate(row))
+
+    body = "".join(f"<tr>{line(row)}</tr>" for row in rows)
     return Html(
         f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
     )

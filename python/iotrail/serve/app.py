@@ -9,7 +9,7 @@ from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
 from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
@@ -22,13 +22,14 @@ from iotrail.errors import (
     QueryError,
     QueryInterrupted,
     ServeError,
+    SweepError,
     TrailError,
     UnknownNameError,
     UsageError,
 )
 from iotrail.native import package_version
 from iotrail.requests.find import Chosen
-from iotrail.serve import catalogue, frames, requests
+from iotrail.serve import anomalies, catalogue, frames, requests
 from iotrail.serve.connections import HEAD_SECONDS
 from iotrail.serve.guard import Guard, is_loopback
 from iotrail.serve.readers import Readers
@@ -50,6 +51,7 @@ def application(trail: Path | None, collector: Collector | None, token: str | No
         raise ServeError(f"{PAGE}: the page is not built", "run make in a checkout, or install iotrail again")
     readers = Readers(trail) if trail else None
     sandbox = Sandbox(trail) if trail else None
+    of_sweep = anomalies.Anomalies(trail) if trail else None
     sealer = Sealer(collector) if trail and collector else None
 
     async def page(_: Request) -> Response:
@@ -63,14 +65,13 @@ def application(trail: Path | None, collector: Collector | None, token: str | No
                 "trail": str(trail) if trail else None,
                 "live": collector is not None,
                 "collector": collector.address if collector else None,
+                "sweep": trail is not None and await asyncio.to_thread(anomalies.has_sweep, trail),
             }
         )
 
     async def answer(request: Request, question: Callable[[Trail], str], alone: bool = False) -> Response:
         if readers is None:
-            raise TrailError(
-                "no trail: the collector writes it on another machine", "name a copy: --trail X.trail"
-            )
+            raise _no_trail()
         packed = not is_loopback(
             request.client.host if request.client else ""
         ) and "gzip" in request.headers.get("accept-encoding", "")
@@ -127,16 +128,36 @@ def application(trail: Path | None, collector: Collector | None, token: str | No
         return await answer(request, lambda opened: requests.one_path(opened, node, crumb), alone=True)
 
     async def ask_report(request: Request) -> Response:
-        return await answer(request, lambda opened: json.dumps(report.collect(opened)), alone=True)
+        start, end = (
+            _number(request, name) if name in request.query_params else None
+            for name in ("start_ns", "end_ns")
+        )
+
+        def of_part(opened: Trail) -> str:
+            if start is not None or end is not None:
+                report.cut_between(opened, start, end, "start_ns and end_ns")
+            return json.dumps(report.collect(opened))
+
+        return await answer(request, of_part, alone=True)
+
+    async def ask_anomalies(_: Request) -> Response:
+        if trail is None or of_sweep is None:
+            raise _no_trail()
+        try:
+            found = of_sweep.page()
+        except IotrailError as error:
+            return HTMLResponse(anomalies.refused(trail, error), status_code=_status(error))
+        if found is None:
+            # Accepted
+            return HTMLResponse(anomalies.waiting(trail), status_code=202, headers=anomalies.AGAIN)
+        return HTMLResponse(found)
 
     async def ask_modules(request: Request) -> Response:
         return await answer(request, catalogue.listing)
 
     async def ask_sql(request: Request) -> Response:
         if sandbox is None:
-            raise TrailError(
-                "no trail: the collector writes it on another machine", "name a copy: --trail X.trail"
-            )
+            raise _no_trail()
         body = bytearray()
         try:
             async with asyncio.timeout(HEAD_SECONDS):
@@ -171,6 +192,7 @@ def application(trail: Path | None, collector: Collector | None, token: str | No
         routes=[
             Route("/", page),
             Mount("/assets", StaticFiles(directory=WEB / "assets", check_dir=False)),
+            Route("/anomalies", ask_anomalies),
             Route("/api/info", info),
             Route("/api/span", ask_span),
             Route("/api/members", ask_members),
@@ -190,24 +212,33 @@ def application(trail: Path | None, collector: Collector | None, token: str | No
     return Guard(inner, token)
 
 
+def _no_trail() -> TrailError:
+    return TrailError("no trail: the collector writes it on another machine", "name a copy: --trail X.trail")
+
+
 def _refused(_: Request, error: IotrailError) -> Response:
+    return JSONResponse({"error": error.message, "hint": error.hint}, status_code=_status(error))
+
+
+def _status(error: IotrailError) -> int:
     match error:
         case UnknownNameError():
-            status = 404
+            return 404
         case UsageError():
-            status = 400
+            return 400
+        case SweepError():
+            return 422
         case QueryInterrupted():
             # nobody reads it: nginx's number for that
-            status = 499
+            return 499
         case TrailError():
-            status = 503
+            return 503
         case BusyError():
-            status = 429
+            return 429
         case QueryError():
-            status = 504
+            return 504
         case _:
-            status = 500
-    return JSONResponse({"error": error.message, "hint": error.hint}, status_code=status)
+            return 500
 
 
 def _number(request: Request, name: str, default: int | None = None) -> int:

@@ -18,10 +18,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 COOKIE = "iotrail-token"
 
 # Scripts and styles are the page's own (Graphviz, which draws graphs, is WebAssembly); the charts set style attributes, and images are drawn here.
+# A view frames the page of anomalies; pages of other origins frame nothing of it.
 _POLICY = (
     "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self' 'unsafe-inline'; font-src 'self' data:; "
-    "img-src 'self' data: blob:; connect-src 'self'; worker-src 'self' blob:; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'"
+    "img-src 'self' data: blob:; connect-src 'self'; worker-src 'self' blob:; frame-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'self'"
 )
 _HEADERS = [
     (b"content-security-policy", _POLICY.encode()),

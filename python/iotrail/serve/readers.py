@@ -18,6 +18,11 @@ from iotrail.trail import Trail
 T = TypeVar("T")
 
 
+def limit(trail: Trail) -> None:
+    """Let a trail's connection take little: cores are shared with the system that is looked at."""
+    trail.connection.execute("SET threads = 2; SET memory_limit = '1GB'")
+
+
 class Reader:
     """One connection to the newest snapshot. Used by one thread at a time."""
 
@@ -31,8 +36,7 @@ class Reader:
         self._stopped = False
         if alone or self._trail is None or self._trail.snapshot < newest_number(self._path):
             self._trail = Trail(self._path)
-            # Cores are shared with the system that is looked at.
-            self._trail.connection.execute("SET threads = 2; SET memory_limit = '1GB'")
+            limit(self._trail)
         if self._stopped:
             raise QueryInterrupted("interrupted")
         try:

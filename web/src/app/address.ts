@@ -7,7 +7,7 @@ import type { Grain } from "../cluster/wire";
 import { SPANS } from "../requests/ask";
 
 export interface View {
-  view: "cluster" | "requests" | "io" | "sql";
+  view: "cluster" | "requests" | "io" | "sql" | "anomalies";
   /** Moment shown, in ms since the epoch; null follows the live stream. */
   moment: number | null;
   playing: boolean;
@@ -33,6 +33,8 @@ export interface View {
   query: string;
   /** What the I/O view is narrowed to, as the report has it after #. */
   narrowed: string;
+  /** The stretch of time that the I/O view is of, START-END in ns since the epoch: text, for numbers here can't hold them. null: all. */
+  part: string | null;
 }
 
 export const INITIAL: View = {
@@ -54,9 +56,10 @@ export const INITIAL: View = {
   request: null,
   query: "",
   narrowed: "",
+  part: null,
 };
 
-const VIEWS: View["view"][] = ["cluster", "requests", "io", "sql"];
+const VIEWS: View["view"][] = ["cluster", "requests", "io", "sql", "anomalies"];
 
 const GRAINS: Grain[] = ["member", "host", "rack"];
 
@@ -87,6 +90,7 @@ export function toHash(view: View): string {
   put("request", view.request);
   put("query", view.query);
   put("io", view.narrowed);
+  put("part", view.part);
   return words.toString();
 }
 
@@ -124,5 +128,6 @@ export function fromHash(hash: string): View {
     request: words.get("request"),
     query: words.get("query") ?? "",
     narrowed: words.get("io") ?? "",
+    part: /^\d{1,19}-\d{1,19}$/.exec(words.get("part") ?? "")?.[0] ?? null,
   };
 }

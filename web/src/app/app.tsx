@@ -1,6 +1,7 @@
 // The frame around the views: brand, tabs, what is shown and how fresh it is, theme, help.
 
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { AnomaliesView } from "../anomalies/view";
 import { type StreamState, stateText } from "../cluster/live";
 import { ClusterView } from "../cluster/view";
 import type { Info } from "../cluster/wire";
@@ -18,6 +19,7 @@ const VIEWS: { id: View["view"]; name: string }[] = [
   { id: "requests", name: "Requests" },
   { id: "io", name: "I/O" },
   { id: "sql", name: "SQL" },
+  { id: "anomalies", name: "Anomalies" },
 ];
 
 const ADDRESS_MS = 300;
@@ -28,6 +30,8 @@ export function App({ info }: { info: Info }) {
   const [stream, setStream] = useState<StreamState>({ kind: "none" });
   const [help, setHelp] = useState(false);
   const written = useRef("");
+  // Only a sweep has anomalies.
+  const views = VIEWS.filter((tab) => info.sweep || tab.id !== "anomalies");
   const current = useRef(view);
   current.current = view;
   const timer = useRef(0);
@@ -58,7 +62,7 @@ export function App({ info }: { info: Info }) {
       ) {
         return;
       }
-      const tab = VIEWS[Number(event.key) - 1];
+      const tab = views[Number(event.key) - 1];
       if (event.key === "?") {
         setHelp((shown) => !shown);
       } else if (event.key === "Escape") {
@@ -81,7 +85,7 @@ export function App({ info }: { info: Info }) {
       <header class="app-header">
         <Brand />
         <nav class="tabs" aria-label="Views">
-          {VIEWS.map((tab) => (
+          {views.map((tab) => (
             <button
               type="button"
               key={tab.id}
@@ -107,6 +111,7 @@ export function App({ info }: { info: Info }) {
       {view.view === "requests" && <RequestsView info={info} view={view} change={change} theme={theme} />}
       {view.view === "io" && <IoView view={view} change={change} theme={theme} />}
       {view.view === "sql" && <SqlView view={view} change={change} />}
+      {view.view === "anomalies" && <AnomaliesView theme={theme} />}
       {help && <Help close={() => setHelp(false)} />}
     </div>
   );

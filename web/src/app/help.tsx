@@ -10,7 +10,7 @@ const KEYS: [string, string][] = [
   ["N", "what was noticed"],
   ["C", "another moment beside this one"],
   ["Esc", "select nothing"],
-  ["1 – 4", "views"],
+  ["1 – 5", "views"],
   ["?", "this"],
 ];
 const POINTER: [string, string][] = [

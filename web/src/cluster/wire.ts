@@ -48,6 +48,8 @@ export interface Info {
   trail: string | null;
   live: boolean;
   collector: string | null;
+  /** Whether the trail has measurements of a sweep. */
+  sweep: boolean;
 }
 
 export interface Span {

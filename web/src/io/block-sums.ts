@@ -46,6 +46,16 @@ export interface BlockSums {
   working: ByKind<WorkingSet>;
 }
 
+/** Bytes read and written in each bucket, of all devices. */
+export function sumBytes(block: Block, buckets: number): { read: number[]; write: number[] } {
+  const sums = { read: new Array<number>(buckets).fill(0), write: new Array<number>(buckets).fill(0) };
+  const { at, kind, bytes } = block.sizes;
+  for (let i = 0; i < at.length; i++) {
+    sums[kind[i] === 2 ? "write" : "read"][at[i]] += bytes[i];
+  }
+  return sums;
+}
+
 const byKind = <T>(make: () => T): ByKind<T> => ({ all: make(), read: make(), write: make() });
 
 /** Sums buckets [from, to) of a device, or of all (null). */

@@ -320,3 +320,8 @@ export class InlinedSource implements IoSource {
     return data;
   }
 }
+
+/** Whether all that was recorded are requests to devices: nothing is known of calls, or of who made them. */
+export function hasOnlyRequests(data: IoData): boolean {
+  return data.block !== null && data.cells.ops.length === 0;
+}

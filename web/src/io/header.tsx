@@ -2,8 +2,9 @@
 
 import type { ComponentChildren } from "preact";
 import { bytes, count, exact, plural, time } from "../format/units";
+import { sumBlock } from "./block-sums";
 import type { Sums } from "./cube";
-import type { IoData } from "./data";
+import { type Block, hasOnlyRequests, type IoData } from "./data";
 import { isWhole, type Selection, WHOLE } from "./selection";
 
 function fact(data: IoData, name: string): string | null {
@@ -46,6 +47,10 @@ function countUsed(data: IoData, selection: Selection, { files, processes }: Sum
   };
 }
 
+function sumRequests(block: Block, from: number, to: number, buckets: number) {
+  return sumBlock(block, null, from, to, buckets).requests;
+}
+
 function makeTiles(data: IoData, selection: Selection, whole: Sums, sums: Sums): Tile[] {
   const all = isWhole(selection);
   const allFiles = countUsed(data, WHOLE, whole).files + Math.max(0, data.folded.files - 1);
@@ -65,8 +70,19 @@ function makeTiles(data: IoData, selection: Selection, whole: Sums, sums: Sums):
     title,
     whole: all ? null : show(total),
   });
+  const runTime = tile("Run time", time, duration, data.run.duration, `${exact(duration)} ns`);
+  if (data.block && hasOnlyRequests(data)) {
+    const now = sumRequests(data.block, sums.from, sums.to, data.run.buckets);
+    const total = sumRequests(data.block, 0, data.run.buckets, data.run.buckets);
+    return [
+      runTime,
+      tile("Requests", count, now.all.n, total.all.n, `${exact(now.all.n)} reads and writes of devices`),
+      tile("Read", bytes, now.read.bytes, total.read.bytes, `${exact(now.read.bytes)} bytes`),
+      tile("Written", bytes, now.write.bytes, total.write.bytes, `${exact(now.write.bytes)} bytes`),
+    ];
+  }
   return [
-    tile("Run time", time, duration, data.run.duration, `${exact(duration)} ns`),
+    runTime,
     all
       ? {
           name: "Processes",
@@ -120,7 +136,7 @@ export function Header({ data, selection, whole, sums, children }: Props) {
           .filter(Boolean)
           .join(" ")}
       </p>
-      <dl class="tiles">
+      <dl class={tiles.length < 6 ? "tiles few" : "tiles"}>
         {tiles.map((tile) => (
           <div key={tile.name} class="tile" title={tile.title}>
             <dt>{tile.name}</dt>

@@ -8,7 +8,7 @@ import type { Theme } from "../theme/theme";
 import { BlockView } from "./block";
 import { CausalityView } from "./causality";
 import { Cube } from "./cube";
-import type { IoData } from "./data";
+import { hasOnlyRequests, type IoData } from "./data";
 import { Diagnosis } from "./diagnosis";
 import { Header } from "./header";
 import { Heat } from "./heat";
@@ -95,6 +95,8 @@ export function IoPage({ data, theme, words, onWords, children }: Props) {
   );
 
   const view = { data, axis, selection, onChoose, onBrush };
+  // What isn't known isn't drawn as if it were 0.
+  const hasCalls = !hasOnlyRequests(data);
   return (
     <div class="io">
       {/* no link: the address holds what is shown */}
@@ -106,14 +108,16 @@ export function IoPage({ data, theme, words, onWords, children }: Props) {
       </Header>
       <SelectionBar {...view} series={sums.series} theme={theme} onSelect={setSelection} />
       <main>
-        <Diagnosis {...view} onSelect={showWhere} />
-        {data.timed && <TimeSplit {...view} sums={sums} span={span} theme={theme} />}
+        {(hasCalls || data.diagnosis.length > 0) && <Diagnosis {...view} onSelect={showWhere} />}
+        {data.timed && (hasCalls || data.threads.id.length > 0) && (
+          <TimeSplit {...view} sums={sums} span={span} theme={theme} />
+        )}
         {data.causality && <CausalityView {...view} causality={data.causality} span={span} theme={theme} />}
-        <Throughput {...view} sums={sums} span={span} theme={theme} />
-        {data.timed && <Latency {...view} sums={sums} theme={theme} />}
+        {hasCalls && <Throughput {...view} sums={sums} span={span} theme={theme} />}
+        {hasCalls && data.timed && <Latency {...view} sums={sums} theme={theme} />}
         {data.block && <BlockView {...view} block={data.block} span={span} theme={theme} />}
         {(data.block === null || data.heat.files.length > 0) && <Heat {...view} span={span} theme={theme} />}
-        <Tables {...view} sums={sums} />
+        {hasCalls && <Tables {...view} sums={sums} />}
         <Provenance data={data} />
       </main>
     </div>

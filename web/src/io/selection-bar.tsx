@@ -5,7 +5,9 @@ import { BrushStrip } from "../chart/brush-strip";
 import { bucketTitle } from "../chart/time-chart";
 import { time } from "../format/units";
 import type { Theme } from "../theme/theme";
+import { sumBytes } from "./block-sums";
 import type { Series } from "./cube";
+import { hasOnlyRequests } from "./data";
 import { threadName } from "./names";
 import type { ViewProps } from "./page";
 import { type Dimension, isWhole, type Selection, WHOLE } from "./selection";
@@ -26,6 +28,10 @@ export function SelectionBar({ data, axis, selection, series, theme, onChoose, o
   });
   // The strip shows activity even where a run moves no bytes.
   const other = useMemo(() => series.writeOps.map((n, b) => n + series.otherOps[b]), [series]);
+  const requested = useMemo(
+    () => (data.block && hasOnlyRequests(data) ? sumBytes(data.block, data.run.buckets) : null),
+    [data],
+  );
   const bytesMoved = series.readBytes.some((b) => b > 0) || series.writeBytes.some((b) => b > 0);
   return (
     <nav class="selection-bar" aria-label="Time span and filters">
@@ -69,8 +75,8 @@ export function SelectionBar({ data, axis, selection, series, theme, onChoose, o
       </div>
       <BrushStrip
         axis={axis}
-        up={bytesMoved ? series.readBytes : series.readOps}
-        down={bytesMoved ? series.writeBytes : other}
+        up={requested ? requested.read : bytesMoved ? series.readBytes : series.readOps}
+        down={requested ? requested.write : bytesMoved ? series.writeBytes : other}
         span={span}
         theme={theme}
         onBrush={onBrush}

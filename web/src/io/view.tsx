@@ -4,7 +4,7 @@ import type { View } from "../app/address";
 import { known, useAnswer } from "../requests/ask";
 import { State } from "../requests/view";
 import type { Theme } from "../theme/theme";
-import type { IoData } from "./data";
+import { hasOnlyRequests, type IoData } from "./data";
 import { IoPage } from "./page";
 
 interface Props {
@@ -14,16 +14,25 @@ interface Props {
 }
 
 export function IoView({ view, change, theme }: Props) {
-  const answer = useAnswer<IoData>("api/report");
+  const [start, end] = view.part?.split("-") ?? [];
+  const answer = useAnswer<IoData>(view.part ? `api/report?start_ns=${start}&end_ns=${end}` : "api/report");
   const data = known(answer);
+  const isEmpty = data !== null && data.cells.ops.length === 0 && !hasOnlyRequests(data);
   return (
     <div class="io-view">
-      <State answer={answer} />
-      {data && data.cells.ops.length === 0 && (
-        <p class="note">This trail has no file operations: iotrail record takes them.</p>
+      {view.part && (
+        <p class="note">
+          A part of the trail, such as one measurement of a sweep.{" "}
+          <button type="button" class="button small" onClick={() => change({ part: null, narrowed: "" })}>
+            Show the whole trail
+          </button>
+        </p>
       )}
-      {data && data.cells.ops.length > 0 && (
+      <State answer={answer} />
+      {isEmpty && <p class="note">This trail has no file operations: iotrail record takes them.</p>}
+      {data && !isEmpty && (
         <IoPage
+          key={`${data.run.start} ${data.run.duration}`}
           data={data}
           theme={theme}
           words={view.narrowed}
