@@ -77,9 +77,9 @@ FAULTS = (
     ),
     Fault("requests don't join", "scheduler", READAHEAD + TAGS + fixed("nomerges", "2", "nomerges", "0")),
     Fault(
-        "reads expire after 1 ms",
+        "reads expire after 4 ms",
         "scheduler",
-        READAHEAD + TAGS + fixed("expire", "1", "iosched/read_expire", "500"),
+        READAHEAD + TAGS + fixed("expire", "4", "iosched/read_expire", "500"),
     ),
     Fault("the driver takes 128 requests", "scheduler", READAHEAD),
     Fault("seeks take 1.8 times", "device", disk=(("value = 6.9555", "value = 12.52"), ("value = 1.0546", "value = 1.898"), ("value = 2.7539", "value = 4.957"), ("value = 6.8867", "value = 12.396"))),
