@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from iotrail import native
+from iotrail.expected.linux import device_values
 from measure import ROOT, console, keep, scratch, table
 
 sys.path.insert(0, str(ROOT))
@@ -40,19 +41,6 @@ PLACES, DISTANCES = (0.05, 0.5, 0.95), (0.001, 0.01, 0.1, 0.3, 0.6, 0.9)
 GOAL = 0.05
 
 
-def values_of(device: Path) -> dict[str, Any]:
-    """The values of a device file by their keys, in ns and bytes."""
-    scale = {"rpm": lambda value: 60e9 / value, "us": lambda value: value * 1e3, "ms": lambda value: value * 1e6, "s": lambda value: value * 1e9,
-             "kB": lambda value: value * 1e3, "MB": lambda value: value * 1e6, "GB": lambda value: value * 1e9, "KiB": lambda value: value * 1024.0, "MiB": lambda value: value * 2.0**20,
-             "MB/s": lambda value: value * 1e6, "kB/s": lambda value: value * 1e3, "GB/s": lambda value: value * 1e9, "MiB/s": lambda value: value * 2.0**20}  # fmt: skip
-    (shown,) = native.answers(["device", "show", device])
-    found = {}
-    for one in shown["values"]:
-        unit = one["unit"] if isinstance(one["unit"], str) else ""
-        found[one["key"].removeprefix("disk.")] = scale.get(unit, lambda value: value)(one["value"])
-    return found
-
-
 def track_sectors(values: Mapping[str, Any], place: float) -> float:
     """Sectors of the tracks at a place, a share of the bytes."""
     zones = values["zones"]
@@ -70,8 +58,9 @@ def seek_ns(values: Mapping[str, Any], distance: float) -> float:
     return a + b * distance**0.5 if distance <= e else c + d * distance
 
 
-def compared(values: Mapping[str, Any]) -> dict[str, float]:
-    """What is compared, by name."""
+def compared(device: Path) -> dict[str, float]:
+    """What is compared of a device file, by name."""
+    values = {key.removeprefix("disk."): value for key, value in device_values(device).items()}
     return {
         **{name: float(values[name]) for name in SINGLE},
         **{f"sectors per track at {place:.0%}": track_sectors(values, place) for place in PLACES},
@@ -114,7 +103,7 @@ def bench() -> None:
                     check=True,
                     stdout=subprocess.DEVNULL,
                 )  # fmt: skip
-            true, found = compared(values_of(truth)), compared(values_of(measured))
+            true, found = compared(truth), compared(measured)
             shown = table(f"{truth.stem}: measured in {SECONDS} s", ["value", "true", "measured", "error"])
             for name, value in true.items():
                 error = found[name] / value - 1 if value else found[name]

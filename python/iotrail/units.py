@@ -15,6 +15,13 @@ NANOSECONDS = {
     "h": 3600 * 10**9,
 }
 
+# Bytes of each unit of a size, by powers of 1024 and of 1000.
+BYTES = {
+    "B": 1,
+    **{f"{letter}iB": 1 << 10 * power for power, letter in enumerate("KMGTP", 1)},
+    **{f"{letter}B": 10 ** (3 * power) for power, letter in enumerate("kMGTP", 1)},
+}
+
 _DECIMAL = ("", "k", "M", "G", "T", "P")
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 

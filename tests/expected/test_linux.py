@@ -5,7 +5,13 @@ import pytest
 from iotrail.errors import UsageError
 from iotrail.expected import linux
 
-SETTING = {"concurrency": 8, "stream": 1 << 20, "run": 256 << 10, "scheduler": "mq-deadline"}
+SETTING = {
+    "concurrency": 8,
+    "stream": 1 << 20,
+    "run": 256 << 10,
+    "scheduler": "mq-deadline",
+    "readahead": 128 << 10,
+}
 
 
 def values(model: str, setting: dict[str, int | str]) -> dict[tuple[str, str], float]:
@@ -36,7 +42,18 @@ def test_the_paper_s_equations_take_the_disk_of_a_device_file() -> None:
 def test_what_can_not_be_is_refused() -> None:
     with pytest.raises(UsageError, match="the paper's equations need a disk with a seek curve"):
         linux.expect_all([SETTING], "paper", "network-volume", 5.0)
+    for name in ("scheduler", "readahead"):
+        without = {key: value for key, value in SETTING.items() if key != name}
+        with pytest.raises(UsageError, match=f"linux expects nothing without a dimension {name}"):
+            linux.expect_all([without], "linux", "hdd-10k", 5.0)
     with pytest.raises(UsageError, match="nothere"):
         linux.expect_all([SETTING], "linux", "nothere", 5.0)
     with pytest.raises(UsageError, match="run_bytes"):
         linux.expect_all([{**SETTING, "run": 2 << 20}], "linux", "hdd-10k", 5.0)
+
+
+def test_values_of_a_device_have_their_base_units() -> None:
+    shipped = linux.device_values("hdd-10k")
+    assert shipped["disk.revolution"] == pytest.approx(6e6)
+    assert shipped["disk.bus.rate"] == 160e6
+    assert shipped["disk.read_cache.segment"] == 256 << 10

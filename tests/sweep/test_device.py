@@ -1,5 +1,6 @@
 """A block device as a target: emulated ones are swept, their requests recorded, and nothing is left behind."""
 
+import contextlib
 import json
 import os
 import signal
@@ -64,7 +65,11 @@ def write(folder: Path, text: str = SPEC) -> Path:
 def served(folder: Path) -> list[str]:
     """Mounts and loop devices of emulations that a test in this folder has started."""
     mounts = Path("/proc/self/mountinfo").read_text().splitlines()
-    backed = [path.read_text() for path in Path("/sys/block").glob("loop*/loop/backing_file")]
+    backed = []
+    for path in Path("/sys/block").glob("loop*/loop/backing_file"):
+        # one of another test may go meanwhile
+        with contextlib.suppress(OSError):
+            backed.append(path.read_text())
     return sorted(one for one in mounts + backed if f"{folder}/" in one)
 
 

@@ -6,6 +6,7 @@ than the device works on at a time: whatever else waits can be sorted.
 
 from collections.abc import Mapping, Sequence
 from math import nan
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,12 @@ from iotrail.anomaly.space import Value
 from iotrail.errors import UsageError
 from iotrail.expected import paper
 from iotrail.expected.device import Disk, SeekCurve
-from iotrail.expected.workload import Expected, Length, Workload
+from iotrail.expected.workload import MIB, Expected, Length, Workload
+from iotrail.units import BYTES, NANOSECONDS
 
 EXPECTATIONS = ("linux", "paper")
 # Simulated measurements of each setting: they differ in where streams lie.
 _SEEDS = 4
-_MIB = 1 << 20
 # Metrics of the simulation, by layer and metric, from the application down.
 _LAYERS = {
     "throughput_bytes_per_s": ("application", "throughput_bytes_per_s"),
@@ -31,8 +32,10 @@ _LAYERS = {
     "service_ns": ("device", "service_ns"),
     "idle_ns": ("device", "idle_ns"),
 }
-# Bytes that the kernel reads ahead by default, and requests of a driver.
-_READAHEAD, _TAGS = 128 << 10, 128
+# Settings of the kernel that what is expected depends on: what isn't set is not known.
+_NEEDED = ("scheduler", "readahead")
+# Requests that a driver takes; fewer hold up nobody but readers without a scheduler.
+_TAGS = 128
 
 
 def expect_all(
@@ -43,7 +46,13 @@ def expect_all(
 
     Raises `UsageError` for a device file or a setting that can't be.
     """
-    values = _values(device)
+    for name in _NEEDED:
+        if any(name not in one for one in settings):
+            raise UsageError(
+                f"{model} expects nothing without a dimension {name}: the kernel's own setting would count",
+                f"add [system.{name}], with one value to keep it the same",
+            )
+    values = device_values(device)
     if model == "paper":
         disk = _disk(values, device)
         return [paper.expect(_workload(one), _system(one), disk) for one in settings]
@@ -68,7 +77,7 @@ def _means(outcomes: Sequence[Mapping[str, float | None]]) -> list[Expected]:
 def _line(setting: Mapping[str, Value], depth: int, seconds: float) -> dict[str, Any]:
     """A setting for the simulation, where the driver gets at most `depth` requests at a time."""
     tags = int(setting.get("tags", _TAGS))
-    stream = int(setting.get("stream", _MIB))
+    stream = int(setting.get("stream", MIB))
     return {
         "workload": {
             "concurrency": int(setting.get("concurrency", 1)),
@@ -79,8 +88,8 @@ def _line(setting: Mapping[str, Value], depth: int, seconds: float) -> dict[str,
         },
         "read_bytes": int(setting.get("read", 4096)),
         "system": {
-            "readahead_bytes": int(setting.get("readahead", _READAHEAD)),
-            "scheduler": setting.get("scheduler", "none"),
+            "readahead_bytes": int(setting["readahead"]),
+            "scheduler": setting["scheduler"],
             "depth": min(tags, depth),
             "tags": tags,
             "direct": setting.get("io") == "direct",
@@ -91,7 +100,7 @@ def _line(setting: Mapping[str, Value], depth: int, seconds: float) -> dict[str,
 
 
 def _workload(setting: Mapping[str, Value]) -> Workload:
-    stream = int(setting.get("stream", _MIB))
+    stream = int(setting.get("stream", MIB))
     return Workload(
         concurrency=int(setting.get("concurrency", 1)),
         streams=(Length(stream, 1.0),),
@@ -104,21 +113,28 @@ def _workload(setting: Mapping[str, Value]) -> Workload:
 
 def _system(setting: Mapping[str, Value]) -> paper.System:
     """The paper knows an elevator, and a scheduler that waits for the next request of a process, as bfq does."""
-    prefetch = 0 if setting.get("io") == "direct" else int(setting.get("readahead", _READAHEAD))
-    return paper.System(prefetch or None, "anticipatory" if setting.get("scheduler") == "bfq" else "elevator")
+    prefetch = 0 if setting.get("io") == "direct" else int(setting["readahead"])
+    return paper.System(prefetch or None, "anticipatory" if setting["scheduler"] == "bfq" else "elevator")
 
 
-def _values(device: str) -> dict[str, Any]:
-    """The values of a device file by their keys, in ns and bytes."""
+def device_values(device: str | Path) -> dict[str, Any]:
+    """The values of a device file, or of a device that comes with iotrail, by their keys: times in ns, sizes in bytes, rates in
+    bytes per second.
+
+    Raises `UsageError` if it can't be read.
+    """
     (shown,) = native.answers(["device", "show", device])
     return {one["key"]: _scaled(one["value"], one["unit"]) for one in shown["values"]}
 
 
 def _scaled(value: Any, unit: Any) -> Any:
+    """A number in its base unit; a table of columns of several units as it is, for those are counts."""
+    if not isinstance(unit, str):
+        return value
     if unit == "rpm":
         return 60e9 / value
-    scale = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}.get(unit if isinstance(unit, str) else "")
-    return value * scale if scale is not None else value
+    scale = NANOSECONDS.get(unit) or BYTES.get(unit.removesuffix("/s"))
+    return value if scale is None else value * scale
 
 
 def _disk(values: Mapping[str, Any], device: str) -> Disk:

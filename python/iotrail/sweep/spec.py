@@ -36,16 +36,11 @@ import numpy as np
 
 from iotrail.anomaly.space import Codes, Dimension, Flags, Space, Value
 from iotrail.errors import UsageError
-from iotrail.units import NANOSECONDS
+from iotrail.units import BYTES, NANOSECONDS
 
 # Combinations of values of which the feasible ones are listed.
 MOST_COMBINATIONS = 20_000_000
 
-_SIZES = {
-    "B": 1,
-    **{f"{letter}iB": 1 << 10 * power for power, letter in enumerate("KMGTP", 1)},
-    **{f"{letter}B": 10 ** (3 * power) for power, letter in enumerate("kMGTP", 1)},
-}
 _MEASURE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-zµ]+)")
 _KEYS = {"samples", "adaptive", "seed", "expect", "constraints", "target", "workload", "system", "repeat"}
 _DIMENSION_KEYS = {"values", "ordered", "set", "get", "bypass"}
@@ -329,7 +324,7 @@ def _measure(value: str | int | float | bool) -> tuple[int | float | None, str]:
     if not found:
         return None, ""
     number, unit = float(found[1]), found[2]
-    for scale, name in ((_SIZES, "bytes"), (NANOSECONDS, "ns")):
+    for scale, name in ((BYTES, "bytes"), (NANOSECONDS, "ns")):
         if unit in scale:
             scaled = number * scale[unit]
             return (int(scaled) if scaled.is_integer() else scaled), name

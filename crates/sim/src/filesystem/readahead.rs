@@ -1,9 +1,10 @@
-//! Read-ahead, as Linux does it (mm/readahead.c: page_cache_sync_ra, page_cache_async_ra, get_init_ra_size, get_next_ra_size).
+//! Read-ahead, as Linux does it (mm/readahead.c: page_cache_sync_ra, page_cache_async_ra).
 //!
 //! A window of pages is read at a miss, twice to four times as long as the one before, up to 128 KiB. The first page of the part that
 //! was not asked for is a marker: once it is used, the next window begins, while the rest of this one is still there to be used.
 
 use super::file::File;
+use crate::windows::{first_size, next_size};
 
 /// Pages of the largest window: 128 KiB, the default of read_ahead_kb.
 const MOST: u64 = 32;
@@ -28,7 +29,7 @@ impl ReadAhead {
         let is_sequential = self.previous.is_some_and(|previous| at == previous || at == previous + 1);
         if at == 0 || pages > MOST || is_sequential {
             self.start = at;
-            self.size = first_size(pages);
+            self.size = first_size(pages, MOST);
             self.beyond = if self.size > pages { self.size - pages } else { self.size / 2 };
         } else {
             let before = file.cached_before(at, MOST);
@@ -48,11 +49,11 @@ impl ReadAhead {
     pub(super) fn goes_on(&mut self, at: u64, pages: u64, file: &File) -> Option<Window> {
         if at == self.start + self.size - self.beyond.min(self.size) {
             self.start += self.size;
-            self.size = next_size(self.size);
+            self.size = next_size(self.size, MOST);
         } else {
             // several read this file by one descriptor: go on behind what is there
             let start = file.next_missing(at + 1, at + MOST)?;
-            self.size = next_size(start - at + pages);
+            self.size = next_size(start - at + pages, MOST);
             self.start = start;
         }
         self.beyond = self.size;
@@ -67,28 +68,5 @@ impl ReadAhead {
     fn window(&self) -> Window {
         let end = self.start + self.size;
         (self.start, end, Some(end - self.beyond.min(self.size)))
-    }
-}
-
-/// Pages of the first window for a read of so many.
-fn first_size(pages: u64) -> u64 {
-    let size = pages.next_power_of_two();
-    if size <= MOST / 32 {
-        size * 4
-    } else if size <= MOST / 4 {
-        size * 2
-    } else {
-        MOST
-    }
-}
-
-/// Pages of the window after one of so many.
-fn next_size(pages: u64) -> u64 {
-    if pages < MOST / 16 {
-        pages * 4
-    } else if pages <= MOST / 2 {
-        pages * 2
-    } else {
-        MOST
     }
 }

@@ -160,10 +160,6 @@ impl Setting {
     /// # Errors
     /// A number out of its range.
     pub fn validate(&self, device: &dyn Device) -> Result<(), InvalidParameter> {
-        let Workload { concurrency, stream_bytes, run_bytes, span, think_ns_per_mib, .. } = self.workload;
-        if !(1..=65_536).contains(&concurrency) {
-            return Err(InvalidParameter::new("workload.concurrency", "1 to 65536", concurrency));
-        }
         if self.read_bytes == 0 || !self.read_bytes.is_multiple_of(PAGE) || self.read_bytes > 64 << 20 {
             return Err(InvalidParameter::new(
                 "read_bytes",
@@ -171,20 +167,8 @@ impl Setting {
                 self.read_bytes,
             ));
         }
-        for (name, bytes) in [("workload.stream_bytes", stream_bytes), ("workload.run_bytes", run_bytes)] {
-            if bytes == 0 || !bytes.is_multiple_of(self.read_bytes) {
-                return Err(InvalidParameter::new(name, "a multiple of read_bytes, above 0", bytes));
-            }
-        }
-        if run_bytes > stream_bytes {
-            return Err(InvalidParameter::new("workload.run_bytes", "at most that of a stream", run_bytes));
-        }
-        if think_ns_per_mib > 1_000_000_000 {
-            return Err(InvalidParameter::new("workload.think_ns_per_mib", "at most 1 s", think_ns_per_mib));
-        }
-        if !(span > 0.0 && span <= 1.0) {
-            return Err(InvalidParameter::new("workload.span", "above 0, at most 1", span));
-        }
+        self.workload.validate(self.read_bytes)?;
+        let Workload { stream_bytes, span, .. } = self.workload;
         for (name, least, time) in [("warm_up_ns", 0, self.warm_up_ns), ("length_ns", 1, self.length_ns)] {
             if !(least..=LONGEST_NS).contains(&time) {
                 return Err(InvalidParameter::new(name, "more than none, an hour at most", time));
@@ -472,7 +456,7 @@ impl<'a> Linux<'a> {
         let depth = self.setting.system.depth as usize;
         let mut is_new = false;
         while self.in_driver.len() < depth {
-            match self.queue.next(self.now, self.in_driver.len()) {
+            match self.queue.next(self.now) {
                 Next::Request(request) => {
                     if let Some(since) = self.idle_since.take() {
                         self.seen.idle_ns += self.now - since;

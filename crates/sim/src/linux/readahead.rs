@@ -3,6 +3,8 @@
 
 use std::collections::VecDeque;
 
+use crate::windows::{first_size, next_size};
+
 /// Pages from the begin of a stream.
 pub(super) type Page = u64;
 
@@ -149,29 +151,6 @@ impl ReadAhead {
             Some(mark) if page <= mark && mark < at => mark - page,
             _ => at - page,
         }
-    }
-}
-
-/// get_init_ra_size(): pages of a first window.
-fn first_size(wanted: u64, most: u64) -> u64 {
-    let size = wanted.next_power_of_two();
-    if size <= most / 32 {
-        size * 4
-    } else if size <= most / 4 {
-        size * 2
-    } else {
-        most
-    }
-}
-
-/// get_next_ra_size(): pages of the window after one.
-fn next_size(size: u64, most: u64) -> u64 {
-    if size < most / 16 {
-        size * 4
-    } else if size <= most / 2 {
-        size * 2
-    } else {
-        most
     }
 }
 

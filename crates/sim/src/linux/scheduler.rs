@@ -86,11 +86,11 @@ impl Queue {
         }
     }
 
-    pub(super) fn next(&mut self, now: Nanos, in_flight: usize) -> Next {
+    pub(super) fn next(&mut self, now: Nanos) -> Next {
         match self {
             Self::Fifo { queued, .. } => queued.pop_front().map_or(Next::Nothing, Next::Request),
             Self::Deadline(deadline) => deadline.next(now).map_or(Next::Nothing, Next::Request),
-            Self::Bfq(bfq) => bfq.next(now, in_flight),
+            Self::Bfq(bfq) => bfq.next(now),
         }
     }
 
@@ -225,7 +225,7 @@ impl Bfq {
         is_more
     }
 
-    fn next(&mut self, now: Nanos, _in_flight: usize) -> Next {
+    fn next(&mut self, now: Nanos) -> Next {
         loop {
             if let Some((handler, since, bytes)) = self.serving {
                 let process = &mut self.processes[handler];

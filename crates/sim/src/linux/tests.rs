@@ -1,3 +1,5 @@
+//! Mechanisms one by one, on a device whose requests take a fixed time and on a disk that takes one at a time.
+
 use super::*;
 use crate::file::DeviceFile;
 use crate::fixed::{Fixed, Parameters};

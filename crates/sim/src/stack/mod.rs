@@ -64,6 +64,45 @@ fn one() -> f64 {
     1.0
 }
 
+impl Workload {
+    /// Checks that handlers can do this, who read so many bytes at a time.
+    ///
+    /// # Errors
+    /// A number out of its range.
+    pub fn validate(&self, read_bytes: u64) -> Result<(), InvalidParameter> {
+        if !(1..=65_536).contains(&self.concurrency) {
+            return Err(InvalidParameter::new("workload.concurrency", "1 to 65536", self.concurrency));
+        }
+        check_multiple("workload.stream_bytes", self.stream_bytes, read_bytes)?;
+        check_multiple("workload.run_bytes", self.run_bytes, read_bytes)?;
+        if self.run_bytes > self.stream_bytes {
+            return Err(InvalidParameter::new(
+                "workload.run_bytes",
+                "at most that of a stream",
+                self.run_bytes,
+            ));
+        }
+        if self.think_ns_per_mib > 1_000_000_000 {
+            return Err(InvalidParameter::new(
+                "workload.think_ns_per_mib",
+                "at most 1 s",
+                self.think_ns_per_mib,
+            ));
+        }
+        if !(self.span > 0.0 && self.span <= 1.0) {
+            return Err(InvalidParameter::new("workload.span", "above 0, at most 1", self.span));
+        }
+        Ok(())
+    }
+}
+
+fn check_multiple(name: &str, bytes: u64, of: u64) -> Result<(), InvalidParameter> {
+    if bytes == 0 || !bytes.is_multiple_of(of) {
+        return Err(InvalidParameter::new(name, format!("a multiple of {of}, above 0"), bytes));
+    }
+    Ok(())
+}
+
 /// Which request is next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -191,31 +230,14 @@ impl Setting {
     /// # Errors
     /// A number out of its range.
     pub fn validate(&self, medium: &Medium) -> Result<(), InvalidParameter> {
-        let Workload { concurrency, stream_bytes, run_bytes, span, think_ns_per_mib, .. } = self.workload;
         medium.validate()?;
-        if !(1..=65_536).contains(&concurrency) {
-            return Err(InvalidParameter::new("workload.concurrency", "1 to 65536", concurrency));
-        }
-        let whole = |name: &str, bytes: u64| {
-            if bytes == 0 || !bytes.is_multiple_of(PAGE) {
-                return Err(InvalidParameter::new(name, "a multiple of 4096, above 0", bytes));
-            }
-            Ok(())
-        };
-        whole("workload.stream_bytes", stream_bytes)?;
-        whole("workload.run_bytes", run_bytes)?;
-        whole("system.piece_bytes", self.system.piece_bytes)?;
-        if let Some(bytes) = self.system.prefetch_bytes {
-            whole("system.prefetch_bytes", bytes)?;
-        }
-        if run_bytes > stream_bytes {
-            return Err(InvalidParameter::new("workload.run_bytes", "at most that of a stream", run_bytes));
-        }
-        if think_ns_per_mib > 1_000_000_000 {
-            return Err(InvalidParameter::new("workload.think_ns_per_mib", "at most 1 s", think_ns_per_mib));
-        }
-        if !(span > 0.0 && span <= 1.0) {
-            return Err(InvalidParameter::new("workload.span", "above 0, at most 1", span));
+        self.workload.validate(PAGE)?;
+        let Workload { stream_bytes, span, .. } = self.workload;
+        for (name, bytes) in [
+            ("system.piece_bytes", Some(self.system.piece_bytes)),
+            ("system.prefetch_bytes", self.system.prefetch_bytes),
+        ] {
+            check_multiple(name, bytes.unwrap_or(PAGE), PAGE)?;
         }
         let window = self.system.prefetch_bytes.unwrap_or(PAGE);
         let needed = stream_bytes.saturating_add(window.saturating_mul(2));
