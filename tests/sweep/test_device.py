@@ -205,3 +205,10 @@ def test_nothing_is_left_of_a_sweep_that_is_killed(tmp_path: Path) -> None:
     assert len(sweep.measurements) == 12
     first = [one.ts for measured in sweep.measurements.values() for one in measured]
     assert {line["ts"] for line in kept} <= set(first)
+
+
+def test_others_than_root_are_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(SweepError, match="a device's settings need root"):
+        plan(write(tmp_path), samples=1).run(tmp_path / "x.trail", command=["iotrail"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["disk.toml", "spec.toml"]
