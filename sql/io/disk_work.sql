@@ -1,5 +1,6 @@
 -- What disks had to do, one row a disk: how long requests are, how far apart, how long they take, and how long there was none.
--- A request that joined another one is part of it. Which request a disk served after which is taken from when they were done.
+-- A request that joined another one is part of it, and one that was cut is several, but one in flight. Which request a disk served
+-- after which is taken from when they were done.
 --
 -- @requires disk_op
 -- @order requests DESC, node, dev
@@ -7,18 +8,19 @@
 -- @column dev VARCHAR: Disk
 -- @column requests BIGINT ops: Requests that the disk got and completed
 -- @column bytes BIGINT bytes: Bytes of them
--- @column asked_bytes DOUBLE bytes: Mean length of what was asked for at a time, before requests joined others
+-- @column asked_bytes DOUBLE bytes: Mean length of what was asked for at a time, before requests joined others or were cut
 -- @column request_bytes DOUBLE bytes: Mean length of a request
 -- @column seek_bytes DOUBLE bytes: Mean distance from the end of a request to the begin of the next one
 -- @column service_ns DOUBLE ns: Time with a request at the disk, for each request
 -- @column idle_ns DOUBLE ns: Time without one, for each request
+-- @column cut_into DOUBLE: Requests that what was asked for at a time became on the mean, before they joined others; 1 none was cut
 -- @column most_in_flight BIGINT: Most requests that the disk had at a time
 WITH done AS (
-  SELECT node, dev, pos, length, issued, ts + dur AS ended, merged
+  SELECT node, dev, pos, length, issued, ts + dur AS ended, coalesce(requests, 1 - merged) AS requests
   FROM disk_op
   WHERE kind = 'kernel' AND dur IS NOT NULL AND issued IS NOT NULL AND length > 0
 ), placed AS (
-  SELECT node, dev, pos, length, issued, ended, merged,
+  SELECT node, dev, pos, length, issued, ended, requests,
     lag(pos + length) OVER (PARTITION BY node, dev ORDER BY ended NULLS LAST, pos NULLS LAST) AS before,
     max(ended) OVER (
       PARTITION BY node, dev
@@ -28,9 +30,10 @@ WITH done AS (
   FROM done
 ), work AS (
   SELECT node, dev,
-    count(*) FILTER (WHERE merged = 0) AS requests,
+    CAST(sum(requests) AS BIGINT) AS requests,
     CAST(sum(length) AS BIGINT) AS bytes,
     CAST(sum(length) AS DOUBLE) / count(*) AS asked_bytes,
+    CAST(sum(greatest(requests, 1)) AS DOUBLE) / count(*) AS cut_into,
     CAST(sum(abs(pos - before)) AS DOUBLE) AS distance,
     CAST(sum(CASE
       WHEN busy_until IS NULL OR busy_until <= issued THEN ended - issued
@@ -41,9 +44,9 @@ WITH done AS (
   FROM placed
   GROUP BY node, dev
 ), step AS (
-  SELECT node, dev, issued AS ts, 1 AS more FROM done WHERE merged = 0
+  SELECT node, dev, issued AS ts, 1 AS more FROM done WHERE requests > 0
   UNION ALL
-  SELECT node, dev, ended AS ts, -1 AS more FROM done WHERE merged = 0
+  SELECT node, dev, ended AS ts, -1 AS more FROM done WHERE requests > 0
 ), level AS (
   SELECT node, dev,
     sum(more) OVER (
@@ -58,5 +61,6 @@ SELECT work.node, work.dev, requests, bytes, asked_bytes,
   distance / NULLIF(requests, 0) AS seek_bytes,
   busy_ns / NULLIF(requests, 0) AS service_ns,
   (whole_ns - busy_ns) / NULLIF(requests, 0) AS idle_ns,
+  cut_into,
   most_in_flight
 FROM work JOIN most ON most.node = work.node AND most.dev = work.dev

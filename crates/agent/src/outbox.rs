@@ -455,6 +455,7 @@ impl Outbox {
             null,
             self.weight.into(),
             null,
+            null,
         ]);
     }
 

@@ -150,6 +150,7 @@ impl Writer {
             ("issued", column(&|row| at(row.issued))),
             ("merged", column(&|_| 0)),
             ("model_dur", column(&|row| row.model_dur as i64)),
+            ("requests", column(&|_| 1)),
         ];
         let made = RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, c)| (n, c, true)))
             .expect("columns of one length");

@@ -145,6 +145,7 @@ pub const TYPES: &[Type] = &[
             Wire::Null,
             Wire::Null,
             Wire::Null,
+            Wire::Null,
         ],
     },
 ];

@@ -278,6 +278,7 @@ table! {
     pruned BigInt "" null "1 if the request it was for was pruned, so that rollups count it; null not.";
     weight BigInt "" null "Requests that its request stands for, itself with them, where a sample was collected; 0 it is there for the paths of others; null 1.";
     model_dur BigInt "ns" null "Time until it was completed by the model of an emulated disk; null not emulated.";
+    requests BigInt "" null "Requests that the disk got and that begin with it: 0 it is in others', more than 1 it was cut; null unknown, or not issued.";
 }
 
 table! {

@@ -354,7 +354,7 @@ pub const CRUMB_TAKEN: u8 = 2;
 pub const OP_MORE: u16 = 0x4004;
 /// A request to a block device that the kernel saw, posted by the recorder: `start` CLOCK_MONOTONIC nanoseconds
 /// when it was queued, `dur` until completed; `fd` tid; `object` pid, above it the device as major << 20 |
-/// minor; `pos`, `length` bytes; `result` when it was issued, or [`NONE`]; `aux` flags. `kind` is the operation
+/// minor; `pos`, `length` bytes; `result` when it was issued, or [`NONE`]; `aux` flags, above their 8 bits the requests that begin with it. `kind` is the operation
 /// (0 read, 1 write, 2 flush, 3 discard, 4 secure erase, 5 other), 0x40 merged, 0x80 failed.
 pub const OP_DISK: u16 = 0x4005;
 /// A thread's time on a CPU that the kernel saw, posted by the recorder: `start`, `dur` as [`OP_DISK`]; `fd` tid;

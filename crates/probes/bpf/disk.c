@@ -168,8 +168,12 @@ int BPF_PROG(block_rq_issue, struct request *rq)
 	struct bio *bio = rq->bio;
 	for (int i = 0; i < MOST_BIOS && bio; i++, bio = bio->bi_next) {
 		struct queued *in = find(bio);
-		if (in && !in->op.issued)
+		if (!in)
+			continue;
+		if (!in->op.issued)
 			in->op.issued = now;
+		if (i == 0)
+			__sync_fetch_and_add(&in->op.requests, 1);
 	}
 	return 0;
 }
@@ -181,8 +185,11 @@ int BPF_PROG(block_rq_requeue, struct request *rq)
 	struct bio *bio = rq->bio;
 	for (int i = 0; i < MOST_BIOS && bio; i++, bio = bio->bi_next) {
 		struct queued *in = find(bio);
-		if (in)
-			in->op.issued = 0;
+		if (!in)
+			continue;
+		in->op.issued = 0;
+		if (i == 0)
+			__sync_fetch_and_add(&in->op.requests, -1);
 	}
 	return 0;
 }

@@ -23,7 +23,7 @@ struct disk_op {
 	__u32 tgid;
 	__u32 tid;
 	char comm[16];
-	__u32 reserved;
+	__u32 requests; // that begin with it
 };
 
 struct cpu_slice {

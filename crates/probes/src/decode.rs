@@ -137,9 +137,25 @@ fn disk_op(mut fields: Fields) -> Option<DiskOp> {
         _ => Op::Other,
     };
     let (pid, tid, comm) = (fields.u32()?, fields.u32()?, fields.array::<16>()?);
+    let requests = fields.u32()?;
     let (issued, completed) = (time(issued), time(completed));
     let comm = text(&comm);
-    Some(DiskOp { queued, issued, completed, dev, op, pos, length, flags, merged, failed, pid, tid, comm })
+    Some(DiskOp {
+        queued,
+        issued,
+        completed,
+        dev,
+        op,
+        pos,
+        length,
+        flags,
+        merged,
+        requests,
+        failed,
+        pid,
+        tid,
+        comm,
+    })
 }
 
 fn cpu_slice(mut fields: Fields) -> Option<CpuSlice> {
@@ -242,7 +258,7 @@ mod tests {
 
     // Records of Linux 6.18: `dd` reading 64 KiB past the cache, `sh`, `mv`, fio with io_uring.
     const READ: &str = "010000000000e00f5a5403a24d0e0000479b03a24d0e0000376c07a24d0e0000000080872f0000000000010001000000\
-        0000000000000000000000003a5000003a5000006464000000000000000000000000000000000000";
+        0000000000000000000000003a5000003a5000006464000000000000000000000000000001000000";
     const SLICE: &str = "0200000000000000dbbc10a14d0e0000b0831fa14d0e000037500000375000000221000000000000";
     const FROM: &str = "040000000000000066a8d0a14d0e000039500000395000002f746d702f70742e696d67";
     const TO: &str = "040000000100000066a8d0a14d0e000039500000395000002f746d702f7074322e696d67";
@@ -274,6 +290,7 @@ mod tests {
             length: 65536,
             flags: Flags { sync: true, ..Flags::default() },
             merged: false,
+            requests: 1,
             failed: false,
             pid: 20538,
             tid: 20538,
@@ -407,8 +424,7 @@ mod tests {
         assert_eq!(decode(&in_no_call), None);
         assert_eq!(decode(""), None);
         for hex in [READ, SLICE, RENAME, RING] {
-            // The last word of a disk op is unused.
-            assert_eq!(decode(&hex[..hex.len() - 10]), None, "{hex}");
+            assert_eq!(decode(&hex[..hex.len() - 2]), None, "{hex}");
         }
     }
 }

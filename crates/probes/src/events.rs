@@ -34,6 +34,8 @@ pub struct DiskOp {
     pub flags: Flags,
     /// It joined a request queued before, and was issued and completed with it.
     pub merged: bool,
+    /// Requests that the driver took and that begin with it: 0 it joined others only, more than 1 it was cut.
+    pub requests: u32,
     pub failed: bool,
     /// Who queued it: a kernel thread for what writeback does, else whose call it was.
     pub pid: u32,

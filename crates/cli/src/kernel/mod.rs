@@ -244,7 +244,8 @@ fn post_disk(op: &DiskOp, named: &mut HashSet<(u32, u32)>) {
         object: i64::from(op.pid) | i64::from(op.dev.major << 20 | op.dev.minor) << 32,
         pos: op.pos as i64,
         length: i64::from(op.length),
-        aux: flags.iter().enumerate().map(|(bit, set)| i64::from(*set) << bit).sum(),
+        aux: flags.iter().enumerate().map(|(bit, set)| i64::from(*set) << bit).sum::<i64>()
+            | i64::from(op.requests) << 8,
     };
     let dur = op.completed.map_or(UNFINISHED, |completed| completed.saturating_sub(op.queued));
     post::interval(&draft, op.queued, dur, op.issued.map_or(NONE, |issued| issued as i64), 0);

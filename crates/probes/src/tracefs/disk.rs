@@ -75,6 +75,7 @@ impl Pairing {
         for (place, tile) in self.queued.take(request) {
             if let Some(pending) = self.ops.get_mut(&tile.id) {
                 pending.op.issued.get_or_insert(now);
+                pending.op.requests += u32::from(place.2 == request.pos);
             }
             self.issued.put(place, tile);
         }
@@ -85,6 +86,8 @@ impl Pairing {
         for (place, tile) in self.issued.take(request) {
             if let Some(pending) = self.ops.get_mut(&tile.id) {
                 pending.op.issued = None;
+                // a trace that lost the issue has none to take back
+                pending.op.requests = pending.op.requests.saturating_sub(u32::from(place.2 == request.pos));
             }
             self.queued.put(place, tile);
         }
@@ -216,6 +219,7 @@ mod tests {
             length: length as u32,
             flags: Flags::default(),
             merged: false,
+            requests: 0,
             failed: false,
             pid: 1,
             tid: 1,
@@ -239,6 +243,7 @@ mod tests {
         let done = pairing.complete(20, write(0, 12288), false, true);
         assert_eq!(times(&done), [(3, Some(10), Some(20)), (1, Some(10), Some(20)), (2, Some(10), Some(20))]);
         assert_eq!(done.iter().map(|op| op.merged).collect::<Vec<_>>(), [true, false, true]);
+        assert_eq!(done.iter().map(|op| op.requests).collect::<Vec<_>>(), [1, 0, 0], "the first begins it");
         assert_eq!(pairing.finish().count(), 0);
     }
 
@@ -253,6 +258,7 @@ mod tests {
         assert!(pairing.complete(21, write(0, 1000), true, true).is_empty());
         let done = pairing.complete(22, write(1000, 1000), false, true);
         assert_eq!(times(&done), [(1, Some(10), Some(22))]);
+        assert_eq!(done[0].requests, 3);
         assert!(done[0].failed);
     }
 
@@ -276,7 +282,9 @@ mod tests {
         pairing.issue(10, write(0, 512));
         pairing.requeue(write(0, 512));
         pairing.issue(12, write(0, 512));
-        assert_eq!(times(&pairing.complete(20, write(0, 512), false, true)), [(1, Some(12), Some(20))]);
+        let done = pairing.complete(20, write(0, 512), false, true);
+        assert_eq!(times(&done), [(1, Some(12), Some(20))]);
+        assert_eq!(done[0].requests, 1);
     }
 
     #[test]

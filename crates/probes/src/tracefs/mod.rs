@@ -229,6 +229,7 @@ impl Follow {
                     length: request.length as u32,
                     flags,
                     merged: false,
+                    requests: 0,
                     failed: false,
                     pid,
                     tid,

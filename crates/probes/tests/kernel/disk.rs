@@ -93,7 +93,9 @@ fn merged_writes_share_their_request() {
         assert!(ops.iter().all(|op| in_order(op) && op.op == Op::Write), "{backend:?} {ops:?}");
         let (merged, alone): (Vec<&DiskOp>, Vec<&DiskOp>) = ops.into_iter().partition(|op| op.merged);
         assert!(!merged.is_empty(), "{backend:?}");
+        assert!(alone.iter().all(|op| op.requests == 1), "{backend:?} {alone:?}");
         for op in merged {
+            assert_eq!(op.requests, 0, "{backend:?} {op:?}");
             let joined = |other: &&&DiskOp| (other.issued, other.completed) == (op.issued, op.completed);
             assert_eq!(alone.iter().filter(joined).count(), 1, "{backend:?} {op:?}");
         }
@@ -114,7 +116,7 @@ fn a_large_access_is_one_for_all_its_requests() {
         let mut ops = ops_on(&recorded, &device);
         ops.sort_by_key(|op| op.queued);
         assert!(ops.iter().map(|op| asked(op)).eq(wanted), "{backend:?}");
-        assert!(ops.into_iter().all(in_order), "{backend:?}");
+        assert!(ops.into_iter().all(|op| in_order(op) && op.requests == 4), "{backend:?}");
     }
 }
 

@@ -264,11 +264,13 @@ impl Rows {
         }
         let count = rows.len();
         let slot = |row: &Row| Fields(&units[row.at]);
+        let mut requests = Nullable::new(count);
         let (mut dur, mut issued) = (Nullable::new(count), Nullable::new(count));
         for row in &rows {
             dur.push(self.clock.ts_of_mono(slot(row).end()) - row.ts, slot(row).finished());
             let at = slot(row).result();
             issued.push(self.clock.ts_of_mono(at as u64), at != NONE);
+            requests.push(slot(row).aux() >> 8, at != NONE);
         }
         let mut names: Vec<&str> = Vec::new();
         let devices = &self.kernel.devices;
@@ -295,10 +297,11 @@ impl Rows {
             issued.finish(),
             ints(rows.iter().map(|row| i64::from(slot(row).kind() & MERGED != 0)).collect()),
             ints(rows.iter().map(|row| i64::from(slot(row).object() as u32)).collect()),
-            ints(rows.iter().map(|row| slot(row).aux()).collect()),
+            ints(rows.iter().map(|row| slot(row).aux() & 0xff).collect()),
             new_null_array(&DataType::Int64, count),
             new_null_array(&DataType::Int64, count),
             new_null_array(&DataType::Int64, count),
+            requests.finish(),
         ];
         sink(&DISK_OP, together(&DISK_OP, columns)?)
     }
