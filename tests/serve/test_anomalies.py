@@ -38,15 +38,15 @@ def test_from_a_sample_to_the_report_of_its_measurement(page: Page, trail: Path,
     served = serve(trail)
     status, waiting, headers = ask(served.address, "anomalies")
     assert (status, headers["refresh"]) == (202, "1") and "being computed" in waiting
+    # a sweep's trail opens on them
     page.goto(served.address)
-    page.get_by_role("button", name="Anomalies").click()
     view = page.frame_locator("iframe.anomalies")
     expect(view.get_by_role("heading", name="Samples that fall short most")).to_be_visible(timeout=PATIENCE)
     expect(view.get_by_role("heading", name="1. 50.0 % short")).to_be_visible()
-    background = "() => getComputedStyle(document.body).backgroundColor"
-    bright = view.locator("body").evaluate(background)
+    bright = "rgb(255, 255, 255)"
+    expect(view.locator("body")).to_have_css("background-color", bright)
     page.get_by_role("button", name="Switch to the dark theme").click()
-    assert bright == "rgb(255, 255, 255)" != view.locator("body").evaluate(background)
+    expect(view.locator("body")).not_to_have_css("background-color", bright)
     _, content, _ = ask(served.address, "anomalies")
     links = re.findall(r'href="\./#view=io&amp;part=(\d+)-(\d+)"', content)
     # a report of each sample that has requests, of no other

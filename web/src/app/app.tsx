@@ -24,9 +24,14 @@ const VIEWS: { id: View["view"]; name: string }[] = [
 
 const ADDRESS_MS = 300;
 
+/** What the address says; of a sweep its anomalies, unless it says something else. */
+function read(info: Info): View {
+  return fromHash(location.hash || (info.sweep ? "view=anomalies" : ""));
+}
+
 export function App({ info }: { info: Info }) {
   const [theme, toggleTheme] = useTheme();
-  const [view, setView] = useState<View>(() => fromHash(location.hash));
+  const [view, setView] = useState<View>(() => read(info));
   const [stream, setStream] = useState<StreamState>({ kind: "none" });
   const [help, setHelp] = useState(false);
   const written = useRef("");
@@ -51,7 +56,7 @@ export function App({ info }: { info: Info }) {
   useEffect(() => {
     const follow = () => {
       if (location.hash !== written.current) {
-        setView(fromHash(location.hash));
+        setView(read(info));
       }
     };
     const key = (event: KeyboardEvent) => {
