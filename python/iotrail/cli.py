@@ -426,7 +426,7 @@ def diff(
       iotrail diff before.trail after.trail
       iotrail diff app.trail replay.trail --map /srv/app=/mnt/test
       iotrail diff before.trail after.trail --requests --client alice
-      iotrail diff day.trail day.trail --requests --to 14:00 --against-from 14:00
+      iotrail diff day.trail day.trail --to 14:00 --against-from 14:00
     """
     a, b = split_sides(trails)
     if requests:
@@ -451,10 +451,8 @@ def diff(
             force=force,
         )
         return
-    if client or op or component or since or until or against_since or against_until:
-        raise UsageError(
-            "--client, --op, --component, --from, --to and --against-… choose requests", "add --requests"
-        )
+    if client or op or component:
+        raise UsageError("--client, --op and --component choose requests", "add --requests")
     from iotrail.diff import command
 
     command.run(
@@ -466,6 +464,8 @@ def diff(
         min_effect=min_effect,
         fdr=fdr,
         renamed=map or [],
+        part=(since, until),
+        against=(against_since, against_until),
         fidelity=fidelity,
         limit=limit,
         force=force,

@@ -64,6 +64,8 @@ class Trail:
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._made: set[str] = set()
         self._sources: dict[str, str] = {}
+        # The stretch of time that is left, if it was cut.
+        self.part: tuple[int | None, int | None] | None = None
         # Tables are narrowed or their nodes numbered: not again from the files.
         self._settled = False
 
@@ -216,6 +218,7 @@ class Trail:
     def cut(self, begin: int | None, end: int | None) -> None:
         """Leave what happened from `begin` until before `end` (ns since the epoch, None: no bound), for the queries that
         follow: rows under way then, and of processes and threads the part of their lives."""
+        self.part = (begin, end)
         first = "NULL" if begin is None else str(begin)
         last = "NULL" if end is None else str(end)
         relations = {}

@@ -394,6 +394,29 @@ def test_command(make: Make, tmp_path: Path) -> None:
     )
 
 
+def test_two_parts_of_a_run(make: Make) -> None:
+    trail = make(0)
+    (span,) = Trail(trail).rows_of("SELECT MIN(ts) AS start, MAX(ts + dur) AS stop FROM file_op")
+    half = (span["stop"] - span["start"]) // 2
+    (counted,) = Trail(trail).rows_of(
+        "SELECT COUNT(*) FILTER (WHERE ts < $mid) AS first, COUNT(*) FILTER (WHERE ts + dur >= $mid) AS second FROM file_op",
+        {"mid": span["start"] + half},
+    )
+    parts = ("--to", f"+{half}ns", "--against-from", f"+{half}ns")
+    data = json.loads(iotrail("diff", trail, trail, *parts, "--json").stdout)
+    assert not data["identical"]
+    ops = [data["overview"][side]["ops"] for side in ("a", "b")]
+    # a call under way in the middle is of both
+    assert ops == [counted["first"], counted["second"]] and min(ops) > 1000
+    # the same part twice
+    parts = ("--to", f"+{half}ns")
+    assert json.loads(iotrail("diff", trail, trail, *parts, "--json").stdout)["identical"]
+    refused = iotrail("diff", trail, trail, "--fidelity", "--to", "+1s")
+    assert refused.returncode == 2 and "--fidelity compares whole runs" in refused.stderr
+    refused = iotrail("diff", trail, trail, "--from", "+1h")
+    assert refused.returncode == 2 and "nothing between --from and --to" in refused.stderr
+
+
 def test_fail_on(make: Make) -> None:
     a, b = interleaved(make, 0, pread=1.1)
     same = interleaved(make, 0)[1]

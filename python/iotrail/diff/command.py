@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from iotrail import page
+from iotrail import page, report
 from iotrail.diff import gate, show
 from iotrail.diff.compare import ADVICE, compare_runs
 from iotrail.diff.fidelity import fidelity as fidelity_of
@@ -30,15 +30,20 @@ def run(
     min_effect: str,
     fdr: str | None,
     renamed: Sequence[str],
+    part: tuple[str | None, str | None],
+    against: tuple[str | None, str | None],
     fidelity: bool,
     limit: int | None,
     force: bool,
 ) -> None:
-    """Compare, print, write, judge."""
+    """Compare, print, write, judge. `part` is --from and --to, `against` B's own; if it names neither, they are A's."""
     smallest = gate.percent(min_effect, "--min-effect")
     gates = [gate.parse(text, smallest) for text in fail_on]
     directories = [_directories(text) for text in renamed]
+    parts = (part, against if any(against) else part)
     if fidelity:
+        if any(part) or any(against):
+            raise UsageError("--fidelity compares whole runs: it takes no --from, --to or --against-…")
         replayed = fidelity_of(*map(Trail, one_each(a, b, "--fidelity")))
         if json:
             print(json_text.dumps(replayed.as_dict(), indent=1, ensure_ascii=False))
@@ -48,7 +53,7 @@ def run(
     if html is not None:
         page.check(html, "diff", force=force)
     share = gate.percent(fdr, "--fdr") if fdr is not None else None
-    sides = Sides(*(tuple(Run(Trail(path)) for path in side) for side in (a, b)))
+    sides = Sides(*(tuple(_open(path, of) for path in side) for side, of in zip((a, b), parts, strict=True)))
     result = compare_runs(sides, smallest, share, tuple(directories))
     if html is not None:
         page.write(html, render(result, sides))
@@ -68,6 +73,13 @@ def run(
         if not result.nothing:
             print(f"  hint: {ADVICE}", file=sys.stderr)
         raise typer.Exit(gate.UNDECIDED)
+
+
+def _open(path: Path, part: tuple[str | None, str | None]) -> Run:
+    trail = Trail(path)
+    if any(part):
+        report.cut(trail, *part)
+    return Run(trail)
 
 
 def _directories(text: str) -> tuple[str, str]:

@@ -213,13 +213,14 @@ def _find_copy(sides: Sides) -> tuple[str, str] | None:
 
 def identical(a: Trail, b: Trail) -> bool:
     """Whether two trails hold the same calls. The same folder is; a copy is found by hashes of its rows."""
-    if os.path.realpath(a.path) == os.path.realpath(b.path):
+    if os.path.realpath(a.path) == os.path.realpath(b.path) and a.part == b.part:
         return True
     columns = {
         "file_op": "ts, dur, thread, call, file, pos, length, result, errno",
         "sync_op": "ts, dur, thread, call, object, length, result, errno",
     }
-    if any(a.rows.get(table) != b.rows.get(table) for table in columns):
+    whole = a.part is None and b.part is None
+    if whole and any(a.rows.get(table) != b.rows.get(table) for table in columns):
         return False
     sums = [
         [trail.rows_of(f"SELECT bit_xor(hash({of})) AS h FROM {table}") for table, of in columns.items()]
