@@ -1,6 +1,7 @@
 """The layer that leaves the expectation first, of metrics whose truth is known."""
 
 import numpy as np
+import pytest
 
 from iotrail.anomaly.layers import Metric, find_deviations
 
@@ -33,6 +34,26 @@ def test_the_first_layer_from_the_application_down_comes_first() -> None:
     assert named(measured(0.02)) == []
     assert named(measured(0.02, device=1.5)) == [SERVICE]
     assert named(measured(0.02, device=1.5, readahead=0.25)) == [REQUEST, SERVICE]
+
+
+@pytest.mark.parametrize(("own", "order"), [(1.8, "device first"), (1.0, "device last")])
+def test_what_a_layer_did_with_what_it_was_given_decides(own: float, order: str) -> None:
+    ratio: Metric = ("device", "service_ratio")
+    metrics = (*METRICS, ratio)
+    values = {**measured(0.02, readahead=0.5, scheduler=3.0, device=2.0), ratio: np.where(INSIDE, own, 1.0)}
+    expected = {metric: np.ones(100) for metric in metrics}
+    found = find_deviations(metrics, values, expected, INSIDE, ~INSIDE)
+    named = [(one.layer, one.metric) for one in found]
+    assert named == ([ratio, REQUEST, SEEK, SERVICE] if order == "device first" else [REQUEST, SEEK, SERVICE])
+
+
+def test_a_layer_that_did_its_own_work_is_named_last() -> None:
+    ratio: Metric = ("readahead", "asked_ratio")
+    metrics = (*METRICS, ratio)
+    values = {**measured(0.02, readahead=0.5, scheduler=3.0), ratio: np.ones(100)}
+    expected = {metric: np.ones(100) for metric in metrics}
+    found = find_deviations(metrics, values, expected, INSIDE, ~INSIDE)
+    assert [(one.layer, one.metric) for one in found] == [SEEK, REQUEST]
 
 
 def test_what_is_usual_elsewhere_leaves_nothing() -> None:

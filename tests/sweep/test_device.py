@@ -107,7 +107,7 @@ def test_own_commands_know_the_device(tmp_path: Path) -> None:
     )
     one = spec.read(write(tmp_path, text))
     device.check(one)
-    made = device.controls(one, "sdx")
+    made = device.controls(one, Path("/dev/sdx"), tmp_path / "mounted")
     assert made["wait"].set == "echo {value} > /sys/block/sdx/queue/iosched/slice_idle"
     assert made["wait"].get == "cat /sdx"
     assert made["scheduler"].set == "echo {value} > /sys/block/sdx/queue/scheduler"
@@ -132,6 +132,10 @@ def test_an_emulated_device_is_swept(tmp_path: Path) -> None:
     service = [row["value"] / row["expected"] for row in rows if row["metric"] == "service_ns"]
     assert len(service) == 12
     assert all(0.95 < ratio < 1.3 for ratio in service)
+    ratios = [row["value"] for row in rows if row["metric"] == "service_ratio"]
+    assert len(ratios) == 12
+    assert all(0.95 < ratio < 1.3 for ratio in ratios)
+    assert [row["value"] for row in rows if row["metric"] == "cut_into"] == [1.0] * 12
     # each measurement's requests lie within it
     (counted,) = trail.rows_of(
         "SELECT count(*) AS n, count(DISTINCT m.ts) AS measurements FROM disk_op d "
@@ -140,6 +144,51 @@ def test_an_emulated_device_is_swept(tmp_path: Path) -> None:
     (all_rows,) = trail.rows_of("SELECT count(*) AS n FROM disk_op WHERE dur IS NOT NULL")
     assert counted["measurements"] == sum(map(len, sweep.measurements.values()))
     assert counted["n"] == all_rows["n"] > 12 * 50
+
+
+FILESYSTEM = '[system.filesystem]\nvalues = ["none", "ext4"]\n'
+
+
+@needs_root
+def test_a_file_system_is_read_like_the_device(tmp_path: Path) -> None:
+    text = SPEC.replace('["0KiB", "64KiB"]', '["64KiB"]').replace("[4, 32]", "[32]").replace("[1, 8]", "[4]")
+    text = text.replace('["none", "mq-deadline"]', '["none"]')
+    output = tmp_path / "x.trail"
+    plan(write(tmp_path, text + FILESYSTEM), samples=4).run(output, command=["iotrail"])
+    assert served(tmp_path) == []
+    rows = Trail(output).rows_of(
+        "SELECT s.word AS filesystem, i.word AS io, m.value / e.value AS share FROM measured m "
+        "JOIN expected e ON e.setting = m.setting AND e.layer = m.layer AND e.metric = m.metric "
+        "JOIN setting s ON s.setting = m.setting AND s.dimension = 'filesystem' "
+        "JOIN setting i ON i.setting = m.setting AND i.dimension = 'io' WHERE m.layer = 'application'"
+    )
+    assert sorted((row["filesystem"], row["io"]) for row in rows) == [
+        (name, io) for name in ("ext4", "none") for io in ("buffered", "direct")
+    ]
+    # what is expected is the device's, with a file system or without
+    assert all(0.8 < row["share"] < 1.25 for row in rows), rows
+
+
+@needs_root
+def test_layers_are_judged_by_what_they_were_given(tmp_path: Path) -> None:
+    # a disk that takes twice as long as its model, and a kernel that cuts what is read ahead
+    (tmp_path / "slow.toml").write_text(DISK.replace("value = 4, unit", "value = 8, unit"))
+    queue = "/sys/block/{device}/queue/max_sectors_kb"
+    text = SPEC.replace('device = "disk.toml"', 'device = "slow.toml"\nmodel = "disk.toml"')
+    text = text.replace('["buffered", "direct"]', '["buffered"]').replace('["0KiB", "64KiB"]', '["64KiB"]')
+    text = text.replace('["none", "mq-deadline"]', '["mq-deadline"]').replace("[4, 32]", "[32]")
+    text += f'[system.most]\nvalues = [16, 1280]\nset = "echo {{value}} > {queue}"\nget = "cat {queue}"\n'
+    output = tmp_path / "x.trail"
+    plan(write(tmp_path, text), samples=4).run(output, command=["iotrail"])
+    rows = Trail(output).rows_of(
+        "SELECT s.number AS most, m.metric, m.value FROM measured m "
+        "JOIN setting s ON s.setting = m.setting AND s.dimension = 'most'"
+    )
+    ratios = [row["value"] for row in rows if row["metric"] == "service_ratio"]
+    assert len(ratios) == 4
+    assert all(1.8 < ratio < 2.3 for ratio in ratios)
+    cut = {(row["most"], row["value"] > 1.1) for row in rows if row["metric"] == "cut_into"}
+    assert cut == {(16.0, True), (1280.0, False)}
 
 
 @needs_root
@@ -168,7 +217,10 @@ def test_a_device_in_use_is_refused(tmp_path: Path) -> None:
             plan(write(tmp_path, text), samples=1).run(tmp_path / "x.trail", command=["iotrail"])
         assert not (tmp_path / "x.trail.sweep").exists()
         subprocess.run(["umount", tmp_path / "mounted"], check=True)
-        # nobody uses it now
+        # nobody uses it now, but it holds data
+        with pytest.raises(SweepError, match=f"{found} holds data, which a file system would replace"):
+            plan(write(tmp_path, text + FILESYSTEM), samples=1).run(tmp_path / "x.trail", command=["iotrail"])
+        assert not (tmp_path / "x.trail.sweep").exists()
         found_before = Path("/sys/block", Path(found).name, "queue/scheduler").read_text()
         text = text.replace("seconds = 0.5", "seconds = 0.1").replace("[workload.io]", "[workload.span]")
         text = text.replace('["buffered", "direct"]', "[1]")
@@ -181,7 +233,7 @@ def test_a_device_in_use_is_refused(tmp_path: Path) -> None:
 
 @needs_root
 def test_nothing_is_left_of_a_sweep_that_is_killed(tmp_path: Path) -> None:
-    path, output = write(tmp_path), tmp_path / "x.trail"
+    path, output = write(tmp_path, SPEC + FILESYSTEM), tmp_path / "x.trail"
     process = subprocess.Popen(
         [sys.executable, "-m", "iotrail", "sweep", path, "-o", output, "--samples", "12"],
         start_new_session=True,
@@ -190,7 +242,7 @@ def test_nothing_is_left_of_a_sweep_that_is_killed(tmp_path: Path) -> None:
     while not (journal.exists() and journal.read_text().count('"setting"') >= 3):
         assert process.poll() is None
         time.sleep(0.05)
-    assert len(served(tmp_path)) == 2
+    assert len(served(tmp_path)) >= 2
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     patience = time.monotonic() + 60

@@ -1,7 +1,9 @@
 """In which layer the samples of a cluster leave the expectation first.
 
 A layer gives the one below a workload, and the one above a throughput. Where each metric of a layer is as expected, so is what
-it was given; the first that isn't, from the application down, is where to look.
+it was given; the first that isn't, from the application down, is where to look. But a layer can follow another one: a slower disk
+has more requests to sort, and streams of which less is read have shorter windows. So a layer of which is known what it should have
+done with just what it was given comes first if it did something else, and last if it did that.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,6 +15,9 @@ from iotrail.anomaly.space import Flags, Values
 
 # Metrics from the application down; the throughput of a layer is the effect and no cause.
 Metric = tuple[str, str]
+# What a layer did over what it should have done with just what it was given: bytes that are asked for at a time, when as much was
+# read; the time that a device took for the same requests.
+OWN_WORK: Sequence[Metric] = (("readahead", "asked_ratio"), ("device", "service_ratio"))
 
 # A metric has left the expectation if it is off by as much as an anomaly is, and further than in all but few samples outside
 # all clusters …
@@ -42,13 +47,14 @@ def find_deviations(
     inside: Flags,
     outside: Flags,
 ) -> list[Deviation]:
-    """The metrics that have left the expectation in a cluster: by layer in the order of `metrics`, from the application down, of
-    one layer the furthest off first.
+    """The metrics that have left the expectation in a cluster: `OWN_WORK` first, others by layer in the order of `metrics`, from the
+    application down, of one layer the furthest off first, but last those of layers whose own work is as expected.
 
     `measured` and `expected` have for each metric a value a sample, NaN where there is none; `inside` are the samples of the
     cluster, `outside` those of no cluster. Values of 0 are as expected if both are.
     """
     found = []
+    cleared = set()
     for metric in metrics:
         if metric not in measured or metric not in expected:
             continue
@@ -63,6 +69,8 @@ def find_deviations(
             least = max(least, usual)
             rest = float((off[known & outside] > least).mean())
         share = float((off[known & inside] > least).mean())
+        if metric in OWN_WORK and float((off[known & inside] > LEAST).mean()) <= _MOST_INSIDE:
+            cleared.add(metric[0])
         if share > _MOST_INSIDE:
             found.append(
                 Deviation(
@@ -74,7 +82,12 @@ def find_deviations(
                 )
             )
     layers = list(dict.fromkeys(layer for layer, _ in metrics))
-    return sorted(found, key=lambda one: (layers.index(one.layer), -_ratio(one)))
+
+    def rank(one: Deviation) -> tuple[int, int, float]:
+        own = 0 if (one.layer, one.metric) in OWN_WORK else 2 if one.layer in cleared else 1
+        return own, layers.index(one.layer), -_ratio(one)
+
+    return sorted(found, key=rank)
 
 
 def _ratio(one: Deviation) -> float:

@@ -32,8 +32,15 @@ _LAYERS = {
     "service_ns": ("device", "service_ns"),
     "idle_ns": ("device", "idle_ns"),
 }
+# Whatever the other layers do: as much is asked for at a time as in the simulation, when that has read as much; nothing that is asked
+# for is cut; and the device takes as long for the requests it gets as the device file's.
+_GIVEN = (
+    Expected("readahead", "asked_ratio", 1.0),
+    Expected("scheduler", "cut_into", 1.0),
+    Expected("device", "service_ratio", 1.0),
+)
 # Settings of the kernel that what is expected depends on: what isn't set is not known.
-_NEEDED = ("scheduler", "readahead")
+NEEDED = ("scheduler", "readahead")
 # Requests that a driver takes; fewer hold up nobody but readers without a scheduler.
 _TAGS = 128
 
@@ -46,7 +53,7 @@ def expect_all(
 
     Raises `UsageError` for a device file or a setting that can't be.
     """
-    for name in _NEEDED:
+    for name in NEEDED:
         if any(name not in one for one in settings):
             raise UsageError(
                 f"{model} expects nothing without a dimension {name}: the kernel's own setting would count",
@@ -55,18 +62,39 @@ def expect_all(
     values = device_values(device)
     if model == "paper":
         disk = _disk(values, device)
-        return [paper.expect(_workload(one), _system(one), disk) for one in settings]
-    depth = values.get("disk.queue_depth") or values.get("fixed.servers") or _TAGS
+        return [[*paper.expect(_workload(one), _system(one), disk), *_GIVEN] for one in settings]
+    depth = queue_depth(values)
     questions = [
-        {**_line(one, int(depth), seconds), "seed": seed} for one in settings for seed in range(1, _SEEDS + 1)
+        {**_line(one, depth, seconds), "seed": seed} for one in settings for seed in range(1, _SEEDS + 1)
     ]
     outcomes = native.answers(["simulate", "linux", device], questions)
     return [_means(outcomes[at : at + _SEEDS]) for at in range(0, len(outcomes), _SEEDS)]
 
 
+def expect_asked(
+    setting: Mapping[str, Value], device: str, seconds: float, throughput: float
+) -> float | None:
+    """Mean bytes that are asked for at a time on a device of a device file, if in `seconds` as much is read as with this throughput
+    (bytes/s): streams get as far, however slow the layers below are. None if nothing is asked for.
+    """
+    expected = _simulated(setting, device, seconds)
+    share = throughput / expected["application", "throughput_bytes_per_s"]
+    return _simulated(setting, device, seconds * share).get(("readahead", "request_bytes"))
+
+
+def _simulated(setting: Mapping[str, Value], device: str, seconds: float) -> dict[tuple[str, str], float]:
+    (found,) = expect_all([setting], "linux", device, seconds)
+    return {(one.layer, one.metric): one.value for one in found}
+
+
+def queue_depth(values: Mapping[str, Any]) -> int:
+    """The most requests that a device of these values works on at a time, or sorts."""
+    return int(values.get("disk.queue_depth") or values.get("fixed.servers") or _TAGS)
+
+
 def _means(outcomes: Sequence[Mapping[str, float | None]]) -> list[Expected]:
     """Means over simulated measurements; a metric of which some have none is left out."""
-    found = []
+    found = list(_GIVEN)
     for name, (layer, metric) in _LAYERS.items():
         mean = float(np.mean([nan if (value := one[name]) is None else value for one in outcomes]))
         if not np.isnan(mean):

@@ -18,20 +18,25 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from iotrail import native
 from iotrail.anomaly.space import Value
 from iotrail.errors import SweepError, UsageError
-from iotrail.sweep import shell
+from iotrail.expected import linux
+from iotrail.sweep import filesystem, shell
 from iotrail.sweep.shell import Running
 from iotrail.sweep.spec import Control, Spec, Target
 from iotrail.sweep.targets import Measured
 
+if TYPE_CHECKING:
+    import duckdb
+
 # Dimensions of the reads, with the option of `iotrail-native streams` for each, and those of the kernel.
 READS = {name: f"--{name}" for name in ("concurrency", "stream", "run", "think", "span", "read")}
 IO = "io"
-SYSTEM = ("tags", "scheduler", "readahead")
+FILESYSTEM = "filesystem"
+SYSTEM = ("tags", "scheduler", "readahead", FILESYSTEM)
 DIMENSIONS = (*READS, IO, *SYSTEM)
 BUFFERED, DIRECT = "buffered", "direct"
 # Reading before it is measured, as a share of what is measured.
@@ -76,7 +81,10 @@ class Work:
     seek_bytes: float | None
     service_ns: float
     idle_ns: float
+    cut_into: float
     most_in_flight: int
+    # Time with a request at the device, over what the device file takes for the same requests.
+    service_ratio: float
 
 
 def check(spec: Spec) -> None:
@@ -91,21 +99,35 @@ def check(spec: Spec) -> None:
         values = dimension.values
         if dimension.name == IO and not set(values) <= {BUFFERED, DIRECT}:
             raise UsageError(f"{spec.path}: io: expected {BUFFERED} or {DIRECT}, found {list(values)!r}")
+        known = {filesystem.NONE, filesystem.EXT4}
+        if dimension.name == FILESYSTEM and control.set is None and not set(values) <= known:
+            expected = f"{filesystem.NONE} or {filesystem.EXT4}"
+            raise UsageError(f"{spec.path}: {FILESYSTEM}: expected {expected}, found {list(values)!r}")
         if dimension.name == "tags" and min(map(float, values)) < LEAST_TAGS:
             raise UsageError(f"{spec.path}: tags: expected at least {LEAST_TAGS}, found {min(values)}")
 
 
-def controls(spec: Spec, name: str) -> dict[str, Control]:
-    """How the settings of a device are made: by its name in /sys/block. A specification's own commands come first."""
+def has_filesystem(spec: Spec) -> bool:
+    """Whether a file system is to be made on the device, and read."""
+    return any(
+        one.name == FILESYSTEM and filesystem.EXT4 in one.values and spec.controls[one.name].set is None
+        for one in spec.dimensions
+    )
+
+
+def controls(spec: Spec, path: Path, mounted: Path) -> dict[str, Control]:
+    """How the settings of a device are made, of which a file system is `mounted` on a folder. A specification's own commands come
+    first; they know the device by its name in /sys/block."""
+    known = {**_CONTROLS, FILESYSTEM: filesystem.control(path, mounted)}
     made = {}
     # in this order: the driver's requests before the scheduler that has them
     for dimension in sorted(spec.dimensions, key=lambda one: one.name != "tags"):
         own = spec.controls[dimension.name]
-        control = own if own.set is not None else _CONTROLS.get(dimension.name, own)
+        control = own if own.set is not None else known.get(dimension.name, own)
         made[dimension.name] = replace(
             control,
-            set=control.set and shell.fill(control.set, {"device": name}),
-            get=control.get and shell.fill(control.get, {"device": name}),
+            set=control.set and shell.fill(control.set, {"device": path.name}),
+            get=control.get and shell.fill(control.get, {"device": path.name}),
         )
     return made
 
@@ -138,8 +160,9 @@ def _beside(spec: Spec, given: str) -> str:
 
 
 @contextlib.contextmanager
-def opened(spec: Spec, running: Running, records: Path) -> Iterator[Path]:
-    """The device while it is measured: an emulated one is served until the end, in a folder below `records`.
+def opened(spec: Spec, serving: Running, records: Path) -> Iterator[Path]:
+    """The device while it is measured: an emulated one is served until the end, in a folder below `records`; `serving` makes a context
+    for the process that does.
 
     Raises:
         SweepError: it can't be served.
@@ -154,7 +177,7 @@ def opened(spec: Spec, running: Running, records: Path) -> Iterator[Path]:
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
         )
         assert process.stdout is not None
-        with running(process.pid):
+        with serving(process.pid):
             try:
                 said = (
                     process.stdout.readline() if select.select([process.stdout], [], [], _START_S)[0] else ""
@@ -171,12 +194,13 @@ def opened(spec: Spec, running: Running, records: Path) -> Iterator[Path]:
                 shell.end(process)
 
 
-def check_ready(target: Target) -> None:
+def check_ready(spec: Spec) -> None:
     """Refuses a device that can't be measured now.
 
     Raises:
-        SweepError: it is in use, or no whole device; not root.
+        SweepError: it is in use, no whole device, or holds data that a file system would replace; not root.
     """
+    target = spec.target
     if os.geteuid() != 0:
         raise SweepError("a device's settings need root", "run it as root, for instance with sudo")
     if is_emulated(target):
@@ -191,6 +215,8 @@ def check_ready(target: Target) -> None:
         raise SweepError(f"{path}: {why}", "only a device that nobody uses is measured") from error
     if not is_device or not Path("/sys/block", path.resolve().name, "queue").is_dir():
         raise SweepError(f"{path}: expected a whole block device", "a partition has no settings of its own")
+    if has_filesystem(spec):
+        filesystem.check(path)
 
 
 @dataclass(frozen=True)
@@ -200,6 +226,10 @@ class Reading:
     spec: Spec
     path: Path
     running: Running
+    # Where the file system is mounted.
+    mounted: Path
+    # What is expected of the device.
+    model: str
     # Where recordings are kept, one for each measurement, by its time; and the clock of trails.
     records: Path
     offset: int
@@ -210,6 +240,10 @@ class Reading:
 
         return modules.load()["disk_work"].sql
 
+    @cached_property
+    def _is_serial(self) -> bool:
+        return linux.queue_depth(linux.device_values(self.model)) == 1
+
     def __call__(self, setting: Mapping[str, Value], seed: int) -> Measured:
         """The throughput in bytes/s, and what layers showed.
 
@@ -217,6 +251,8 @@ class Reading:
             SweepError: more requests were in flight than the setting permits: the kernel didn't take it.
         """
         target = self.spec.target
+        is_file = has_filesystem(self.spec) and setting[FILESYSTEM] == filesystem.EXT4
+        read_from = self.mounted / filesystem.FILE if is_file else self.path
         words = [f"--seconds={target.seconds}", f"--warm-up={target.seconds * WARM_UP}", f"--seed={seed}"]
         words += [f"{option}={setting[name]}" for name, option in READS.items() if name in setting]
         if setting.get(IO) == DIRECT:
@@ -233,7 +269,7 @@ class Reading:
                 trail,
                 "--",
             ]
-            command = [*recorded, native.binary(), "streams", self.path, *words]
+            command = [*recorded, native.binary(), "streams", read_from, *words]
             said = shell.run(shlex.join(map(str, command)), target.timeout_s, self.running)
             if said.status != 0:
                 return Measured(None, said.why(target.timeout_s))
@@ -251,15 +287,22 @@ class Reading:
             ("readahead", "request_bytes"): work.asked_bytes,
             ("readahead", "useful_share"): read["read_bytes"] / work.bytes,
             ("scheduler", "request_bytes"): work.request_bytes,
+            ("scheduler", "cut_into"): work.cut_into,
             ("device", "service_ns"): work.service_ns,
+            ("device", "service_ratio"): work.service_ratio,
             ("device", "idle_ns"): work.idle_ns,
             ("device", "most_in_flight"): float(work.most_in_flight),
         }
+        throughput = read["read_bytes"] / read["measured_ns"] * 1e9
+        if throughput > 0 and all(name in setting for name in linux.NEEDED):
+            asked = linux.expect_asked(setting, self.model, target.seconds, throughput)
+            if asked is not None:
+                layers["readahead", "asked_ratio"] = work.asked_bytes / asked
         if work.seek_bytes is not None:
             layers["scheduler", "seek_distance"] = work.seek_bytes / _size(self.path)
         if read["cached_share"] is not None:
             layers["readahead", "cached_share"] = read["cached_share"]
-        return Measured(read["read_bytes"] / read["measured_ns"] * 1e9, layers=layers)
+        return Measured(throughput, layers=layers)
 
     def _work(self, trail: Path, read: Mapping[str, Any]) -> Work | None:
         """What the kernel saw of the reads while they were measured; the recording's rows of it are kept."""
@@ -275,13 +318,49 @@ class Reading:
             db.execute(
                 f"CREATE VIEW recorded AS SELECT * FROM read_parquet([{names}]) WHERE dev = {_quoted(self.path.name)}"
             )
+            # What was done meanwhile: of what was under way at the begin the part from then on.
+            db.execute(f"CREATE VIEW done AS FROM recorded WHERE ts + dur BETWEEN {begin} AND {end}")
             db.execute(
-                f"CREATE VIEW disk_op AS SELECT * FROM recorded WHERE issued >= {begin} AND ts + dur <= {end}"
+                f"CREATE VIEW disk_op AS SELECT * REPLACE (greatest(issued, {begin}) AS issued) FROM done"
             )
             kept = self.records / f"{begin}.parquet"
             db.execute(f"COPY (SELECT * FROM recorded ORDER BY ts) TO {_quoted(str(kept))} (FORMAT parquet)")
-            row = db.execute(self._work_sql).fetchone()
-            return None if row is None else Work(*row[2:])
+            rows = db.execute(self._work_sql).fetchall()
+            if not rows:
+                return None
+            [row] = rows
+            requests, service_ns = row[2], row[7]
+            return Work(*(*row[2:], requests * service_ns / self._modelled_ns(db, begin)))
+
+    def _modelled_ns(self, db: "duckdb.DuckDBPyConnection", begin: int) -> float:
+        """How long the device file's device is busy with the same requests, each as long after the completion before it, in ns."""
+        from iotrail.whatif import simulator
+
+        rows = db.sql(_ISSUED.format(is_serial=self._is_serial, begin=begin)).to_arrow_reader()
+        found = simulator.ask_of(rows, ["simulate", "device", "--on", self.model])
+        outcome = found["simulated"][0]["arrivals_after_completions"]
+        return float(outcome["utilisation"] * outcome["elapsed_ns"])
+
+
+# Requests of a view `done` as the device got them, as `simulate device` takes them: those that joined one are a part of it, and
+# one that was cut is several of the same length. A device that works on one at a time took them in the order in which they were
+# done, which needn't be that in which they were issued.
+_ISSUED = """
+    WITH request AS (
+        SELECT issued, max(ts + dur) AS ended, min(pos) AS pos, CAST(sum(length) AS BIGINT) AS length,
+            CAST(greatest(sum(coalesce(requests, 1 - merged)), 1) AS BIGINT) AS parts
+        FROM done WHERE kind = 'kernel' AND length > 0 AND issued IS NOT NULL GROUP BY issued
+    ), served AS (
+        SELECT * REPLACE (
+            greatest(issued, {begin}, CASE WHEN {is_serial} THEN lag(ended) OVER (ORDER BY ended, issued) END) AS issued
+        ) FROM request
+    ), part AS (
+        SELECT *, CAST(ceil(length / (parts * 512)) * 512 AS BIGINT) AS most, unnest(range(parts)) AS number FROM served
+    )
+    SELECT issued AS ts, CAST(ended - issued AS BIGINT) AS dur, CAST(0 AS BIGINT) AS device, CAST(0 AS BIGINT) AS op,
+        pos + number * most AS pos, least(most, length - number * most) AS length, CAST(0 AS BIGINT) AS flags
+    FROM part WHERE number * most < length ORDER BY issued, pos
+"""
 
 
 def _quoted(text: str) -> str:

@@ -1,8 +1,9 @@
 """Cleans up if a sweep is killed: a process of its own, which waits until the sweep is done or gone.
 
 Its argument is the sweep's journal. Standard input has a JSON value a line: `{"running": [PID, START]}` for a command that was
-started, `{"ended": PID}` when it ended, and `{"done": true}`. If it ends without that, the sweep was killed: commands are ended,
-the last one first, and settings are put back. Ctrl-C and the end of the terminal do nothing to it.
+started, `{"serving": [PID, START]}` for one that settings are made of, `{"ended": PID}` when one ended, and `{"done": true}`. If it
+ends without that, the sweep was killed: commands are ended, the last one first, settings are put back, and what served them is
+ended. Ctrl-C and the end of the terminal do nothing to it.
 """
 
 import contextlib
@@ -48,14 +49,21 @@ class Guard:
         except BrokenPipeError:
             raise SweepError("the process that cleans up after a sweep was killed") from None
 
-    @contextlib.contextmanager
-    def running(self, pid: int) -> Iterator[None]:
+    def running(self, pid: int) -> contextlib.AbstractContextManager[None]:
         """While a process group runs that is to end with the sweep.
 
         Raises:
             SweepError: the guard is gone, so that nobody would clean up.
         """
-        self._tell(running=[pid, _start(pid)])
+        return self._alive(pid, "running")
+
+    def serving(self, pid: int) -> contextlib.AbstractContextManager[None]:
+        """The same of one that has to live until settings are put back."""
+        return self._alive(pid, "serving")
+
+    @contextlib.contextmanager
+    def _alive(self, pid: int, what: str) -> Iterator[None]:
+        self._tell(**{what: [pid, _start(pid)]})
         try:
             yield
         finally:
@@ -82,21 +90,35 @@ def _start(pid: int) -> int | None:
         return None
 
 
+def _until_gone(lines: Iterable[str], sweep: int) -> Iterator[str]:
+    """The lines, then nothing until the sweep is gone: its end of the pipe is closed before it gives the journal up."""
+    yield from lines
+    patience = time.monotonic() + _GRACE_S
+    while os.getppid() == sweep and time.monotonic() < patience:
+        time.sleep(0.01)
+
+
 def watch(lines: Iterable[str], path: Path) -> None:
     """The guard's side: until the sweep is done, or gone."""
     running: dict[int, int | None] = {}
+    serving: dict[int, int | None] = {}
     for line in lines:
         match json.loads(line):
             case {"running": [pid, start]}:
                 running[pid] = start
+            case {"serving": [pid, start]}:
+                serving[pid] = start
             case {"ended": pid}:
                 running.pop(pid, None)
+                serving.pop(pid, None)
             case {"done": _}:
                 return
     for pid, start in reversed(running.items()):
         _end(pid, start)
     for failed in journal.restore(path):
         print(f"iotrail: error: {failed}", file=sys.stderr)
+    for pid, start in reversed(serving.items()):
+        _end(pid, start)
 
 
 def _end(pid: int, start: int | None) -> None:
@@ -114,4 +136,5 @@ def _end(pid: int, start: int | None) -> None:
 if __name__ == "__main__":
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    watch(sys.stdin, Path(sys.argv[1]))
+    sweep = os.getppid()
+    watch(_until_gone(sys.stdin, sweep), Path(sys.argv[1]))

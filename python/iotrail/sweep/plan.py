@@ -16,7 +16,7 @@ from iotrail.errors import SweepError, TraceError, UsageError
 from iotrail.expected import linux
 from iotrail.expected.user import load
 from iotrail.expected.workload import Expected
-from iotrail.sweep import device, sampling, stack
+from iotrail.sweep import device, filesystem, sampling, stack
 from iotrail.sweep import journal as journals
 from iotrail.sweep import spec as specs
 from iotrail.sweep import trail as trails
@@ -126,23 +126,29 @@ def sweeping(
         SweepError: another sweep writes the journal, or a setting can't be read or put back.
     """
     if spec.target.device is not None:
-        device.check_ready(spec.target)
+        device.check_ready(spec)
     with contextlib.ExitStack() as contexts:
         journal = contexts.enter_context(Journal(path))
         if not path.stat().st_size:
             journal.begin(spec.text, spec.path, spec.seed, spec.samples if spec.is_adaptive else None)
         running: Running = alone
+        serving: Running = alone
         if spec.target.simulator is None:
-            running = contexts.enter_context(Guard(path)).running
+            guard = contexts.enter_context(Guard(path))
+            running, serving = guard.running, guard.serving
         controls: Mapping[str, Control] = spec.controls
         measure: Measuring
         if spec.target.device is None:
             measure = target_of(spec, running)
         else:
             records.mkdir(exist_ok=True)
-            block = contexts.enter_context(device.opened(spec, running, records))
-            controls = device.controls(spec, block.name)
-            measure = device.Reading(spec, block, running, records, offset)
+            block = contexts.enter_context(device.opened(spec, serving, records))
+            mounted = records.absolute() / "mounted"
+            if device.has_filesystem(spec):
+                mounted.mkdir(exist_ok=True)
+                filesystem.make(block)
+            controls = device.controls(spec, block, mounted)
+            measure = device.Reading(spec, block, running, mounted, device.model_of(spec), records, offset)
         settings = contexts.enter_context(Settings(controls, journal))
         yield Sweep(
             spec,
