@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from iotrail import report
-from iotrail.anomaly import answer, page
+from iotrail.anomaly import answer, page, text
 from iotrail.anomaly.space import Dimension, Space
 from iotrail.anomaly.window import Window, read_windows, report_command
 from iotrail.moments import moment, written
@@ -125,6 +125,23 @@ def test_without_a_normal_sample_it_says_so(trail: Path) -> None:
     content = page.render(found, odd, read_windows(opened), lambda window: Html("r")).decode()
     assert "there is none to compare with" in content
     assert {row[0][0].isdigit() for row in rows_of(content)} == {True}
+
+
+def test_samples_of_which_nothing_is_expected_are_counted(trail: Path) -> None:
+    samples = answer.read(Trail(trail))
+    assert answer.find(samples, "x.trail").unjudged == 0
+    unknown = np.arange(len(samples.ids)) < 5
+    changed = replace(
+        samples,
+        target_expected=np.where(unknown, np.nan, samples.target_expected),
+        losses=np.where(unknown, np.nan, samples.losses),
+    )
+    found = answer.find(changed, "x.trail")
+    assert (found.samples, found.unjudged) == (len(samples.ids) - 5, 5)
+    said = "Of 5 more samples is not known what to expect."
+    assert said in text.lines(found)
+    content = page.render(found, changed, read_windows(Trail(trail)), lambda window: Html("r"))
+    assert said in content.decode()
 
 
 def test_a_neighbour_differs_in_few_dimensions_first() -> None:

@@ -30,6 +30,28 @@ def test_layers_agree_with_each_other() -> None:
     assert found["scheduler", "request_bytes"] > 0.95 * found["readahead", "request_bytes"]
 
 
+def test_nothing_is_expected_of_less_than_half_a_round_of_bfq() -> None:
+    for concurrency, is_known in ((64, True), (128, False)):
+        found = values("linux", {**SETTING, "scheduler": "bfq", "concurrency": concurrency})
+        assert (("application", "throughput_bytes_per_s") in found) is is_known
+        # but whatever it does, these are
+        assert [found[of] for of in (("readahead", "asked_ratio"), ("device", "service_ratio"))] == [1.0, 1.0]
+
+
+def test_as_much_is_asked_for_as_streams_are_far() -> None:
+    expected = values("linux", {**SETTING, "concurrency": 64})
+    throughput = expected["application", "throughput_bytes_per_s"]
+    asked = [
+        linux.expect_asked({**SETTING, "concurrency": 64}, "hdd-10k", 5.0, share * throughput)
+        for share in (0.1, 0.5, 1.0)
+    ]
+    assert asked[2] == pytest.approx(expected["readahead", "request_bytes"])
+    # windows grow
+    assert asked == sorted(asked)
+    assert asked[0] < 0.7 * asked[2]
+    assert linux.expect_asked(SETTING, "hdd-10k", 1e-6, throughput) is None
+
+
 def test_the_paper_s_equations_take_the_disk_of_a_device_file() -> None:
     found = values("paper", {**SETTING, "concurrency": 1, "run": 1 << 20})
     # half a turn of 10,000 rpm

@@ -98,7 +98,8 @@ class Failing:
 class Answer:
     """All clusters of a sweep, and what they rest on: samples with a known loss, of them `anomalous` at least the threshold, `uniform`
     drawn uniformly, and beside them `confirming` ones in pairs; `hidden` is the share of settings that a zone may have without
-    a uniform sample in it (95 %); `unproven` how many boxes explain losses that chance may as well have made; `failing` where
+    a uniform sample in it (95 %); `unproven` how many boxes explain losses that chance may as well have made; `unjudged` samples were measured, but
+    nothing is expected of them; `failing` where
     measurements failed, of which nothing is known."""
 
     trail: str
@@ -110,6 +111,7 @@ class Answer:
     uniform: int
     confirming: int
     anomalous: int
+    unjudged: int
     states: Mapping[str, int]
     hidden: float
     unproven: int
@@ -348,6 +350,7 @@ def find(
         uniform=int(uniform.sum()),
         confirming=int(((samples.purposes == CONFIRM) & ~np.isnan(samples.losses)).sum()),
         anomalous=int((losses >= least).sum()),
+        unjudged=int((~np.isnan(samples.target_measured) & np.isnan(samples.target_expected)).sum()),
         states=samples.states,
         hidden=unseen_share(int(uniform.sum())),
         unproven=unproven,

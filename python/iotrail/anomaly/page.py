@@ -51,6 +51,7 @@ def render(answer: Answer, samples: Samples, windows: Windows, show: Show) -> by
         parts += _samples(answer, samples, inside, normal, windows, show)
     if answer.clusters:
         notes = [text.hidden(answer), *map(text.failing, answer.failing)]
+        notes += [text.unjudged(answer)] if answer.unjudged else []
         parts += [tag("p", note, of="note") for note in notes]
     return document("anomalies", answer.trail, parts)
 

@@ -35,6 +35,8 @@ def lines(answer: Answer) -> list[str]:
     if answer.clusters:
         said += ["", hidden(answer)]
     said += [failing(one) for one in answer.failing]
+    if answer.unjudged:
+        said.append(unjudged(answer))
     if answer.unproven:
         boxes = "1 more cluster" if answer.unproven == 1 else f"{answer.unproven:,} more clusters"
         said.append(f"{boxes} could be chance: iotrail sweep --confirm {answer.trail} measures what tells.")
@@ -61,6 +63,12 @@ def failing(one: Failing) -> str:
     """Where measurements failed."""
     where = ", ".join(f"{bound.dimension} {bound.text}" for bound in one.bounds) or "any setting"
     return f"Nothing is known of {where}: {one.failed:,} of {one.samples:,} samples there failed."
+
+
+def unjudged(answer: Answer) -> str:
+    """How many samples nothing is expected of."""
+    samples = "1 more sample" if answer.unjudged == 1 else f"{answer.unjudged:,} more samples"
+    return f"Of {samples} is not known what to expect."
 
 
 def judged_faces(cluster: Found) -> list[str]:

@@ -22,6 +22,8 @@ from iotrail.units import BYTES, NANOSECONDS
 EXPECTATIONS = ("linux", "paper")
 # Simulated measurements of each setting: they differ in where streams lie.
 _SEEDS = 4
+# Reading before it is measured, as a share of what is measured.
+WARM_UP = 0.25
 # Metrics of the simulation, by layer and metric, from the application down.
 _LAYERS = {
     "throughput_bytes_per_s": ("application", "throughput_bytes_per_s"),
@@ -39,6 +41,12 @@ _GIVEN = (
     Expected("scheduler", "cut_into", 1.0),
     Expected("device", "service_ratio", 1.0),
 )
+# How long bfq serves a process before the next (bfq_timeout, block/bfq-iosched.c), and the least share of a round of all processes that
+# says what all rounds are like: of less it depends on who came first.
+_BFQ_TURN_S = 0.125
+_LEAST_ROUND = 0.5
+# Of a layer's own work: so many times as long as was measured, windows have grown for long.
+_MOST_AS_FAR = 4.0
 # Settings of the kernel that what is expected depends on: what isn't set is not known.
 NEEDED = ("scheduler", "readahead")
 # Requests that a driver takes; fewer hold up nobody but readers without a scheduler.
@@ -49,7 +57,7 @@ def expect_all(
     settings: Sequence[Mapping[str, Value]], model: str, device: str, seconds: float
 ) -> list[list[Expected]]:
     """What is expected of each setting that is measured for so long: by `linux`, or by the equations of the `paper`; `device` is
-    a device file.
+    a device file. Of a setting that isn't measured for long enough only what layers do with what they are given is expected.
 
     Raises `UsageError` for a device file or a setting that can't be.
     """
@@ -68,7 +76,18 @@ def expect_all(
         {**_line(one, depth, seconds), "seed": seed} for one in settings for seed in range(1, _SEEDS + 1)
     ]
     outcomes = native.answers(["simulate", "linux", device], questions)
-    return [_means(outcomes[at : at + _SEEDS]) for at in range(0, len(outcomes), _SEEDS)]
+    return [
+        _means(outcomes[at : at + _SEEDS]) if _is_enough(one, seconds) else list(_GIVEN)
+        for one, at in zip(settings, range(0, len(outcomes), _SEEDS), strict=True)
+    ]
+
+
+def _is_enough(setting: Mapping[str, Value], seconds: float) -> bool:
+    """Whether a measurement of so many seconds, after a warm-up, sees what a scheduler does in the long run."""
+    if setting["scheduler"] != "bfq":
+        return True
+    round_s = _BFQ_TURN_S * int(setting.get("concurrency", 1))
+    return seconds * (1 + WARM_UP) >= _LEAST_ROUND * round_s
 
 
 def expect_asked(
@@ -77,14 +96,21 @@ def expect_asked(
     """Mean bytes that are asked for at a time on a device of a device file, if in `seconds` as much is read as with this throughput
     (bytes/s): streams get as far, however slow the layers below are. None if nothing is asked for.
     """
-    expected = _simulated(setting, device, seconds)
-    share = throughput / expected["application", "throughput_bytes_per_s"]
+    reached = _simulated(setting, device, seconds).get(("application", "throughput_bytes_per_s"))
+    if not reached:
+        return None
+    share = min(throughput / reached, _MOST_AS_FAR)
     return _simulated(setting, device, seconds * share).get(("readahead", "request_bytes"))
 
 
 def _simulated(setting: Mapping[str, Value], device: str, seconds: float) -> dict[tuple[str, str], float]:
     (found,) = expect_all([setting], "linux", device, seconds)
     return {(one.layer, one.metric): one.value for one in found}
+
+
+def is_quick(values: Mapping[str, Any]) -> bool:
+    """Whether a device of these values is simulated in less time than it takes: an SSD's flash isn't."""
+    return not any(name.startswith("ssd.") for name in values)
 
 
 def queue_depth(values: Mapping[str, Any]) -> int:
@@ -94,12 +120,12 @@ def queue_depth(values: Mapping[str, Any]) -> int:
 
 def _means(outcomes: Sequence[Mapping[str, float | None]]) -> list[Expected]:
     """Means over simulated measurements; a metric of which some have none is left out."""
-    found = list(_GIVEN)
+    found = []
     for name, (layer, metric) in _LAYERS.items():
         mean = float(np.mean([nan if (value := one[name]) is None else value for one in outcomes]))
         if not np.isnan(mean):
             found.append(Expected(layer, metric, mean))
-    return found
+    return [*found, *_GIVEN]
 
 
 def _line(setting: Mapping[str, Value], depth: int, seconds: float) -> dict[str, Any]:
@@ -122,7 +148,7 @@ def _line(setting: Mapping[str, Value], depth: int, seconds: float) -> dict[str,
             "tags": tags,
             "direct": setting.get("io") == "direct",
         },
-        "warm_up_ns": int(seconds / 4 * 1e9),
+        "warm_up_ns": int(seconds * WARM_UP * 1e9),
         "length_ns": int(seconds * 1e9),
     }
 

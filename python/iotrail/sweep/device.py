@@ -39,8 +39,6 @@ FILESYSTEM = "filesystem"
 SYSTEM = ("tags", "scheduler", "readahead", FILESYSTEM)
 DIMENSIONS = (*READS, IO, *SYSTEM)
 BUFFERED, DIRECT = "buffered", "direct"
-# Reading before it is measured, as a share of what is measured.
-WARM_UP = 0.25
 # Seconds until an emulated device is there, or gone.
 _START_S = 60.0
 # Requests in flight, as a multiple of those that the driver takes, above which it takes more. 5 of 4 were counted once, where
@@ -84,7 +82,8 @@ class Work:
     cut_into: float
     most_in_flight: int
     # Time with a request at the device, over what the device file takes for the same requests.
-    service_ratio: float
+    # None of an SSD, whose simulation would take longer than the measurement.
+    service_ratio: float | None
 
 
 def check(spec: Spec) -> None:
@@ -241,8 +240,12 @@ class Reading:
         return modules.load()["disk_work"].sql
 
     @cached_property
-    def _is_serial(self) -> bool:
-        return linux.queue_depth(linux.device_values(self.model)) == 1
+    def _values(self) -> dict[str, Any]:
+        return linux.device_values(self.model)
+
+    @property
+    def _is_quick(self) -> bool:
+        return linux.is_quick(self._values)
 
     def __call__(self, setting: Mapping[str, Value], seed: int) -> Measured:
         """The throughput in bytes/s, and what layers showed.
@@ -253,7 +256,11 @@ class Reading:
         target = self.spec.target
         is_file = has_filesystem(self.spec) and setting[FILESYSTEM] == filesystem.EXT4
         read_from = self.mounted / filesystem.FILE if is_file else self.path
-        words = [f"--seconds={target.seconds}", f"--warm-up={target.seconds * WARM_UP}", f"--seed={seed}"]
+        words = [
+            f"--seconds={target.seconds}",
+            f"--warm-up={target.seconds * linux.WARM_UP}",
+            f"--seed={seed}",
+        ]
         words += [f"{option}={setting[name]}" for name, option in READS.items() if name in setting]
         if setting.get(IO) == DIRECT:
             words.append("--direct")
@@ -289,12 +296,13 @@ class Reading:
             ("scheduler", "request_bytes"): work.request_bytes,
             ("scheduler", "cut_into"): work.cut_into,
             ("device", "service_ns"): work.service_ns,
-            ("device", "service_ratio"): work.service_ratio,
             ("device", "idle_ns"): work.idle_ns,
             ("device", "most_in_flight"): float(work.most_in_flight),
         }
         throughput = read["read_bytes"] / read["measured_ns"] * 1e9
-        if throughput > 0 and all(name in setting for name in linux.NEEDED):
+        if work.service_ratio is not None:
+            layers["device", "service_ratio"] = work.service_ratio
+        if throughput > 0 and self._is_quick and all(name in setting for name in linux.NEEDED):
             asked = linux.expect_asked(setting, self.model, target.seconds, throughput)
             if asked is not None:
                 layers["readahead", "asked_ratio"] = work.asked_bytes / asked
@@ -330,14 +338,17 @@ class Reading:
                 return None
             [row] = rows
             requests, service_ns = row[2], row[7]
-            return Work(*(*row[2:], requests * service_ns / self._modelled_ns(db, begin)))
+            ratio = requests * service_ns / self._modelled_ns(db, begin) if self._is_quick else None
+            return Work(*(*row[2:], ratio))
 
     def _modelled_ns(self, db: "duckdb.DuckDBPyConnection", begin: int) -> float:
         """How long the device file's device is busy with the same requests, each as long after the completion before it, in ns."""
         from iotrail.whatif import simulator
 
-        rows = db.sql(_ISSUED.format(is_serial=self._is_serial, begin=begin)).to_arrow_reader()
-        found = simulator.ask_of(rows, ["simulate", "device", "--on", self.model])
+        is_serial = linux.queue_depth(self._values) == 1
+        rows = db.sql(_ISSUED.format(is_serial=is_serial, begin=begin)).to_arrow_reader()
+        # --fold: a device file needn't have all of a device's bytes
+        found = simulator.ask_of(rows, ["simulate", "device", "--fold", "--on", self.model])
         outcome = found["simulated"][0]["arrivals_after_completions"]
         return float(outcome["utilisation"] * outcome["elapsed_ns"])
 
