@@ -360,6 +360,8 @@ impl<'a> Linux<'a> {
             match event {
                 Event::Computed(handler) => self.proceed(handler),
                 Event::Served(number) => self.served(number),
+                // One that was overtaken by an earlier one has nothing to do.
+                Event::Device if self.device_at != Some(at) => {}
                 Event::Device => {
                     self.device_at = None;
                     self.advance();
@@ -507,8 +509,9 @@ impl<'a> Linux<'a> {
         if let Some(next) = self.device.next_event()
             && self.device_at.is_none_or(|at| next < at)
         {
-            self.device_at = Some(next);
-            self.events.push(Reverse((next.max(self.now), Event::Device)));
+            let at = next.max(self.now);
+            self.device_at = Some(at);
+            self.events.push(Reverse((at, Event::Device)));
         }
     }
 
