@@ -109,7 +109,7 @@ def _simulated(setting: Mapping[str, Value], device: str, seconds: float) -> dic
 
 
 def is_quick(values: Mapping[str, Any]) -> bool:
-    """Whether a device of these values is simulated in less time than it takes: an SSD's flash isn't."""
+    """Whether a device of these values is simulated in a moment: an SSD is filled first, which takes seconds in each process."""
     return not any(name.startswith("ssd.") for name in values)
 
 

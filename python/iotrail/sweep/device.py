@@ -82,7 +82,7 @@ class Work:
     cut_into: float
     most_in_flight: int
     # Time with a request at the device, over what the device file takes for the same requests.
-    # None of an SSD, whose simulation would take longer than the measurement.
+    # None of an SSD: filling the simulated one would take longer than the measurement.
     service_ratio: float | None
 
 
