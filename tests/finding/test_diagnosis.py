@@ -181,6 +181,7 @@ def test_storage_is_not_the_problem_only_if_nothing_else_is(scene, diagnose):
 def test_storage_idle_gives_way_to_a_cause(scene, diagnose):
     app = scene.process("app", user_ns=2 * S, system_ns=0)
     app.main.read("/in", 10, MIB, ns=MS).compute(2 * S)
+    app.thread().wait("sleep", "sleep", ns=S)
     for thread in (app.thread(), app.thread()):
         thread.wait("pthread_mutex_lock", "lock", ns=100 * MS, times=9, object=7)
     cards = diagnose()

@@ -219,17 +219,45 @@ def test_storage_idle_spares_what_was_not_seen(scene, find):
 
 def test_lock_waits_fires(scene, one):
     app = scene.process("app")
+    app.thread().wait("sleep", "sleep", ns=30 * MS)
     for thread in (app.main, app.thread()):
         thread.wait("pthread_mutex_lock", "lock", ns=MS, times=10, object=7).compute(40 * MS)
     one(
         "lock_waits",
-        "20 waits for locks take 0.020 s, 20 % of working and waiting together",
+        "20 waits for locks, while other threads do I/O or sleep, take 0.020 s, 20 % of working and waiting together",
         "1 locks, 1,000.0 µs a wait, the longest 1.0 ms; the worst (pthread_mutex_lock) makes 2 threads wait",
         severity="high",
         ops=20,
         cost_ns=20 * MS,
         process=app,
     )
+
+
+def test_lock_waits_counts_what_others_are_in_calls(scene, one):
+    """5 ms of each thread's 10 ms; reads that overlap count once."""
+    app = scene.process("app")
+    for thread in (app.thread(), app.thread()):
+        thread.read("/in", 1, 4096, ns=5 * MS)
+    for thread in (app.main, app.thread()):
+        thread.wait("pthread_mutex_lock", "lock", ns=MS, times=10, object=7).compute(10 * MS)
+    one("lock_waits", "10 waits for locks", ops=10, cost_ns=10 * MS)
+
+
+def test_lock_waits_spares_locks_held_while_computing(scene, find):
+    """Threads that merge what they have sorted: no matter of storage."""
+    app = scene.process("app")
+    for thread in (app.main, app.thread()):
+        thread.wait("pthread_mutex_lock", "lock", ns=MS, times=10, object=7).compute(40 * MS).read("/in", ns=MS)
+    assert find("lock_waits") == []
+
+
+def test_lock_waits_counts_page_faults(scene, one):
+    """Who holds the lock may wait for a page, in no call."""
+    app = scene.process("app")
+    app.thread().away(20 * MS, major_faults=20)
+    for thread in (app.main, app.thread()):
+        thread.wait("pthread_mutex_lock", "lock", ns=MS, times=10, object=7).compute(10 * MS)
+    one("lock_waits", "20 waits for locks", cost_ns=20 * MS)
 
 
 def test_lock_waits_spares_idle_workers(app, find):
