@@ -16,7 +16,8 @@
 //!
 //! Epochs of one-sided MPI are matched before (`epochs`).
 //!
-//! What can't be (a taker that returned before the giver began) shows that calls are missing, or that the order was another one:
+//! What can't be (a taker that returned before the giver began, by more than [`UNORDERED_NS`]) shows that calls are missing, or that
+//! the order was another one:
 //! then nothing is said of the channel from there on: its calls have no edge.
 
 use std::collections::HashMap;
@@ -24,6 +25,11 @@ use std::collections::HashMap;
 use crate::epochs;
 use crate::script::Style;
 use crate::semaphores::Id;
+
+/// Moments of two threads that are so close have no order, ns. The recorder reads the counter by RDTSC, which a processor may run
+/// ahead of the instructions before it (Intel SDM vol. 2, RDTSC), and counters of two cores differ: a wait for a semaphore that was
+/// posted just then was seen to return 190 ns before the post began.
+const UNORDERED_NS: i64 = 1_000;
 
 /// What is given and taken. Numbers that a process hands out (addresses, handles) come with the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -407,7 +413,9 @@ fn flow<'a>(channel: Channel, traffic: Traffic<'a>, messages: &mut Vec<Message<'
         let giver = before.partition_point(|before| *before < taken).checked_sub(1).map(|at| gives[at]);
         match giver {
             Some((giver, _, room))
-                if is_known && taken <= given && taker.end.is_none_or(|end| giver.start <= end) =>
+                if is_known
+                    && taken <= given
+                    && taker.end.is_none_or(|end| giver.start.saturating_sub(UNORDERED_NS) <= end) =>
             {
                 edges.add(kind, &[giver], &[taker]);
                 if let Room::Message { bytes, synchronous } = room {
