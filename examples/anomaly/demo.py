@@ -8,6 +8,7 @@ section 5), until nothing falls short. Trails and pages stay in demo/.
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -30,31 +31,31 @@ def run(*words: object) -> str:
     return done.stdout
 
 
-def sweep(faults: list[str]) -> str:
-    """Sweeps the stack with these faults, and returns what is said of it."""
+def sweep(faults: list[str]) -> Path:
+    """Sweeps the stack with these faults: the trail."""
     text = (HERE / "stack.toml").read_text()
     before = next(line for line in text.splitlines() if line.startswith("faults"))
     after = f"faults = [{', '.join(f'{fault!r}' for fault in faults)}]"
     specification = OUTPUT / "anomaly.toml"
     specification.write_text(text.replace(before, after))
-    trail, page = OUTPUT / f"anomaly-{len(faults)}.trail", OUTPUT / f"anomaly-{len(faults)}.html"
+    trail = OUTPUT / f"anomaly-{len(faults)}.trail"
     run("sweep", specification, "-o", trail, "--force")
-    return run("anomalies", trail, "--html", page)
+    return trail
 
 
 def main() -> None:
-    """All four faults, then one fewer each time."""
+    """All four faults, then one fewer each time; the next sweep runs while the page of the one before is written."""
     OUTPUT.mkdir(exist_ok=True)
     began = time.monotonic()
     faults = list(FAULTS)
-    while True:
-        named = ", ".join(faults) or "none"
-        print(f"Faults of the stack: {named}", flush=True)
-        print(sweep(faults), flush=True)
-        if not faults:
-            break
-        print(f"Mended: {faults[0]}: {FAULTS[faults[0]]}.\n", flush=True)
-        del faults[0]
+    with ThreadPoolExecutor(1) as ahead:
+        sweeps = [ahead.submit(sweep, faults[mended:]) for mended in range(len(faults) + 1)]
+        for mended, swept in enumerate(sweeps):
+            print(f"Faults of the stack: {', '.join(faults[mended:]) or 'none'}", flush=True)
+            trail = swept.result()
+            print(run("anomalies", trail, "--html", trail.with_suffix(".html")), flush=True)
+            if mended < len(faults):
+                print(f"Mended: {faults[mended]}: {FAULTS[faults[mended]]}.\n", flush=True)
     print(f"Pages: {OUTPUT}/anomaly-4.html to anomaly-0.html; {time.monotonic() - began:.0f} s in all.")
 
 
