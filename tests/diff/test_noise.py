@@ -69,3 +69,7 @@ def test_shares_weigh_slices_by_what_they_hold() -> None:
 def test_many_comparisons_are_adjusted_for() -> None:
     assert noise.discoveries([0.01] + [0.5] * 9)[0] == pytest.approx(0.1)
     assert noise.discoveries([]) == []
+    drawn = np.random.default_rng(1).uniform(size=200) ** 3
+    drawn[:3] = 0, 1, drawn[3]
+    adjusted = stats.false_discovery_control(drawn, method="bh")
+    assert noise.discoveries(drawn.tolist()) == pytest.approx(adjusted.tolist(), rel=1e-12)

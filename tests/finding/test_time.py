@@ -247,7 +247,9 @@ def test_lock_waits_spares_locks_held_while_computing(scene, find):
     """Threads that merge what they have sorted: no matter of storage."""
     app = scene.process("app")
     for thread in (app.main, app.thread()):
-        thread.wait("pthread_mutex_lock", "lock", ns=MS, times=10, object=7).compute(40 * MS).read("/in", ns=MS)
+        thread.wait("pthread_mutex_lock", "lock", ns=MS, times=10, object=7).compute(40 * MS).read(
+            "/in", ns=MS
+        )
     assert find("lock_waits") == []
 
 

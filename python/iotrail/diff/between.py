@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, special, stats
+from scipy import optimize, special
 
 from iotrail.diff.noise import CONFIDENCE, Estimate
 
@@ -110,5 +110,6 @@ def compare_means(sample: Sample, expected: Usual | None) -> Estimate:
     error = math.sqrt(variance * (1 / len(sample.a) + 1 / len(sample.b)))
     if error <= 1e-12 * abs(value) or error == 0:
         return Estimate(value, value, value, 0.0 if value else 1.0)
-    margin = float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom)) * error
-    return Estimate(value, value - margin, value + margin, 2 * float(stats.t.sf(abs(value) / error, freedom)))
+    margin = float(special.stdtrit(freedom, (1 + CONFIDENCE) / 2)) * error
+    p = 2 * float(special.stdtr(freedom, -abs(value) / error))
+    return Estimate(value, value - margin, value + margin, p)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy.special import ndtr, ndtri
 
 from iotrail.diff.between import Sample, compare_means
 from iotrail.diff.difference import ALIKE, UNKNOWN, Difference
@@ -185,13 +185,13 @@ def _compare_varying(a: Series, b: Series, *, chance: bool) -> Estimate:
         return estimate
     # events that come by chance vary at least this much (Poisson), however alike these few runs are
     least = math.sqrt(float(a.mean() / len(a) + b.mean() / len(b)))
-    margin = float(stats.norm.ppf((1 + CONFIDENCE) / 2)) * least
+    margin = float(ndtri((1 + CONFIDENCE) / 2)) * least
     value = estimate.value
     return Estimate(
         value,
         min(estimate.low, value - margin),
         max(estimate.high, value + margin),
-        max(estimate.p, 2 * float(stats.norm.sf(abs(value) / least))),
+        max(estimate.p, 2 * float(ndtr(-abs(value) / least))),
     )
 
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from iotrail import snapshot
-from iotrail.anomaly import answer
-from iotrail.anomaly.page import render
 from iotrail.anomaly.window import Window, read_windows
 from iotrail.errors import IotrailError, ServeError
 from iotrail.page import Html, document, tag
@@ -69,6 +67,10 @@ class Anomalies:
         self._made = _Made(newest, content)
 
     def _render(self) -> bytes:
+        # these load slowly, and few trails have a sweep
+        from iotrail.anomaly import answer
+        from iotrail.anomaly.page import render
+
         trail = Trail(self._path)
         limit(trail)
         samples = answer.read(trail)
