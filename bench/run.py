@@ -1,7 +1,7 @@
 """`make bench`: run the benchmarks and print their tables.
 
     run.py [NAME…]     all, or some of: call, post, load, trail, report, page, cluster, notices, replay, diff,
-                       import, requests, requests_query, diagnosis, model, generate, anomaly_planted, anomaly_adaptive, anomaly_stack, anomaly_faults, causal, causal_cost, causal_coz, causal_throttle, causal_whatif, device_disk, device_ssd, device_emulated, device_measured; device, causal and anomaly are all whose names begin so
+                       import, requests, requests_query, diagnosis, model, generate, anomaly_planted, anomaly_adaptive, anomaly_stack, anomaly_faults, anomaly_cost, causal, causal_cost, causal_coz, causal_throttle, causal_whatif, device_disk, device_ssd, device_emulated, device_measured; device, causal and anomaly are all whose names begin so
 
 Figures of a busy machine mislead: the load average is printed first.
 """
@@ -38,6 +38,7 @@ NAMES = {
     "anomaly_adaptive": "anomaly_adaptive",
     "anomaly_stack": "anomaly_stack",
     "anomaly_faults": "anomaly_faults",
+    "anomaly_cost": "anomaly_cost",
     "causal": "causal",
     "causal_cost": "causal_cost",
     "causal_coz": "causal_coz",
