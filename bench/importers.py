@@ -26,7 +26,7 @@ ONE = """
 import io, json, resource, sys, threading, time
 from pathlib import Path
 from rich.console import Console
-from iotrail import importers
+from iotrail.importers import command
 from iotrail.importers.base import Options
 format, source, trail = sys.argv[1:]
 peaks = {}
@@ -48,7 +48,7 @@ def watch():
 
 threading.Thread(target=watch, daemon=True).start()
 began = time.monotonic()
-importers.run([Path(format), Path(source)], Path(trail), force=True, options=Options(), console=Console(file=io.StringIO()))
+command.run([Path(format), Path(source)], Path(trail), force=True, options=Options(), console=Console(file=io.StringIO()))
 took = time.monotonic() - began
 own, child = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 print(json.dumps({"wall": took, "cpu": own.ru_utime + own.ru_stime, "native_cpu": child.ru_utime + child.ru_stime,

@@ -29,8 +29,8 @@ with atheris.instrument_imports(include=["iotrail.importers"]):
     from tests.importers.test_garbage import SAMPLES
     from tests.importers.test_recorder import LAYOUTS, rank
 
-    from iotrail import importers, native
-    from iotrail.importers import csv
+    from iotrail import native
+    from iotrail.importers import command, csv
     from iotrail.importers.base import Options
     from iotrail.importers.source import BLOCK
 
@@ -89,7 +89,7 @@ def one(name: str, folder: Path, data: bytes) -> None:
         paths = parted(trace, folder / "recorder")
     options = Options(strict="strict" in given, map=map or None if name == "csv" else None)
     for format in (name, *csv.PRESETS) if name == "csv" else (name,):
-        importers.FORMATS[format].looks_like(trace)
+        command.FORMATS[format].looks_like(trace)
     job = held.hold(name, paths, options, max(piece or BLOCK, _SMALLEST))
     if job and piece and name in held.STEADY:
         whole = held.hold(name, paths, options)

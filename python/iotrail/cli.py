@@ -586,12 +586,12 @@ def import_trace(
     iotrail import recorder recorder-20240102/
     iotrail import disk.csv.gz --map ts=time,unit=us,pos=lba,pos_unit=sectors,length=bytes,op=rw
     """
-    from iotrail import importers
+    from iotrail.importers import command
     from iotrail.importers.base import Options
 
     if formats:
-        importers.show_list()
+        command.show_list()
         return
     if not words:
         raise UsageError("which trace?", "iotrail import FILE, or iotrail import --list")
-    importers.run(words, output, force=force, options=Options(strict=strict, map=map, device=device))
+    command.run(words, output, force=force, options=Options(strict=strict, map=map, device=device))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from iotrail import importers
+from iotrail.importers import command
 from iotrail.importers.base import Options
 from iotrail.terminal import WIDE, Console
 from iotrail.trail import Trail
@@ -70,7 +70,7 @@ def bring(tmp_path: Path) -> Import:
             else:
                 paths.append(Path(word))
         said = io.StringIO()
-        trail = importers.run(
+        trail = command.run(
             paths,
             tmp_path / f"{count}.trail",
             force=False,

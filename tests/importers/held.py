@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from iotrail.errors import IotrailError
-from iotrail.importers import FORMATS, csv
+from iotrail.importers import csv
 from iotrail.importers.base import Column, Job, Options, Output, Skipped
+from iotrail.importers.command import FORMATS
 from iotrail.importers.source import BLOCK, Source
 
 # Reads alike however it comes in pieces. (A table's first piece settles its types; pieces of a block trace

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from iotrail import importers
 from iotrail.errors import IotrailError, TraceError
+from iotrail.importers import command
 from iotrail.importers.base import Options
 from iotrail.importers.ids import file_id
 from iotrail.trail import Trail
@@ -42,7 +42,7 @@ def test_an_import_ends_with_what_comes_next(tmp_path):
 def test_list_names_each_format(tmp_path):
     done = iotrail("import", "--list", cwd=tmp_path)
     names = [line.split()[0] for line in done.stdout.splitlines()]
-    assert names == list(importers.FORMATS)
+    assert names == list(command.FORMATS)
     assert {
         "strace",
         "blkparse",
@@ -116,16 +116,16 @@ def test_no_permission_is_said(bring, tmp_path, monkeypatch):
 def test_an_existing_trail_is_replaced_by_force_only_and_kept_if_the_import_fails(tmp_path):
     source, trail = tmp_path / "disk.csv", tmp_path / "disk.trail"
     source.write_text(CSV)
-    importers.run([source], trail, force=False, options=Options())
+    command.run([source], trail, force=False, options=Options())
     with pytest.raises(TraceError, match=r"disk.trail: exists"):
-        importers.run([source], trail, force=False, options=Options())
+        command.run([source], trail, force=False, options=Options())
     bad = tmp_path / "bad.csv"
     bad.write_text(CSV + "x\n")
     with pytest.raises(TraceError):
-        importers.run([bad], trail, force=True, options=Options(strict=True))
+        command.run([bad], trail, force=True, options=Options(strict=True))
     assert Trail(trail).query("SELECT count(*) FROM file_op").fetchall() == [(2,)]
     bad.write_text(CSV + "3,0,512,r\n")
-    importers.run([bad], trail, force=True, options=Options())
+    command.run([bad], trail, force=True, options=Options())
     assert Trail(trail).query("SELECT count(*) FROM file_op").fetchall() == [(3,)]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.csv", "disk.csv", "disk.trail"]
 
@@ -141,7 +141,7 @@ def test_the_writers_error_is_ours(tmp_path, monkeypatch):
     source = tmp_path / "disk.csv"
     source.write_text("t_s,offset,size,op\n" + "1,0,512,r\n" * 300_000)
     with pytest.raises(IotrailError, match="can't be written: no space left on the moon") as error:
-        importers.run([source], tmp_path / "x.trail", force=False, options=Options())
+        command.run([source], tmp_path / "x.trail", force=False, options=Options())
     assert error.value.hint == "fly lower"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["disk.csv", "fake"]
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from iotrail.errors import TraceError, UsageError
 from iotrail.importers import csv as importer
-from iotrail.importers import guess
+from iotrail.importers.command import guess
 
 ROWS = """SELECT ts - min(ts) OVER (), dur, call, path, pos, length, result FROM file_op JOIN file USING (node, file)
     ORDER BY file_op.ts, pos"""
@@ -353,7 +353,7 @@ def test_any_table_comes_back(tmp_path_factory, rows, sep):
     """What is written as text is in the trail, whatever the separator."""
     import io
 
-    from iotrail import importers
+    from iotrail.importers import command
     from iotrail.importers.base import Options
     from iotrail.terminal import Console
     from iotrail.trail import Trail
@@ -362,7 +362,7 @@ def test_any_table_comes_back(tmp_path_factory, rows, sep):
     text = sep.join(["ts_ns", "op", "offset", "size", "latency_ns", "device"]) + "\n"
     text += "".join(sep.join(map(str, row)) + "\n" for row in rows)
     (folder / "t.csv").write_text(text)
-    trail = importers.run(
+    trail = command.run(
         [folder / "t.csv"],
         folder / "t.trail",
         force=False,

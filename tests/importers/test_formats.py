@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from iotrail.errors import TraceError
-from iotrail.importers import guess, oracle_general
+from iotrail.importers import oracle_general
+from iotrail.importers.command import guess
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from iotrail.importers import FORMATS
 from iotrail.importers.base import Options
+from iotrail.importers.command import FORMATS
 
 from .blktrace_writer import DISCARD, WRITE, C, D, F, M, Q, X, event, process, wall_clock
 from .held import hold

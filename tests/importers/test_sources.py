@@ -21,8 +21,9 @@ import zstandard
 
 from iotrail import importers
 from iotrail.errors import TraceError
-from iotrail.importers import FORMATS, source
+from iotrail.importers import source
 from iotrail.importers.base import Options
+from iotrail.importers.command import FORMATS
 from iotrail.importers.source import LONGEST_LINE, Source
 
 from .held import hold

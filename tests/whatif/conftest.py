@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from iotrail import importers
+from iotrail.importers import command
 from iotrail.importers.base import Options
 from iotrail.terminal import Console
 
@@ -38,7 +38,7 @@ def bring(tmp_path: Path) -> Callable[..., Path]:
         trail = tmp_path / f"{path.name}.trail"
         with (tmp_path / "said").open("w") as said:
             options = Options() if map is None else Options(map=map)
-            importers.run(
+            command.run(
                 [*map_words(words), path], trail, force=True, options=options, console=Console(file=said)
             )
         return trail

@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import csv
 
-from iotrail import importers
+from iotrail.importers import command
 from iotrail.importers.base import Options
 from iotrail.terminal import Console
 from iotrail.trail import Trail
@@ -43,6 +43,4 @@ def write(trail: Trail, rearranged: Path, output: Path, *, force: bool) -> None:
         csv.write_csv(rows, path, csv.WriteOptions(include_header=False, quoting_style="none"))
         with Path(folder, "said").open("w") as said:
             options = Options(map=_MAP)
-            importers.run(
-                [Path("csv"), path], output, force=force, options=options, console=Console(file=said)
-            )
+            command.run([Path("csv"), path], output, force=force, options=options, console=Console(file=said))
