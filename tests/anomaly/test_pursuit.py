@@ -27,6 +27,16 @@ def test_one_cause_alone(name: str, seed: int) -> None:
     ).all()
 
 
+def test_a_face_is_open_where_no_sample_is() -> None:
+    # no sample of what falls short has concurrency 1, which the planted box leaves out
+    box, loss = CAUSES["timer"]
+    samples = planted.sample(SPACE, [(box, loss)], seed=8)
+    (found,) = find_clusters(SPACE, samples.codes, samples.losses)
+    concurrency = SPACE.dimensions[0].sets
+    assert concurrency[found.box[0]].all()
+    assert concurrency[found.smallest[0]].tolist() == concurrency[box[0]].tolist() == [False] + [True] * 8
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 def test_four_overlapping_causes(seed: int) -> None:
     samples = planted.sample(SPACE, list(CAUSES.values()), seed=seed)

@@ -240,7 +240,8 @@ def _faces(pursuit: Pursuit, fit: Fit, which: int) -> tuple[Box, Box]:
     smallest, largest = list(fit.boxes[which]), list(fit.boxes[which])
     for at in pursuit.varied:
         sets = pursuit.space.dimensions[at].sets
-        likely = pursuit.sums(gains, fit.boxes[which], at)
+        # by the samples alone: that a set is simpler to say makes it no likelier here
+        likely = pursuit.sums(gains, fit.boxes[which], at) + pursuit.costs[at]
         chosen = fit.boxes[which][at]
         good = np.flatnonzero(likely >= likely[chosen] - _AS_LIKELY)
         inner = [index for index in good if not (sets[index] & ~sets[chosen]).any()]
