@@ -12,6 +12,7 @@ from iotrail.anomaly.space import Box, Codes, Space, Values
 from iotrail.errors import SweepError
 from iotrail.expected.user import APPLICATION
 from iotrail.expected.workload import Expected
+from iotrail.importers.ids import hash63
 from iotrail.sweep import adaptive
 from iotrail.sweep.confirm import Pair, choose_pairs
 from iotrail.sweep.journal import Journal, Measurement
@@ -24,6 +25,8 @@ from iotrail.sweep.targets import Measuring
 UNIFORM, AGAIN, ADAPTIVE, CONFIRM = "uniform", "again", "adaptive", "confirm"
 # What is going on while nothing is measured.
 CHOOSING = "choosing"
+# Settings on which something that is short rests, up to which they are measured again.
+_FEW = 10
 # Measurements of a surprising setting, at least: of three, two agree.
 _AGAIN = 3
 # Settings that fail, one after the other from the first on, before the sweep ends.
@@ -185,7 +188,7 @@ class Sweep:
                 continue
             self._settings.apply(setting)
             begin = self._now()
-            found = self._measure(setting, self.spec.seed + len(measurements))
+            found = self._measure(setting, _seed(self.spec.seed, code, len(measurements)))
             measurement = Measurement(
                 setting=code,
                 purpose=purpose,
@@ -219,13 +222,18 @@ class Sweep:
         return [code for code, _ in known], np.array([loss for _, loss in known])
 
     def _surprising(self, codes: Sequence[Code]) -> list[Code]:
-        """Settings whose loss doesn't fit what the others say."""
+        """Settings whose loss doesn't fit what the others say, and the few that alone say that something is short: some settings vary
+        more than others from one measurement to the next, and those would be taken for a cause."""
         known, losses = self._known(codes)
         if not known:
             return []
         pursuit, fit = self._fitted(known, losses)
-        wrong = pursuit.wrong(fit)
-        return [code for code, chance in zip(known, wrong, strict=True) if chance > 0.5]
+        again = pursuit.wrong(fit) > 0.5
+        for box in self._boxes(codes):
+            inside = self.space.contains(box, np.array(known))
+            if inside.sum() <= _FEW:
+                again |= inside
+        return [code for code, is_again in zip(known, again, strict=True) if is_again]
 
     def _fitted(self, known: Sequence[Code], losses: Values) -> tuple[Pursuit, Fit]:
         """What the losses of settings say: fitted once, as what is surprising and what is chosen next both ask."""
@@ -277,3 +285,8 @@ def code_of(row: Iterable[int]) -> Code:
 def _take(codes: Iterator[Code], number: int) -> list[Code]:
     """The next so many, or as many as there are."""
     return [code for _, code in zip(range(number), codes, strict=False)]
+
+
+def _seed(sweep: int, code: Code, number: int) -> int:
+    """Of a setting's measurement: if settings shared one, those of the same streams would be slow together, which looks like a cause."""
+    return hash63(f"{sweep} {code} {number}".encode())
