@@ -1,6 +1,6 @@
 -- What disks had to do, one row a disk: how long requests are, how far apart, how long they take, and how long there was none.
--- A request that joined another one is part of it, and one that was cut is several, but one in flight. Which request a disk served
--- after which is taken from when they were done.
+-- A request that joined another one is part of it, and one that was cut is several. Which request a disk served after which is taken
+-- from when they were done.
 --
 -- @requires disk_op
 -- @order requests DESC, node, dev
@@ -14,7 +14,8 @@
 -- @column service_ns DOUBLE ns: Time with a request at the disk, for each request
 -- @column idle_ns DOUBLE ns: Time without one, for each request
 -- @column cut_into DOUBLE: Requests that what was asked for at a time became on the mean, before they joined others; 1 none was cut
--- @column most_in_flight BIGINT: Most requests that the disk had at a time
+-- @column most_in_flight BIGINT: Most requests that the disk had at a time, of those that were not cut, as others may rest between their
+--     parts; null if all were
 WITH done AS (
   SELECT node, dev, pos, length, issued, ts + dur AS ended, coalesce(requests, 1 - merged) AS requests
   FROM disk_op
@@ -44,9 +45,9 @@ WITH done AS (
   FROM placed
   GROUP BY node, dev
 ), step AS (
-  SELECT node, dev, issued AS ts, 1 AS more FROM done WHERE requests > 0
+  SELECT node, dev, issued AS ts, 1 AS more FROM done WHERE requests = 1
   UNION ALL
-  SELECT node, dev, ended AS ts, -1 AS more FROM done WHERE requests > 0
+  SELECT node, dev, ended AS ts, -1 AS more FROM done WHERE requests = 1
 ), level AS (
   SELECT node, dev,
     sum(more) OVER (
@@ -63,4 +64,4 @@ SELECT work.node, work.dev, requests, bytes, asked_bytes,
   (whole_ns - busy_ns) / NULLIF(requests, 0) AS idle_ns,
   cut_into,
   most_in_flight
-FROM work JOIN most ON most.node = work.node AND most.dev = work.dev
+FROM work LEFT JOIN most ON most.node = work.node AND most.dev = work.dev

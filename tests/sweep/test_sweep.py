@@ -13,10 +13,13 @@ from typing import Any
 
 import pytest
 
+from iotrail.anomaly.answer import find, read
 from iotrail.errors import IotrailError, UsageError
 from iotrail.sweep.plan import plan
+from iotrail.sweep.targets import Measured
 from iotrail.trail import Trail
 
+STACK = Path(__file__).parents[2] / "examples" / "anomaly" / "stack.toml"
 # A command whose answer is 1,000, half of that from depth 8 on under bfq.
 SPEC = """
 samples = 60
@@ -131,6 +134,32 @@ def test_a_quiet_sweep_has_no_cluster(folder: Path) -> None:
     assert answer(folder, "anomalies", "x.trail")["clusters"] == []
     said = iotrail(folder, "anomalies", "x.trail").stdout
     assert "No cluster" in said
+
+
+@pytest.mark.parametrize("seed", [2, 12])
+def test_a_sound_stack_has_no_cluster(tmp_path: Path, seed: int) -> None:
+    """Streams lie elsewhere in each measurement. With one seed for all settings, or measured once, some were slow together here."""
+    text = STACK.read_text()
+    faulty = next(line for line in text.splitlines() if line.startswith("faults"))
+    (tmp_path / "stack.toml").write_text(text.replace(faulty, "faults = []"))
+    plan(tmp_path / "stack.toml", seed=seed).run(tmp_path / "x.trail", command=["test"])
+    found = find(read(Trail(tmp_path / "x.trail")), "x.trail")
+    assert found.samples == 400
+    assert found.clusters == []
+
+
+def test_each_measurement_has_a_seed_of_its_own(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = [], []
+    for seeds in given:
+
+        def measure(setting: Mapping[str, Any], seed: int, seeds: list[int] = seeds) -> Measured:
+            seeds.append(seed)
+            return Measured(1000.0)
+
+        monkeypatch.setattr("iotrail.sweep.plan.target_of", lambda *_, measure=measure: measure)
+        plan(folder / "x.toml").run(folder / "x.trail", command=["test"], force=True)
+    assert given[0] == given[1], "the same sweep again"
+    assert len(set(given[0])) == len(given[0]) >= 60
 
 
 def test_times_are_better_if_lower(folder: Path) -> None:

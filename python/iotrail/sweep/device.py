@@ -80,7 +80,7 @@ class Work:
     service_ns: float
     idle_ns: float
     cut_into: float
-    most_in_flight: int
+    most_in_flight: int | None
     # Time with a request at the device, over what the device file takes for the same requests.
     # None of an SSD: filling the simulated one would take longer than the measurement.
     service_ratio: float | None
@@ -285,7 +285,7 @@ class Reading:
         if work is None:
             return Measured(None, "the kernel saw no request of it")
         tags = setting.get("tags")
-        if tags is not None and work.most_in_flight > _TOLERATED * int(tags):
+        if tags is not None and (work.most_in_flight or 0) > _TOLERATED * int(tags):
             raise SweepError(
                 f"tags: set to {tags}, but {work.most_in_flight} requests were in flight at a time",
                 "the driver takes more requests than it was told",
@@ -297,8 +297,9 @@ class Reading:
             ("scheduler", "cut_into"): work.cut_into,
             ("device", "service_ns"): work.service_ns,
             ("device", "idle_ns"): work.idle_ns,
-            ("device", "most_in_flight"): float(work.most_in_flight),
         }
+        if work.most_in_flight is not None:
+            layers["device", "most_in_flight"] = float(work.most_in_flight)
         throughput = read["read_bytes"] / read["measured_ns"] * 1e9
         if work.service_ratio is not None:
             layers["device", "service_ratio"] = work.service_ratio
