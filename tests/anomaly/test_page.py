@@ -59,7 +59,7 @@ def test_each_sample_leads_to_its_requests(trail: Path, tmp_path: Path) -> None:
                 (SELECT number FROM setting s WHERE s.setting = m.setting AND dimension = 'depth') AS depth,
                 (SELECT number FROM setting s WHERE s.setting = m.setting AND dimension = 'stream') AS stream,
                 (SELECT word FROM setting s WHERE s.setting = m.setting AND dimension = 'scheduler') AS scheduler
-            FROM measurement m"""
+            FROM measurement m ORDER BY m.ts DESC"""
         )
     }
     streams = {"64.0 KiB": 65536.0, "256 KiB": 262144.0, "1.00 MiB": 1048576.0}
