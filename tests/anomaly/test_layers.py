@@ -47,10 +47,12 @@ def test_what_a_layer_did_with_what_it_was_given_decides(own: float, order: str)
     assert named == ([ratio, REQUEST, SEEK, SERVICE] if order == "device first" else [REQUEST, SEEK, SERVICE])
 
 
-def test_a_layer_that_did_its_own_work_is_named_last() -> None:
+@pytest.mark.parametrize("off", [0.0, 0.3])
+def test_a_layer_that_did_its_own_work_is_named_last(off: float) -> None:
     ratio: Metric = ("readahead", "asked_ratio")
     metrics = (*METRICS, ratio)
-    values = {**measured(0.02, readahead=0.5, scheduler=3.0), ratio: np.ones(100)}
+    # off to both sides, so that half of all samples did more than expected
+    values = {**measured(0.02, readahead=0.5, scheduler=3.0), ratio: 1 + off * np.tile([1.0, -1.0], 50)}
     expected = {metric: np.ones(100) for metric in metrics}
     found = find_deviations(metrics, values, expected, INSIDE, ~INSIDE)
     assert [(one.layer, one.metric) for one in found] == [SEEK, REQUEST]

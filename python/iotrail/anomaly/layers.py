@@ -62,16 +62,21 @@ def find_deviations(
         known = ~(np.isnan(one) | np.isnan(other))
         if not (known & inside).any():
             continue
-        off, least = _distance(one, other), LEAST
+        signed, least = _distance(one, other), LEAST
+        off = np.abs(signed)
         rest = None
         if (known & outside).any():
             usual = float(np.quantile(off[known & outside], 1 - _FEW_OUTSIDE, method="higher"))
             least = max(least, usual)
             rest = float((off[known & outside] > least).mean())
         share = float((off[known & inside] > least).mean())
-        if metric in OWN_WORK and float((off[known & inside] > LEAST).mean()) <= _MOST_INSIDE:
+        typical = abs(float(np.median(signed[known & inside])))
+        if metric in OWN_WORK and (
+            typical <= LEAST or float((off[known & inside] > LEAST).mean()) <= _MOST_INSIDE
+        ):
             cleared.add(metric[0])
-        if share > _MOST_INSIDE:
+        # what is off to both sides is off by no cause
+        if share > _MOST_INSIDE and typical > least:
             found.append(
                 Deviation(
                     *metric,
@@ -96,7 +101,8 @@ def _ratio(one: Deviation) -> float:
 
 
 def _distance(measured: Values, expected: Values) -> Values:
-    """How far values are from the expected ones, as the logarithm of a ratio without a sign; of a value and 0, infinitely."""
+    """How far values are from the expected ones, as the logarithm of a ratio; of a value and 0, infinitely."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        off = np.abs(np.log(measured / expected))
-    return np.where((measured <= 0) | (expected <= 0), np.where(measured == expected, 0.0, np.inf), off)
+        off = np.log(measured / expected)
+    infinite = np.where(measured == expected, 0.0, np.where(measured > expected, np.inf, -np.inf))
+    return np.where((measured <= 0) | (expected <= 0), infinite, off)
