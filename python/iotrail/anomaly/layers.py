@@ -70,13 +70,13 @@ def find_deviations(
             least = max(least, usual)
             rest = float((off[known & outside] > least).mean())
         share = float((off[known & inside] > least).mean())
-        typical = abs(float(np.median(signed[known & inside])))
         if metric in OWN_WORK and (
-            typical <= LEAST or float((off[known & inside] > LEAST).mean()) <= _MOST_INSIDE
+            float((off[known & inside] > LEAST).mean()) <= _MOST_INSIDE
+            # more than expected in some samples and less in others is no cause
+            or abs(float(np.median(signed[known & inside]))) <= LEAST
         ):
             cleared.add(metric[0])
-        # what is off to both sides is off by no cause
-        if share > _MOST_INSIDE and typical > least:
+        elif share > _MOST_INSIDE:
             found.append(
                 Deviation(
                     *metric,
