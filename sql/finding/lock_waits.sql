@@ -19,13 +19,12 @@ WITH locking AS (
     WHERE s.kind = 'lock' AND s.call NOT LIKE '%unlock' AND s.dur > 0
 ),
 
+-- none where all waiting together is too little: there may be millions of calls
 standing AS (
     SELECT l.node, l.process
     FROM locking AS l
-    CROSS JOIN effort AS e
-    CROSS JOIN params AS p
-    GROUP BY l.node, l.process, e.work_ns, p.min_share
-    HAVING sum(l.end_ts - l.ts) >= p.min_share * e.work_ns
+    WHERE (SELECT sum(end_ts - ts) FROM locking) >= (SELECT p.min_share * e.work_ns FROM params AS p CROSS JOIN effort AS e)
+    GROUP BY l.node, l.process
 ),
 
 spans AS (
@@ -85,6 +84,7 @@ clock AS (
 counted AS (
     SELECT
         l.node,
+        l.process,
         l.thread,
         l.call,
         l.object,
@@ -102,6 +102,7 @@ counted AS (
 waited AS (
     SELECT
         node,
+        process,
         thread,
         call,
         object,
@@ -112,7 +113,7 @@ waited AS (
         max(end_ts) AS end_ts
     FROM counted
     WHERE cost_ns > 0
-    GROUP BY node, thread, call, object
+    GROUP BY node, process, thread, call, object
 ),
 
 per_lock AS (
@@ -120,8 +121,8 @@ per_lock AS (
         coalesce(p.name, 'unknown process') AS process_name,
         w.call,
         w.object,
-        min(t.process) AS process_min,
-        max(t.process) AS process_max,
+        min(w.process) AS process_min,
+        max(w.process) AS process_max,
         count(*) AS threads,
         CAST(sum(w.ops) AS BIGINT) AS ops,
         CAST(sum(w.cost_ns) AS BIGINT) AS cost_ns,
@@ -129,8 +130,7 @@ per_lock AS (
         min(w.start_ts) AS start_ts,
         max(w.end_ts) AS end_ts
     FROM waited AS w
-    LEFT JOIN thread AS t ON t.node = w.node AND t.thread = w.thread
-    LEFT JOIN process AS p ON p.node = t.node AND p.process = t.process
+    LEFT JOIN process AS p ON p.node = w.node AND p.process = w.process
     GROUP BY coalesce(p.name, 'unknown process'), w.call, w.object
 ),
 

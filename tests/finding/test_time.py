@@ -262,6 +262,15 @@ def test_lock_waits_counts_page_faults(scene, one):
     one("lock_waits", "20 waits for locks", cost_ns=20 * MS)
 
 
+def test_lock_waits_of_many_processes_add_up(scene, one):
+    """Each waits less than a hundredth of the working time."""
+    for _ in range(40):
+        app = scene.process("app")
+        app.thread().wait("sleep", "sleep", ns=30 * MS)
+        app.main.wait("pthread_mutex_lock", "lock", ns=MS, times=2, object=7).compute(10 * MS)
+    one("lock_waits", "80 waits for locks", ops=80, cost_ns=80 * MS)
+
+
 def test_lock_waits_spares_idle_workers(app, find):
     app.wait("pthread_cond_wait", "condition", ns=MS, times=100).wait(
         "pthread_mutex_lock", "lock", ns=US, times=9
