@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import duckdb
+
 from iotrail import native
 from iotrail.sweep import device, spec
 from measure import ROOT, console, keep, scratch, table
@@ -20,7 +22,6 @@ from measure import ROOT, console, keep, scratch, table
 SECONDS = os.environ.get("BENCH_SECONDS", "3")
 PAIRS = int(os.environ.get("BENCH_RUNS", "11"))
 DISK = ROOT / "examples" / "anomaly" / "disk.toml"
-RECORD = ["record", "--kernel=disk", "--kernel-via=tracefs", "--no-calls", "-o"]
 
 
 @dataclass(frozen=True)
@@ -68,14 +69,12 @@ def in_memory() -> Iterator[Path]:
 
 def read(path: Path, case: Case, trail: Path | None) -> tuple[float, float]:
     """Bytes and requests a second; the latter of what was recorded, else 0."""
-    words = [native.binary(), *RECORD, trail, "--force", "--"] if trail else []
+    words = [native.binary(), *device.RECORD, trail, "--force", "--"] if trail else []
     words += [native.binary(), "streams", path, f"--seconds={SECONDS}", "--warm-up=1", *case.words]
     done = subprocess.run(list(map(str, words)), check=True, capture_output=True, text=True)
     said = json.loads(done.stdout)
     rows = 0
     if trail:
-        import duckdb
-
         [(rows,)] = duckdb.sql(f"SELECT count(*) FROM '{trail}/data/disk_op/*.parquet'").fetchall()
     return said["read_bytes"] / said["measured_ns"] * 1e9, rows / (float(SECONDS) + 1)
 

@@ -44,6 +44,8 @@ _START_S = 60.0
 # Requests in flight, as a multiple of those that the driver takes, above which it takes more. 5 of 4 were counted once, where
 # nothing was wrong that is known of.
 _TOLERATED = 1.5
+# How a measurement is recorded; a trail and a command follow.
+RECORD = ("record", "--kernel=disk", "--kernel-via=tracefs", "--no-calls", "-o")
 # The least that a driver's requests can be set to (BLKDEV_MIN_RQ).
 LEAST_TAGS = 4
 
@@ -266,17 +268,7 @@ class Reading:
             words.append("--direct")
         with tempfile.TemporaryDirectory(dir=self.records) as folder:
             trail = Path(folder) / "m.trail"
-            recorded = [
-                native.binary(),
-                "record",
-                "--kernel=disk",
-                "--kernel-via=tracefs",
-                "--no-calls",
-                "-o",
-                trail,
-                "--",
-            ]
-            command = [*recorded, native.binary(), "streams", read_from, *words]
+            command = [native.binary(), *RECORD, trail, "--", native.binary(), "streams", read_from, *words]
             said = shell.run(shlex.join(map(str, command)), target.timeout_s, self.running)
             if said.status != 0:
                 return Measured(None, said.why(target.timeout_s))
