@@ -17,8 +17,7 @@
 //! Epochs of one-sided MPI are matched before (`epochs`).
 //!
 //! What can't be (a taker that returned before the giver began, by more than [`UNORDERED_NS`]) shows that calls are missing, or that
-//! the order was another one:
-//! then nothing is said of the channel from there on: its calls have no edge.
+//! the order was another one: then nothing is said of the channel from there on: its calls have no edge.
 
 use std::collections::HashMap;
 
