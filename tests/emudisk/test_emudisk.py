@@ -14,7 +14,7 @@ import pytest
 from iotrail import native
 from iotrail.trail import Trail
 
-from .conftest import MIB, Emulate, attached, device_file, is_root, served
+from .conftest import MIB, Emulate, Emulated, attached, device_file, is_root, served
 
 pytestmark = pytest.mark.skipif(not is_root(), reason="mounts and loop devices need root")
 
@@ -150,6 +150,29 @@ def test_a_mounted_disk_is_served_until_it_is_unmounted(emulate: Emulate, tmp_pa
     run("umount", mounted)
     disk.process.wait(timeout=60)
     assert disk.process.returncode == 0 and not served(tmp_path) and not attached(directory)
+
+
+def test_a_loop_device_has_nothing_of_its_last_user(emulate: Emulate, tmp_path: Path) -> None:
+    def devices() -> set[str]:
+        return {path.name for path in Path("/sys/block").glob("loop*")}
+
+    def settings(disk: Emulated) -> list[str]:
+        queue = Path("/sys/block", disk.target.name, "queue")
+        return [(queue / name).read_text() for name in ("scheduler", "nr_requests", "read_ahead_kb", "nomerges")]
+
+    before, device = devices(), device_file(tmp_path)
+    first = emulate(device, tmp_path / "d", "--size", "64M", "--loop")
+    found = settings(first)
+    for name, value in (("scheduler", "bfq"), ("read_ahead_kb", "4"), ("nomerges", "2")):
+        Path("/sys/block", first.target.name, "queue", name).write_text(value)
+    assert settings(first) != found
+    first.stop()
+    assert devices() == before
+    second = emulate(device, tmp_path / "d", "--size", "64M", "--loop")
+    assert second.target == first.target and settings(second) == found
+    second.kill()
+    emulate(device, tmp_path / "d", "--size", "64M", "--loop").stop()
+    assert devices() == before
 
 
 def test_fio_verifies_what_it_wrote(emulate: Emulate, tmp_path: Path) -> None:

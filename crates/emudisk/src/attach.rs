@@ -1,7 +1,8 @@
-//! Loop devices and mounts: attached by losetup(8), found in /proc/self/mountinfo and /sys/block, also those that a killed
+//! Loop devices and mounts: made by loop(4), attached by losetup(8), found in /proc/self/mountinfo and /sys/block, also those that a killed
 //! emulation left.
 
 use std::ffi::OsString;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,6 +16,10 @@ use crate::{NAME, SOURCE};
 const ANSWER: Duration = Duration::from_secs(2);
 /// How long a loop device may take to go after it was detached.
 const DETACH: Duration = Duration::from_secs(10);
+
+// Linux, include/uapi/linux/loop.h.
+const LOOP_CTL_ADD: libc::c_ulong = 0x4C80;
+const LOOP_CTL_REMOVE: libc::c_ulong = 0x4C81;
 
 /// A line of /proc/self/mountinfo.
 pub struct Mount {
@@ -56,24 +61,36 @@ fn unescape(text: &[u8]) -> PathBuf {
     PathBuf::from(OsString::from_vec(path))
 }
 
-/// A loop device over an emulated disk. Detached when dropped.
+/// Adds the loop device of a number, or of the lowest one that is free (-1), or removes one that is detached: the number
+/// (loop(4), /dev/loop-control).
+fn control(request: libc::c_ulong, number: libc::c_long) -> std::io::Result<libc::c_int> {
+    let file = std::fs::OpenOptions::new().read(true).write(true).open("/dev/loop-control")?;
+    // SAFETY: an open file, and requests whose argument is a number.
+    let answer = unsafe { libc::ioctl(file.as_raw_fd(), request, number) };
+    if answer < 0 { Err(std::io::Error::last_os_error()) } else { Ok(answer) }
+}
+
+/// A loop device over an emulated disk. Detached and removed when dropped.
 pub struct LoopDevice {
     path: PathBuf,
 }
 
 impl LoopDevice {
-    /// Attaches one with direct I/O, so that nothing between it and the emulation caches.
+    /// Attaches a new one, with direct I/O, so that nothing between it and the emulation caches. One that was there would
+    /// have the scheduler, read-ahead and other settings that its last user gave it.
     pub fn attach(file: &Path, rotational: bool) -> Result<Self, Error> {
         let refuse = |why: String| Error::Attach { path: file.to_owned(), why };
+        let number =
+            control(LOOP_CTL_ADD, -1).map_err(|error| refuse(format!("/dev/loop-control: {error}")))?;
+        let device = Self { path: PathBuf::from(format!("/dev/loop{number}")) };
         let done = Command::new("losetup")
-            .args(["--find", "--show", "--direct-io=on", "--sector-size", "512"])
-            .arg(file)
+            .args(["--direct-io=on", "--sector-size", "512"])
+            .args([device.path.as_path(), file])
             .output()
             .map_err(|error| refuse(format!("losetup: {error}")))?;
         if !done.status.success() {
             return Err(refuse(String::from_utf8_lossy(&done.stderr).trim().to_owned()));
         }
-        let device = Self { path: PathBuf::from(String::from_utf8_lossy(&done.stdout).trim()) };
         let direct = device.attribute("loop/dio").unwrap_or_default();
         if direct != "1" {
             return Err(refuse("the kernel refuses direct I/O for it".into()));
@@ -87,6 +104,10 @@ impl LoopDevice {
     /// Its path, as /dev/loop0.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    fn number(&self) -> Option<libc::c_long> {
+        self.path.file_name()?.to_str()?.strip_prefix("loop")?.parse().ok()
     }
 
     fn sys(&self) -> PathBuf {
@@ -114,6 +135,10 @@ impl Drop for LoopDevice {
         let start = Instant::now();
         while self.attribute("loop/backing_file").is_some() && start.elapsed() < DETACH {
             std::thread::sleep(Duration::from_millis(5));
+        }
+        if let Some(number) = self.number() {
+            // Refused while somebody has it open.
+            let _ = control(LOOP_CTL_REMOVE, number);
         }
     }
 }
