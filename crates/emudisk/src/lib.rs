@@ -6,12 +6,14 @@
 //! see a disk.
 //!
 //! What the emulation itself costs, its floor, is measured at the start through the same path and subtracted from each
-//! answer ([`floor`]). An answer that is late nevertheless is counted and logged.
+//! answer ([`floor`]). An answer that is late nevertheless is counted and logged. Processors are kept from sleeping while
+//! requests come ([`awake`]).
 //!
 //! Constraints: Linux with FUSE; `--loop` needs root. The emulating process must not wait for the emulated disk: it asks
 //! the kernel for that (PR_SET_IO_FLUSHER, prctl(2)), and serves while it detaches the loop device.
 
 mod attach;
+mod awake;
 mod backing;
 mod error;
 mod floor;
@@ -19,8 +21,6 @@ mod log;
 mod pace;
 mod serve;
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -192,27 +192,6 @@ fn raise_priority() {
     let param = libc::sched_param { sched_priority: 1 };
     // SAFETY: a valid structure; 0 is the calling thread.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &param) };
-}
-
-/// Keeps processors from sleeping while it is held, where that is allowed (the kernel's power management quality of service,
-/// `/dev/cpu_dma_latency`). One that sleeps wakes up late: the more, the longer a client waits for its answer, 0.05 to
-/// 0.2 ms on a virtual machine. The floor, measured by requests in short succession, has none of it.
-#[derive(Debug, Default)]
-struct Awake(Option<io::Result<File>>);
-
-impl Awake {
-    fn hold(&mut self) {
-        self.0.get_or_insert_with(|| {
-            let mut file = OpenOptions::new().write(true).open("/dev/cpu_dma_latency")?;
-            // Microseconds that a processor may take to wake up.
-            file.write_all(&0_i32.to_ne_bytes())?;
-            Ok(file)
-        });
-    }
-
-    fn release(&mut self) {
-        self.0 = None;
-    }
 }
 
 /// Whether something is mounted on a path, by /proc/self/mountinfo (proc(5)).

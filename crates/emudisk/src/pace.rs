@@ -15,7 +15,7 @@ use iotrail_format::hist::{bucket_of, lower_bound};
 use iotrail_sim::{Completion, Device, Id, Nanos, Op, Request};
 use iotrail_trail::seal::clock::clock_ns;
 
-use crate::Awake;
+use crate::awake::Awake;
 use crate::error::Error;
 use crate::floor::Floor;
 use crate::log::Row;
