@@ -92,29 +92,31 @@ def test_processors_may_sleep_when_no_requests_come(emulate: Emulate, tmp_path: 
     disk = emulate(device_file(tmp_path), tmp_path / "d", "--size", "16M")
     descriptors = Path(f"/proc/{disk.process.pid}/fd")
 
+    # without a driver that heeds it, threads keep the processors busy that nobody else wants
     driver = Path("/sys/devices/system/cpu/cpuidle/current_driver")
-    # without a driver that heeds it, threads keep processors busy that nobody else wants
-    busy = not driver.exists() or driver.read_text().strip() == "none"
-    processors = os.sched_getaffinity(0)
+    is_heeded = driver.exists() and driver.read_text().strip() != "none"
+    processors = [] if is_heeded else [{each} for each in sorted(os.sched_getaffinity(0))]
 
     def awake() -> bool:
-        said = "/dev/cpu_dma_latency" in {os.readlink(each) for each in descriptors.iterdir()}
-        threads = Path(f"/proc/{disk.process.pid}/task").iterdir()
-        idle = [int(each.name) for each in threads if os.sched_getscheduler(int(each.name)) == os.SCHED_IDLE]
-        if said and busy:
-            assert sorted(os.sched_getaffinity(thread) for thread in idle) == [
-                {each} for each in sorted(processors)
-            ]
-        return said or bool(idle)
+        return "/dev/cpu_dma_latency" in {os.readlink(each) for each in descriptors.iterdir()}
+
+    def kept_busy() -> list[set[int]]:
+        threads = [int(path.name) for path in Path(f"/proc/{disk.process.pid}/task").iterdir()]
+        idle = [thread for thread in threads if os.sched_getscheduler(thread) == os.SCHED_IDLE]
+        return sorted((os.sched_getaffinity(thread) for thread in idle), key=min)
 
     for _ in range(2):
         run("dd", f"if={disk.target}", "of=/dev/null", "bs=4k", "count=1", "iflag=direct")
         assert awake()
+        assert kept_busy() == processors
         for _ in range(100):
             time.sleep(0.1)
             if not awake():
                 break
         assert not awake()
+        # they see it when they run next
+        time.sleep(0.5)
+        assert not kept_busy()
     disk.stop()
 
 

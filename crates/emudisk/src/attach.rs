@@ -1,5 +1,5 @@
-//! Loop devices and mounts: made by loop(4), attached by losetup(8), found in /proc/self/mountinfo and /sys/block, also those that a killed
-//! emulation left.
+//! Loop devices and mounts: made by loop(4), attached by losetup(8), found in /proc/self/mountinfo and /sys/block, also
+//! those that a killed emulation left.
 
 use std::ffi::OsString;
 use std::os::fd::AsRawFd as _;
@@ -131,14 +131,13 @@ impl Drop for LoopDevice {
             detach_mount(mount);
         }
         let _ = Command::new("losetup").arg("--detach").arg(&self.path).output();
+        let Some(number) = self.number() else { return };
         // It goes once its last user has closed it; until then it needs answers.
         let start = Instant::now();
-        while self.attribute("loop/backing_file").is_some() && start.elapsed() < DETACH {
+        while control(LOOP_CTL_REMOVE, number).is_err_and(|error| error.raw_os_error() == Some(libc::EBUSY))
+            && start.elapsed() < DETACH
+        {
             std::thread::sleep(Duration::from_millis(5));
-        }
-        if let Some(number) = self.number() {
-            // Refused while somebody has it open.
-            let _ = control(LOOP_CTL_REMOVE, number);
         }
     }
 }
