@@ -11,7 +11,7 @@ use std::thread;
 /// Which driver makes idle processors sleep: `none` where they halt, as in many virtual machines, and whoever runs the
 /// virtual machine decides how long they take to wake up.
 const DRIVER: &str = "/sys/devices/system/cpu/cpuidle/current_driver";
-/// Turns between two looks whether to stop.
+/// Turns between two looks whether to stop, or whether another wants the processor.
 const TURNS: usize = 1000;
 
 /// Keeps processors from sleeping while it is held, where that is allowed.
@@ -74,6 +74,8 @@ fn keep_busy(release: &Arc<AtomicBool>) {
             }
             while !release.load(Ordering::Relaxed) {
                 (0..TURNS).for_each(|_| std::hint::spin_loop());
+                // to others of the idle class
+                thread::yield_now();
             }
         });
     }
