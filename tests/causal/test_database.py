@@ -31,7 +31,7 @@ create)
     $as pgbench -i -q -s 2 2> /dev/null
     $as pg_ctl -D pg/data -w -m fast stop > /dev/null;;
 run)
-    $as postgres -D pg/data -k $PWD/pg -c listen_addresses= > pg/log 2>&1 &
+    $as postgres -D pg/data -k $PWD/pg -c listen_addresses= -c deadlock_timeout=20ms > pg/log 2>&1 &
     for _ in $(seq 600); do $as psql -Atc 'SELECT 1' > /dev/null 2>&1 && break; sleep 0.05; done
     $as pgbench -n -t 300 -c 4 -j 2 > pg/bench 2>&1
     kill -INT $!
@@ -125,13 +125,20 @@ def test_a_database_is_explained(record: Callable[..., Trail], open_folder: Path
     # the protocol, the latches and the locks of the server; its processes
     assert all(found[kind] > 20 for kind in ("stream", "signal", "semaphore"))
     assert found["end"] >= 3
+    # Who waits long for a row looks for a deadlock then: an alarm interrupts the wait, which goes on after that.
+    alarms = trail.query(
+        "SELECT COUNT(*), COUNT(w.until_edge) FROM wait AS w INNER JOIN sync_op AS s ON s.thread = w.thread AND s.ts = w.ts "
+        "WHERE w.kind = 'timer' AND s.errno = 4"
+    )
+    [[interrupted, go_on]] = alarms.fetchall()
+    assert 0 < interrupted <= 2 * go_on
     # Who writes the log or checkpoints waits in vain until the server ends. When it is told so between two waits, no wait ended before its time, and what
     # would have ended the earlier ones isn't known.
     timeouts = trail.query(
         "SELECT COUNT(w.until_edge) AS known, COUNT(f.thread) AS ended, COUNT(*) AS n FROM wait AS w "
         "INNER JOIN sync_op AS s ON s.thread = w.thread AND s.ts = w.ts "
         "LEFT JOIN (SELECT thread, object, MAX(ts) AS last FROM sync_op WHERE call = 'epoll_wait' AND result <> 0 GROUP BY thread, object) AS f "
-        "ON f.thread = s.thread AND f.object = s.object AND f.last > s.ts WHERE w.kind = 'timer' AND s.call = 'epoll_wait'"
+        "ON f.thread = s.thread AND f.object = s.object AND f.last > s.ts WHERE w.kind = 'timer' AND s.call = 'epoll_wait' AND s.result = 0"
     )
     [[known, ended_earlier, waited]] = timeouts.fetchall()
     assert waited > 0

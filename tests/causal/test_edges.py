@@ -1,5 +1,6 @@
 """Edges beside what programs log of their own hand-overs: all of them are found, and no others."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -123,3 +124,52 @@ def test_who_has_a_program_run_waits_for_its_end(
     assert len(rows) == len({row["cause_thread"] for row in rows}) == 5 * rounds
     # that it asks for one that still runs is no wait, so for the fifth of each round it has to wait no more
     assert sum(row["blocked_ns"] > 0 for row in rows) >= 2 * rounds
+
+
+# Waits that a signal ends: of alarms that are recorded, of one that is set by a system call of its own, of another process.
+INTERRUPTED = """
+import ctypes, os, select, signal, struct, time
+libc = ctypes.CDLL(None)
+signal.signal(signal.SIGALRM, lambda *_: None)
+reader, writer = os.pipe()
+if os.fork() == 0:
+    time.sleep(0.4)
+    os.write(writer, b"x")
+    os._exit(0)
+ready = select.epoll()
+ready.register(reader, select.EPOLLIN)
+signal.setitimer(signal.ITIMER_REAL, 0.05, 0.1)
+ready.poll()
+signal.setitimer(signal.ITIMER_REAL, 0)
+os.read(reader, 1)
+signal.alarm(1)
+signal.pause()
+libc.syscall(38, 0, struct.pack("4q", 0, 0, 0, 100_000), 0)
+signal.pause()
+waiting = os.getpid()
+if os.fork() == 0:
+    time.sleep(0.2)
+    os.kill(waiting, signal.SIGALRM)
+    os._exit(0)
+signal.alarm(10)
+signal.pause()
+"""
+
+
+def test_what_alarms_interrupt_waits_for_a_time(record: Callable[..., Trail]) -> None:
+    trail = record(sys.executable, "-c", INTERRUPTED)
+    query = """
+        SELECT s.call, s.result, w.kind, w.edge IS NOT NULL AS known, w.until_edge IS NOT NULL AS goes_on
+        FROM wait AS w
+        INNER JOIN sync_op AS s ON s.thread = w.thread AND s.ts = w.ts AND s.dur = w.dur
+        WHERE s.call IN ('epoll_wait', 'pause')
+        ORDER BY w.ts
+        """
+    rows = [tuple(row.values()) for row in trail.rows_of(query)]
+    interrupted = [row for row in rows if row[:2] == ("epoll_wait", -1)]
+    assert len(interrupted) >= 2 and set(interrupted) == {("epoll_wait", -1, "timer", False, True)}
+    pauses = [("timer", False), ("signal", False), ("signal", True)]
+    assert rows[len(interrupted) :] == [
+        ("epoll_wait", 1, "stream", True, False),
+        *(("pause", -1, kind, known, False) for kind, known in pauses),
+    ]

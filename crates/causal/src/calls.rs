@@ -12,13 +12,13 @@ use crate::epochs::Epochs;
 use crate::file_locks::{self, Asked, Locked, Owner, Tries};
 use crate::matching::{Act, Channel, Meeting, Role, Room, What};
 use crate::semaphores::{Id, Semaphores, Use};
-use crate::signals::{self, Sent, Taken};
+use crate::signals::{self, Alarm, Sent, Taken};
 use crate::sockets::{Connections, OnSocket};
 use crate::windows::Windows;
 use mpi::{Pending, is_of_requests};
 
 /// Error numbers of what waited no longer (errno(3)).
-const EINTR: i64 = 4;
+pub(crate) const EINTR: i64 = 4;
 pub(crate) const EAGAIN: i64 = 11;
 const ETIMEDOUT: i64 = 110;
 /// Calls on locks that took no longer, ns, had not to wait.
@@ -148,6 +148,7 @@ pub struct Reader<'a> {
     /// From when to when a thread wanted the lock of a file that it asked for in vain at first.
     wanted: HashMap<u32, Vec<(i64, i64)>>,
     sent: Vec<Sent>,
+    alarms: Vec<Alarm>,
     taken: Vec<Taken>,
     /// Those that found something ready, and when the call began that they are inside of.
     polls: Vec<(Row, Option<i64>)>,
@@ -250,6 +251,7 @@ impl<'a> Reader<'a> {
             tries: Tries::default(),
             wanted: HashMap::new(),
             sent: Vec::new(),
+            alarms: Vec::new(),
             taken: Vec::new(),
             polls: Vec::new(),
             acts: Vec::new(),
@@ -259,6 +261,12 @@ impl<'a> Reader<'a> {
 
     fn process(&self, row: &Row) -> i64 {
         self.threads[row.thread as usize].process
+    }
+
+    /// The machine, and the process as the system numbers it.
+    fn system_process(&self, row: &Row) -> (u32, i64) {
+        let pid = self.processes.get(&self.process(row)).map_or(-1, |process| process.pid);
+        (self.threads[row.thread as usize].machine, pid)
     }
 
     fn rank(&self, row: &Row) -> Option<i64> {
@@ -299,6 +307,7 @@ impl<'a> Reader<'a> {
                 self.push(row, What::Wait { kind: "timer" });
             }
             WaitKind::Signal if row.call == Call::Kill => self.add_kill(row),
+            WaitKind::Signal if row.call == Call::Setitimer => self.add_alarm(row),
             WaitKind::Signal => self.take_signal(row),
             WaitKind::Poll if row.result == Some(0) => self.push(row, What::Wait { kind: "timer" }),
             WaitKind::Poll if row.errno == EINTR => self.take_signal(row),
@@ -325,8 +334,7 @@ impl<'a> Reader<'a> {
     }
 
     fn add_socket(&mut self, row: &Row) {
-        let machine = self.threads[row.thread as usize].machine;
-        let pid = self.processes.get(&self.process(row)).map_or(-1, |process| process.pid);
+        let (machine, pid) = self.system_process(row);
         self.sockets.push(OnSocket { row: *row, machine, pid, inside: self.inside });
     }
 
@@ -422,16 +430,20 @@ impl<'a> Reader<'a> {
 
     /// A signal is sent.
     fn add_kill(&mut self, row: &Row) {
-        let machine = self.threads[row.thread as usize].machine;
-        let sender = self.processes.get(&self.process(row)).map_or(-1, |process| process.pid);
+        let (machine, sender) = self.system_process(row);
         self.sent.extend(Sent::of(row, machine, sender, self.inside));
+    }
+
+    /// A process has itself sent signals later.
+    fn add_alarm(&mut self, row: &Row) {
+        let (machine, pid) = self.system_process(row);
+        self.alarms.extend(Alarm::of(row, machine, pid));
     }
 
     /// A signal ends a wait.
     fn take_signal(&mut self, row: &Row) {
         let process = self.process(row);
-        let machine = self.threads[row.thread as usize].machine;
-        let pid = self.processes.get(&process).map_or(-1, |process| process.pid);
+        let (machine, pid) = self.system_process(row);
         self.taken.push(Taken { row: *row, machine, pid, process, inside: self.inside });
     }
 
@@ -578,8 +590,10 @@ impl<'a> Reader<'a> {
         self.wait_for_locks();
         let threads_of_handles = self.threads_of_handles();
         self.wait_for_children();
-        let (sent, taken) = (std::mem::take(&mut self.sent), std::mem::take(&mut self.taken));
-        self.acts.extend(signals::acts(sent, taken, &threads_of_handles));
+        let sent = std::mem::take(&mut self.sent);
+        let alarms = std::mem::take(&mut self.alarms);
+        let taken = std::mem::take(&mut self.taken);
+        self.acts.extend(signals::acts(sent, alarms, taken, &threads_of_handles));
         let connections = Connections::of(&self.sockets);
         self.acts.extend(connections.acts(&self.sockets));
         self.wait_for_something(&connections);

@@ -3,7 +3,8 @@
 //! A signal that is pending is sent once more in vain (signal(7), "Queueing and delivery semantics for standard signals"): who takes
 //! one waits for the first that was sent after the one before it was taken. Where a call says which signal it took (signalfd(2),
 //! sigwait(3)), and from whom, it is the first such; a call that a handler interrupted (pause(2), or error EINTR) was ended by the last one that
-//! was sent to its process during it; or by the end of a child, if the handler was told of one (`calls`). What other signals end (alarms) has no edge.
+//! was sent to its process during it; or by the end of a child, if the handler was told of one (`calls`); or by an alarm (setitimer(2)), if one was due
+//! later than that: such a wait is for a time. What other signals end has no edge.
 
 use std::collections::HashMap;
 
@@ -11,6 +12,12 @@ use iotrail_format::call::WaitKind;
 
 use crate::calls::{Row, act};
 use crate::matching::{Act, Channel, Room, What};
+
+/// The signal of an alarm, as Linux numbers it.
+const SIGALRM: i64 = 14;
+
+/// The kernel's clock and the recorder's counter differ by less than one in so many, of what has passed since an alarm was set.
+const CLOCKS: i64 = 50_000;
 
 /// A call that sent a signal to a process.
 pub(crate) struct Sent {
@@ -35,6 +42,83 @@ impl Sent {
 
     fn end(&self) -> i64 {
         self.row.end.unwrap_or(i64::MAX)
+    }
+}
+
+/// A process has itself sent SIGALRM after a time, and maybe again and again; or no longer. ns.
+pub(crate) struct Alarm {
+    machine: u32,
+    pid: i64,
+    /// When the call began and returned.
+    start: i64,
+    end: i64,
+    /// The time to the first, 0: there is none; and from each to the next, 0: there is one.
+    first: i64,
+    interval: i64,
+}
+
+impl Alarm {
+    /// A row of a call that did; none if it failed.
+    pub(crate) fn of(row: &Row, machine: u32, pid: i64) -> Option<Self> {
+        let first = row.length.filter(|first| *first >= 0 && pid > 0 && row.errno == 0)?;
+        let (start, end, interval) = (row.start, row.end?, row.seq.unwrap_or(0).max(0));
+        Some(Self { machine, pid, start, end, first, interval })
+    }
+
+    /// The last time that it was due, of some time.
+    fn last_due(&self, since: i64, until: i64) -> Option<Due> {
+        if self.first == 0 {
+            return None;
+        }
+        // at the earliest: it counts from when the kernel set it, in the call
+        let doubt = until.saturating_sub(self.start).max(0) / CLOCKS;
+        let first = self.start.saturating_add(self.first).saturating_sub(doubt);
+        let past = until.checked_sub(first).filter(|past| *past >= 0)?;
+        let number = past.checked_div(self.interval).unwrap_or(0);
+        let due = first + number * self.interval;
+        let latest = due.saturating_add(2 * doubt).saturating_add(self.end.saturating_sub(self.start));
+        let is_within = latest >= since;
+        is_within.then_some(Due { ts: due, set: self.start, number })
+    }
+}
+
+/// A moment at which an alarm is due.
+#[derive(Clone, Copy)]
+struct Due {
+    ts: i64,
+    /// When the alarm was set, and how often it was due before.
+    set: i64,
+    number: i64,
+}
+
+/// Alarms by machine and process, in the order of time: each replaces the one before it.
+struct Alarms(HashMap<(u32, i64), Vec<Alarm>>);
+
+impl Alarms {
+    fn new(mut alarms: Vec<Alarm>) -> Self {
+        alarms.sort_by_key(|alarm| alarm.start);
+        let mut of: HashMap<(u32, i64), Vec<Alarm>> = HashMap::new();
+        for alarm in alarms {
+            of.entry((alarm.machine, alarm.pid)).or_default().push(alarm);
+        }
+        Self(of)
+    }
+
+    /// When the last alarm was due that could have ended a call.
+    fn last_due(&self, taken: &Taken) -> Option<Due> {
+        let here = self.0.get(&(taken.machine, taken.pid))?;
+        let since = taken.row.start;
+        let mut until = taken.row.end?;
+        // a handler, which is inside the call, may have set the next one
+        let set = &here[..here.partition_point(|alarm| alarm.start < until)];
+        for alarm in set.iter().rev() {
+            let due = alarm.last_due(since, until);
+            if due.is_some() || alarm.start < since {
+                return due;
+            }
+            until = alarm.start;
+        }
+        None
     }
 }
 
@@ -75,6 +159,7 @@ impl Taken {
 /// What calls did that sent and took signals. `handles` has threads by process and handle.
 pub(crate) fn acts(
     mut sent: Vec<Sent>,
+    alarms: Vec<Alarm>,
     mut taken: Vec<Taken>,
     handles: &HashMap<(i64, i64), u32>,
 ) -> Vec<Act> {
@@ -84,8 +169,11 @@ pub(crate) fn acts(
     for sent in &sent {
         of.entry((sent.machine, sent.to)).or_default().push(sent);
     }
+    let alarms = Alarms::new(alarms);
     // by machine, process and signal: how many were taken, or were pending already, and when the last was taken
     let mut so_far: HashMap<(u32, i64, i64), (usize, i64)> = HashMap::new();
+    // by machine and process: the alarm that ended the last call that one did
+    let mut rung: HashMap<(u32, i64), Due> = HashMap::new();
     let mut acts = Vec::new();
     for (taken, number) in taken.iter().zip(0..) {
         let here = of.get(&(taken.machine, taken.pid)).map_or(&[][..], Vec::as_slice);
@@ -108,8 +196,16 @@ pub(crate) fn acts(
                 sent.row.thread != taken.row.thread && taken.is_at(sent, handles)
             }),
         };
-        let Some(giver) = giver else {
-            acts.extend(act(&taken.row, taken.unknown(), taken.inside));
+        let last = rung.get(&(taken.machine, taken.pid));
+        let is_new = |due: &Due| last.is_none_or(|last| (last.set, last.number) != (due.set, due.number));
+        let alarm = alarms.last_due(taken).filter(is_new).filter(|due| match taken.row.seq {
+            Some(signal) => giver.is_none() && signal == SIGALRM,
+            None => giver.is_none_or(|giver| giver.row.start < due.ts),
+        });
+        rung.extend(alarm.map(|due| ((taken.machine, taken.pid), due)));
+        let Some(giver) = giver.filter(|_| alarm.is_none()) else {
+            let what = if alarm.is_some() { What::Wait { kind: "timer" } } else { taken.unknown() };
+            acts.extend(act(&taken.row, what, taken.inside));
             continue;
         };
         let channel = Channel::Signal { number };

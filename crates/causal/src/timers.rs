@@ -1,14 +1,15 @@
 //! Timeouts: which wait would have ended earlier, had others been faster.
 //!
 //! A thread that looks for work waits so long at most, does something else, and waits again, until there is some: a loop on
-//! epoll_wait(2), poll(2) or pthread_cond_timedwait(3) with a timeout. How often it waits in vain is not the program's: it depends on when the signal comes
-//! that ends the last of these waits. Each of them would have ended by that signal, had it come earlier.
+//! epoll_wait(2), poll(2) or pthread_cond_timedwait(3) with a timeout, or with an alarm that interrupts it. How often it waits in vain is not
+//! the program's: it depends on when the signal comes that ends the last of these waits. Each of them would have ended by that signal, had it
+//! come earlier.
 
 use std::collections::HashMap;
 
 use iotrail_format::call::{Call, WaitKind};
 
-use crate::calls::{Row, is_expired};
+use crate::calls::{EINTR, Row, is_expired, is_long};
 use crate::matching::Edges;
 
 /// A call that has a timeout, or could have one.
@@ -19,6 +20,10 @@ pub struct Timed {
     /// What it waits on, as far as the call says: calls that wait on the same belong together.
     site: (Call, Option<i64>),
     expired: bool,
+    /// By a handler, which may have been called for an alarm.
+    interrupted: bool,
+    /// What it found was there when it began.
+    at_once: bool,
 }
 
 impl Timed {
@@ -33,7 +38,10 @@ impl Timed {
             _ => return None,
         };
         let expired = if row.kind == WaitKind::Poll { row.result == Some(0) } else { is_expired(row) };
-        Some(Self { thread: row.thread, start: row.start, site: (row.call, on), expired })
+        let interrupted = row.kind == WaitKind::Poll && row.errno == EINTR;
+        let at_once = row.kind == WaitKind::Poll && row.result > Some(0) && !is_long(row);
+        let (thread, start, site) = (row.thread, row.start, (row.call, on));
+        Some(Self { thread, start, site, expired, interrupted, at_once })
     }
 }
 
@@ -50,12 +58,16 @@ pub fn explain_timers(edges: &mut Edges, timed: &[Timed]) {
         let mut expired: HashMap<(Call, Option<i64>), Vec<usize>> = HashMap::new();
         for call in calls {
             let at = first_at(edges, call);
-            if call.expired {
-                let timer = at.filter(|at| edges.waits[*at].kind == "timer");
+            let timer = at.filter(|at| edges.waits[*at].kind == "timer");
+            if call.expired || call.interrupted && timer.is_some() {
                 expired.entry(call.site).or_default().extend(timer);
                 continue;
             }
             let edge = at.and_then(|at| edges.waits[at].edge);
+            // as what a handler told its own thread; what is waited for is still to come
+            if edge.is_none() && call.at_once {
+                continue;
+            }
             for timer in expired.remove(&call.site).unwrap_or_default() {
                 edges.waits[timer].until = edge;
             }
@@ -95,6 +107,8 @@ mod tests {
             let channel = Channel::Event { object: row.start };
             let what = match row.result {
                 Some(0) => What::Wait { kind: "timer" },
+                // by an alarm
+                Some(-1) if row.length == Some(1) => What::Wait { kind: "timer" },
                 Some(1) => What::Take { channel, amount: 1, order: row.start },
                 _ => What::Wait { kind: "poll" },
             };
@@ -119,6 +133,20 @@ mod tests {
     #[test]
     fn what_nothing_explains_ends_no_other() {
         assert_eq!(ended(&[poll(10, 7, 0), poll(20, 7, -1), poll(30, 7, 1)]), [(10, false)]);
+    }
+
+    #[test]
+    fn an_alarm_is_a_timeout_where_it_interrupts() {
+        let interrupted = |start| Row { errno: EINTR, length: Some(1), ..poll(start, 7, -1) };
+        assert_eq!(ended(&[poll(10, 7, 0), interrupted(20), poll(30, 7, 1)]), [(10, true), (20, true)]);
+        // its handler tells its own thread of it
+        let told = poll(25, 7, 2);
+        assert_eq!(ended(&[interrupted(20), told, poll(30, 7, 1)]), [(20, true)]);
+        let late = Row { end: Some(90_000), ..told };
+        assert_eq!(ended(&[interrupted(20), late, poll(100_000, 7, 1)]), [(20, false)]);
+        // who waits for a time, and for nothing else, has a time to wait
+        let on_time = Row { errno: 0, ..interrupted(20) };
+        assert_eq!(ended(&[on_time, poll(30, 7, 1)]), [(20, false)]);
     }
 
     #[test]

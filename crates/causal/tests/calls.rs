@@ -277,6 +277,50 @@ fn a_signal_that_is_pending_is_not_sent_again() {
     assert_eq!(unexplained(&found), [(1, "signal")]);
 }
 
+/// A process has an alarm sent after `first` and each `interval`.
+fn alarm(thread: u32, start: i64, end: i64, first: i64, interval: i64) -> Row {
+    let row = row(thread, start, end, Call::Setitimer, 0);
+    Row { kind: WaitKind::Signal, object: None, length: Some(first), seq: Some(interval), ..row }
+}
+
+#[test]
+fn who_is_interrupted_by_an_alarm_waits_for_a_time() {
+    let poll = |start: i64, end| {
+        let row = row(1, start, end, Call::EpollWait, 5);
+        Row { kind: WaitKind::Poll, result: Some(-1), errno: 4, ..row }
+    };
+    // of each call that was interrupted whether it waited for a time, and who sent it a signal
+    let found = |rows: &[Row]| {
+        let found = found(&[0, 0], rows);
+        let all: Vec<_> = found.waits.iter().filter(|wait| wait.thread == 1).collect();
+        all.iter().map(|wait| (wait.kind, wait.last)).collect::<Vec<_>>()
+    };
+    let (timer, unknown) = (("timer", None), ("poll", None));
+    assert_eq!(found(&[alarm(1, 10, 12, 100, 0), poll(20, 115)]), [timer]);
+    assert_eq!(found(&[poll(20, 115)]), [unknown]);
+    // due before it, and once only; due after it; set anew; no longer; for another process
+    assert_eq!(found(&[alarm(1, 10, 12, 5, 0), poll(20, 115)]), [unknown]);
+    assert_eq!(found(&[alarm(1, 10, 12, 200, 0), poll(20, 115)]), [unknown]);
+    assert_eq!(found(&[alarm(1, 10, 12, 100, 0), alarm(1, 15, 16, 200, 0), poll(20, 115)]), [unknown]);
+    assert_eq!(found(&[alarm(1, 10, 12, 100, 0), alarm(1, 15, 16, 0, 0), poll(20, 115)]), [unknown]);
+    assert_eq!(found(&[alarm(0, 10, 12, 100, 0), poll(20, 115)]), [unknown]);
+    // the handler sets the next one, inside the call
+    assert_eq!(found(&[alarm(1, 10, 12, 100, 0), poll(20, 120), alarm(1, 115, 117, 100, 0)]), [timer]);
+    // again and again, until it is set anew
+    let calls = [alarm(1, 10, 12, 5, 50), poll(20, 70), poll(70, 100), poll(100, 130), poll(130, 150)];
+    assert_eq!(found(&calls), [timer, unknown, timer, unknown]);
+    // whichever came last ended it
+    let sent = |at| vec![alarm(1, 10, 12, 50, 0), kill(0, at, at + 1, 1, 10), poll(20, 115)];
+    assert_eq!(found(&sent(90)), [("signal", Some(90))]);
+    assert_eq!(found(&sent(30)), [timer]);
+    // a call that says which signal it took
+    assert_eq!(found(&[alarm(1, 10, 12, 100, 0), takes(1, 20, 115, Some(14), None)]), [timer]);
+    assert_eq!(found(&[alarm(1, 10, 12, 100, 0), takes(1, 20, 115, Some(10), None)]), [("signal", None)]);
+    // clocks differ by 20 ppm at most, and one alarm ends one call
+    let long = |end| found(&[alarm(1, 0, 2, 1_000_000, 0), poll(20, end), poll(end + 5, 1_001_000)]);
+    assert_eq!((long(999_990), long(999_970)), (vec![timer, unknown], vec![unknown, timer]));
+}
+
 #[test]
 fn what_a_handler_interrupts_waits_for_who_sent_the_signal() {
     let poll = |start, end| {

@@ -1,8 +1,9 @@
-//! Calls that let others go on, with `record --causal`: semaphores, conditions, barriers, locks, signals.
+//! Calls that let others go on, with `record --causal`: semaphores, conditions, barriers, locks, signals, also those of alarms.
 //!
 //! They wait for nothing; without a wish for causality they cost a look at a flag.
 
 use core::ffi::{c_int, c_uint, c_void};
+use core::ptr;
 
 use iotrail_format::call::{Call, WaitKind};
 use iotrail_sdk::post::{self, Draft};
@@ -48,6 +49,15 @@ fn send_signal(process: pid_t, signal: c_int, run: impl FnOnce() -> c_int) -> c_
         return run();
     }
     call(signal_to(process.into(), 0, signal), run, |_, _| {})
+}
+
+/// An alarm of the process after `first`, and then each `interval`; times in ns.
+fn alarm_after(first: i64, interval: i64) -> Draft {
+    Draft { kind: WaitKind::Signal as u8, length: first, pos: interval, ..draft(Call::Setitimer) }
+}
+
+fn of_timeval(time: libc::timeval) -> i64 {
+    time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_usec.saturating_mul(1000))
 }
 
 interpose! {
@@ -103,6 +113,30 @@ interpose! {
             return real(thread, signal);
         }
         call_errno(signal_to(attach::pid().into(), thread as i64, signal), || real(thread, signal))
+    }
+    setitimer =>
+    fn(which: c_int, new: *const libc::itimerval, old: *mut libc::itimerval) -> c_int, |real| {
+        if which != libc::ITIMER_REAL || new.is_null() || !is_wanted() {
+            return real(which, new, old);
+        }
+        // the program may ask for the old one at the same place
+        let libc::itimerval { it_value, it_interval } = ptr::read_unaligned(new);
+        call(alarm_after(of_timeval(it_value), of_timeval(it_interval)), || real(which, new, old), |_, _| {})
+    }
+    alarm => fn(seconds: c_uint) -> c_uint, |real| {
+        if !is_wanted() {
+            return real(seconds);
+        }
+        let set = alarm_after(i64::from(seconds) * 1_000_000_000, 0);
+        call(set, || i64::from(real(seconds)), |_, _| {}) as c_uint
+    }
+    ualarm => fn(first: libc::useconds_t, interval: libc::useconds_t) -> libc::useconds_t, |real| {
+        if !is_wanted() {
+            return real(first, interval);
+        }
+        let set = alarm_after(i64::from(first) * 1000, i64::from(interval) * 1000);
+        // -1 of an unsigned type is failure
+        call(set, || real(first, interval) as c_int, |_, _| {}) as libc::useconds_t
     }
     pthread_mutex_unlock => fn(mutex: *mut libc::pthread_mutex_t) -> c_int, |real| {
         unlock(Call::MutexUnlock, mutex.cast(), || real(mutex))
