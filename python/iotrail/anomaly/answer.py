@@ -171,7 +171,6 @@ def read(trail: Trail, compare: Trail | None = None, expect: str | None = None) 
         with np.errstate(divide="ignore", invalid="ignore"):
             losses = np.log(target_expected / target_measured)
         losses = np.where(np.isfinite(losses), losses if spec.target.is_higher_better else -losses, np.nan)
-    codes = _codes(trail, space, ids)
     purposes = np.asarray(rows["purpose"], object)
     pair_ids = [pair for row in facts if row["name"] == PAIRS for pair in json.loads(row["value"])]
     return Samples(
