@@ -225,6 +225,22 @@ def test_a_sweep_that_is_ended_leaves_nothing_and_goes_on(folder: Path, number: 
     assert int(count.read_text()) == done["measurements"] + 1
 
 
+def test_a_setting_that_is_being_made_is_put_back(folder: Path) -> None:
+    """By what was begun last: what a killed sweep had begun ends before."""
+    log, begun, journal = folder / "log", folder / "begun", folder / "x.trail.sweep"
+    slowly = f"echo {{value}} >> {begun}; test {{value}} = mq-deadline || sleep 2; echo {{value}} | tee -a {log} > {{file}}"
+    specify(folder, **{"echo {value} > ": slowly.replace("{file}", "")})
+    words = ["sweep", "x.toml", "-o", "x.trail", "--samples", "12"]
+    sweep = subprocess.Popen([sys.executable, "-m", "iotrail", *words], cwd=folder)
+    # by the second one the process that cleans up has started
+    wait_for(lambda: begun.exists() and len(begun.read_text().split()) == 2)
+    sweep.kill()
+    sweep.wait()
+    wait_for(lambda: journal.read_text().endswith('{"restored": true}\n'))
+    assert log.read_text().split() == begun.read_text().split()
+    assert (folder / "scheduler").read_text() == "mq-deadline\n"
+
+
 def wait_for(happens: Any) -> None:
     """Waits until something is so."""
     for _ in range(200):

@@ -1,9 +1,10 @@
 """Cleans up if a sweep is killed: a process of its own, which waits until the sweep is done or gone.
 
 Its argument is the sweep's journal. Standard input has a JSON value a line: `{"running": [PID, START]}` for a command that was
-started, `{"serving": [PID, START]}` for one that settings are made of, `{"ended": PID}` when one ended, and `{"done": true}`. If it
-ends without that, the sweep was killed: commands are ended, the last one first, settings are put back, and what served them is
-ended. Ctrl-C and the end of the terminal do nothing to it.
+started, `{"setting": [PID, START]}` for one that changes a setting, `{"serving": [PID, START]}` for one that settings are made of,
+`{"ended": PID}` when one ended, and `{"done": true}`. If it ends without that, the sweep was killed: what changes a setting may end,
+other commands are ended, the last one first, settings are put back, and what served them is ended. Ctrl-C and the end of the
+terminal do nothing to it.
 """
 
 import contextlib
@@ -57,6 +58,10 @@ class Guard:
         """
         return self._alive(pid, "running")
 
+    def setting(self, pid: int) -> contextlib.AbstractContextManager[None]:
+        """The same of one that changes a setting, and so has to end before that is put back."""
+        return self._alive(pid, "setting")
+
     def serving(self, pid: int) -> contextlib.AbstractContextManager[None]:
         """The same of one that has to live until settings are put back."""
         return self._alive(pid, "serving")
@@ -83,9 +88,10 @@ class Guard:
 
 def _start(pid: int) -> int | None:
     """When a process started, in ticks since boot (proc_pid_stat(5)): a later one of that number started later. None if
-    there is no such process."""
+    there is no such process, or it has ended and nobody has asked how."""
     try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+        state, *numbers = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return None if state in ("Z", "X") else int(numbers[18])
     except (OSError, ValueError, IndexError):
         return None
 
@@ -101,24 +107,37 @@ def _until_gone(lines: Iterable[str], sweep: int) -> Iterator[str]:
 def watch(lines: Iterable[str], path: Path) -> None:
     """The guard's side: until the sweep is done, or gone."""
     running: dict[int, int | None] = {}
+    setting: dict[int, int | None] = {}
     serving: dict[int, int | None] = {}
     for line in lines:
         match json.loads(line):
             case {"running": [pid, start]}:
                 running[pid] = start
+            case {"setting": [pid, start]}:
+                setting[pid] = start
             case {"serving": [pid, start]}:
                 serving[pid] = start
             case {"ended": pid}:
-                running.pop(pid, None)
-                serving.pop(pid, None)
+                for alive in (running, setting, serving):
+                    alive.pop(pid, None)
             case {"done": _}:
                 return
-    for pid, start in reversed(running.items()):
+    # the kernel refuses a setting while another one is made, and what is cut short may leave something worse
+    for pid, start in setting.items():
+        _wait(pid, start, journal.TIMEOUT_S)
+    for pid, start in reversed([*setting.items(), *running.items()]):
         _end(pid, start)
     for failed in journal.restore(path):
         print(f"iotrail: error: {failed}", file=sys.stderr)
     for pid, start in reversed(serving.items()):
         _end(pid, start)
+
+
+def _wait(pid: int, start: int | None, seconds: float) -> None:
+    """Until a command has ended, for so long at most."""
+    patience = time.monotonic() + seconds
+    while start is not None and _start(pid) == start and time.monotonic() < patience:
+        time.sleep(0.05)
 
 
 def _end(pid: int, start: int | None) -> None:
@@ -127,9 +146,7 @@ def _end(pid: int, start: int | None) -> None:
         return
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGTERM)
-        patience = time.monotonic() + _GRACE_S
-        while _start(pid) == start and time.monotonic() < patience:
-            time.sleep(0.05)
+        _wait(pid, start, _GRACE_S)
         os.killpg(pid, signal.SIGKILL)
 
 

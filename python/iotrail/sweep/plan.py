@@ -132,10 +132,11 @@ def sweeping(
         if not path.stat().st_size:
             journal.begin(spec.text, spec.path, spec.seed, spec.samples if spec.is_adaptive else None)
         running: Running = alone
+        setting: Running = alone
         serving: Running = alone
         if spec.target.simulator is None:
             guard = contexts.enter_context(Guard(path))
-            running, serving = guard.running, guard.serving
+            running, setting, serving = guard.running, guard.setting, guard.serving
         controls: Mapping[str, Control] = spec.controls
         measure: Measuring
         if spec.target.device is None:
@@ -149,7 +150,7 @@ def sweeping(
                 filesystem.make(block)
             controls = device.controls(spec, block, mounted)
             measure = device.Reading(spec, block, running, mounted, device.model_of(spec), records, offset)
-        settings = contexts.enter_context(Settings(controls, journal))
+        settings = contexts.enter_context(Settings(controls, journal, setting))
         yield Sweep(
             spec,
             space,

@@ -14,11 +14,15 @@ from iotrail.sweep.spec import Control
 
 
 class Settings:
-    """The settings that a specification's `set` and `get` are for. A context: leaving it puts back what was found."""
+    """The settings that a specification's `set` and `get` are for. A context: leaving it puts back what was found. Commands that
+    change a setting run in the context that `running` makes."""
 
-    def __init__(self, controls: Mapping[str, Control], journal: Journal) -> None:
+    def __init__(
+        self, controls: Mapping[str, Control], journal: Journal, running: shell.Running = shell.alone
+    ) -> None:
         self._controls = {name: control for name, control in controls.items() if control.set is not None}
         self._journal = journal
+        self._running = running
         self._found: dict[str, str] = {}
         self._current: dict[str, Value] = {}
 
@@ -59,7 +63,7 @@ class Settings:
                 continue
             self._current.pop(name, None)
             command = self._command(name, value)
-            said = shell.run(command, TIMEOUT_S)
+            said = shell.run(command, TIMEOUT_S, self._running)
             if said.status != 0:
                 raise SweepError(f"{name}: {command}: {said.why(TIMEOUT_S)}")
             if control.is_read_back and not _is_same(got := self._get(name, control), value):
@@ -87,7 +91,7 @@ class Settings:
             if control.is_read_back and self._get(name, control) == value:
                 return None
             command = self._command(name, value)
-            said = shell.run(command, TIMEOUT_S)
+            said = shell.run(command, TIMEOUT_S, self._running)
             if said.status != 0:
                 return f"{name}: {command}: {said.why(TIMEOUT_S)}"
             if not control.is_read_back:
