@@ -415,10 +415,14 @@ def test_another_specification_at_resume(folder: Path) -> None:
     specify(folder, **{"[1, 2, 4, 8, 16, 32]": "[1, 2, 4, 8, 16]"})
     done = iotrail(folder, "sweep", "x.toml", "-o", "x.trail", "--resume")
     assert done.returncode == 1
-    assert "x.trail.sweep is of another sweep: dimensions was" in done.stderr
+    values = "-values = [1, 2, 4, 8, 16, 32]; +values = [1, 2, 4, 8, 16]"
+    assert f"x.trail.sweep is of another sweep: {values}\n" in done.stderr
     assert "begin anew with --force" in done.stderr
     done = iotrail(folder, "sweep", "x.toml", "-o", "x.trail", "--resume", "--seed", "2")
     assert done.returncode == 1
+    specify(folder)
+    done = iotrail(folder, "sweep", "x.toml", "-o", "x.trail", "--resume", "--seed", "2")
+    assert "x.trail.sweep is of another sweep: seed was 1, is 2\n" in done.stderr
 
 
 def test_a_file_that_is_no_journal_is_left_alone(folder: Path) -> None:

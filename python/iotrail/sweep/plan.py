@@ -1,6 +1,7 @@
 """What a sweep will measure: the settings that are drawn, and what is expected of each."""
 
 import contextlib
+import difflib
 import math
 import os
 import shutil
@@ -31,6 +32,8 @@ from iotrail.trail import Trail
 
 # Of specifications that differ in these alone, one goes on with the other's sweep.
 _MAY_DIFFER = ("path", "text", "samples", "is_adaptive")
+# Lines of a difference that an error shows.
+_MOST_CHANGED = 4
 
 
 @dataclass(frozen=True)
@@ -100,10 +103,11 @@ class Plan:
 
     def _check_same(self, other: Spec, path: Path) -> None:
         for field in fields(Spec):
-            one, before = getattr(self.spec, field.name), getattr(other, field.name)
-            if field.name not in _MAY_DIFFER and one != before:
+            now, before = getattr(self.spec, field.name), getattr(other, field.name)
+            if field.name not in _MAY_DIFFER and now != before:
+                changed = _changed_lines(other.text, self.spec.text)
                 raise SweepError(
-                    f"{path} is of another sweep: {field.name} was {_text(before)}, is {_text(one)}",
+                    f"{path} is of another sweep: {changed or f'{field.name} was {before}, is {now}'}",
                     "begin anew with --force, or choose another name with -o",
                 )
 
@@ -298,6 +302,8 @@ def _measured_before(spec: Spec, space: Space, codes: Codes) -> dict[Code, list[
     return known
 
 
-def _text(value: Any) -> str:
-    text = str(value)
-    return text if len(text) < 200 else f"{text[:200]}…"
+def _changed_lines(before: str, now: str) -> str:
+    """The first lines of a specification that differ, as a difference shows them; empty if none do."""
+    lines = list(difflib.unified_diff(before.splitlines(), now.splitlines(), n=0, lineterm=""))
+    shown = [line for line in lines[2:] if not line.startswith("@@")]
+    return "; ".join(shown[:_MOST_CHANGED]) + ("; …" if len(shown) > _MOST_CHANGED else "")
