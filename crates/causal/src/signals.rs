@@ -52,7 +52,7 @@ pub(crate) struct Alarm {
     /// When the call began and returned.
     start: i64,
     end: i64,
-    /// The time to the first, 0: there is none; and from each to the next, 0: there is one.
+    /// The time to the first, 0: there is none; and between later ones, 0: none follow.
     first: i64,
     interval: i64,
 }

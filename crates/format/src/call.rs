@@ -266,7 +266,7 @@ calls! {
 
     265 Fork "fork" Wait "Begin as a copy of a process, from the call of fork there; peer is the thread that made it (--causal).";
     266 Kill "kill" Wait "Send a signal to a process or thread (kill, tgkill, pthread_kill, sigqueue); peer is the process, seq the signal, object the handle of the thread (--causal).";
-    267 Setitimer "setitimer" Wait "Have the process sent SIGALRM after a time (setitimer with ITIMER_REAL, alarm, ualarm); length is that time, ns, 0 never; seq is the time from each to the next, ns, 0 if there is one (--causal).";
+    267 Setitimer "setitimer" Wait "Have the process sent SIGALRM after a time (setitimer with ITIMER_REAL, alarm, ualarm); length is that time, ns, 0 never; seq is the time between later ones, ns, 0 if none follow (--causal).";
 
     272 SemInit "sem_init" Wait "Make a semaphore; length is how many may pass at first (--causal).";
 

@@ -2,8 +2,8 @@
 
 Its argument is the sweep's journal. Standard input has a JSON value a line: `{"running": [PID, START]}` for a command that was
 started, `{"setting": [PID, START]}` for one that changes a setting, `{"serving": [PID, START]}` for one that settings are made of,
-`{"ended": PID}` when one ended, and `{"done": true}`. If it ends without that, the sweep was killed: what changes a setting may end,
-other commands are ended, the last one first, settings are put back, and what served them is ended. Ctrl-C and the end of the
+`{"ended": PID}` when one ended, and `{"done": true}`. If it ends without that, the sweep was killed: commands that change a setting are
+waited for, others ended, the last one first, settings are put back, and what served them is ended. Ctrl-C and the end of the
 terminal do nothing to it.
 """
 
