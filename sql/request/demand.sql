@@ -6,7 +6,8 @@
 -- @requires resource_use, share, demand_rollup
 -- @order client, resource
 -- @dimension client, resource, node, component
--- @measure n = sum(n); time_ns = sum(time_ns); bytes = sum(bytes); hits = sum(hits)
+-- @measure n = sum(n); time_ns = sum(time_ns); bytes = sum(bytes); hits = sum(hits);
+--     unknown = sum(unknown)
 -- @column ts BIGINT ns: start of the use, on the clock of its node; of what was pruned that of the stretch it was in
 -- @column node VARCHAR: machine
 -- @column component VARCHAR: part of the system; null unknown
@@ -16,11 +17,12 @@
 -- @column resource VARCHAR: cpu, cache, network or disk
 -- @column n BIGINT ops: slices of CPU time, accesses to a cache, messages, requests to a disk; of one that several
 --     owe, the last does
--- @column time_ns BIGINT ns: time on the CPU, service time of the disk
+-- @column time_ns BIGINT ns: time on the CPU, null unknown; service time of the disk
 -- @column bytes BIGINT bytes: bytes touched in a cache, sent, read from or written to a disk
 -- @column hits BIGINT ops: reads that the cache held
 -- @column place VARCHAR: cache, receiver or disk; null CPU
 -- @column name VARCHAR: kind of access, or operation of the disk; null others
+-- @column unknown BIGINT ops: of n those whose time on the CPU is not known; time_ns is that of the others
 WITH owed AS (
     SELECT
         u.*,
@@ -48,8 +50,9 @@ SELECT
     (bytes >> 30) * (hi - lo) + (((bytes % 1073741824) * hi) >> 30) - (((bytes % 1073741824) * lo) >> 30) AS bytes,
     ((hits * hi) >> 30) - ((hits * lo) >> 30) AS hits,
     place,
-    name
+    name,
+    ((unknown * hi) >> 30) - ((unknown * lo) >> 30) AS unknown
 FROM owed
 UNION ALL
-SELECT ts, node, component, client, NULL, NULL, resource, n, time_ns, bytes, hits, place, name
+SELECT ts, node, component, client, NULL, NULL, resource, n, time_ns, bytes, hits, place, name, COALESCE(unknown, 0)
 FROM demand_rollup

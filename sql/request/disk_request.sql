@@ -1,7 +1,7 @@
 -- Requests to disks, one row each: how many, how long they were queued and served.
--- Where kernel and program both posted a disk's I/O, the kernel's rows count.
+-- Where kernel and program both posted a disk's I/O (module disk_twice), the kernel's rows count.
 --
--- @requires disk_op, kernel_seen
+-- @requires disk_op, disk_twice
 -- @order ts
 -- @dimension node, dev, op
 -- @measure n = sum(n); queued_ns = sum(queued_ns * n); service_ns = sum(service_ns * n); bytes = sum(bytes * n)
@@ -17,16 +17,6 @@
 -- @column bytes BIGINT bytes: bytes read or written
 -- @column pruned BIGINT: 1 if rollups count it already; null not
 -- @column weight BIGINT ops: as n; null where no sample was collected
-WITH kernel_disk AS (
-    SELECT node, dev
-    FROM disk_op
-    WHERE kind = 'kernel'
-    UNION
-    SELECT node, dev
-    FROM kernel_seen
-    WHERE dev IS NOT NULL
-)
-
 SELECT
     d.ts,
     d.ts + d.dur AS end_ts,
@@ -44,5 +34,5 @@ SELECT
     d.pruned,
     d.weight
 FROM disk_op AS d
-LEFT JOIN kernel_disk AS k ON k.node = d.node AND k.dev = d.dev
+LEFT JOIN disk_twice AS k ON k.node = d.node AND k.dev = d.dev
 WHERE k.dev IS NULL OR d.kind = 'kernel'

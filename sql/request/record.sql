@@ -18,6 +18,7 @@
 -- @column status BIGINT: 0 success, else an error number; null unfinished or not said
 -- @column length BIGINT bytes: bytes it is about; null none
 -- @column issued BIGINT ns: when the disk got it; null unknown or no disk
+-- @column cpu_ns BIGINT ns: of dur on a CPU, of rows of cpu_slice; null unknown, or another table's
 SELECT
     ts,
     dur,
@@ -32,30 +33,32 @@ SELECT
     client,
     status,
     length,
-    CAST(NULL AS BIGINT) AS issued
+    CAST(NULL AS BIGINT) AS issued,
+    CAST(NULL AS BIGINT) AS cpu_ns
 FROM service_op
 WHERE crumb <> 0
 UNION ALL
-SELECT ts, dur, node, thread, crumb, component, 'buffer_op', kind, kind, cache, NULL, NULL, length, NULL
+SELECT ts, dur, node, thread, crumb, component, 'buffer_op', kind, kind, cache, NULL, NULL, length, NULL, NULL
 FROM buffer_op
 WHERE crumb <> 0
 UNION ALL
-SELECT ts, dur, node, thread, crumb, sender, 'network_transmit', 'transmit', 'transmit', receiver, NULL, NULL, length, NULL
+SELECT ts, dur, node, thread, crumb, sender, 'network_transmit', 'transmit', 'transmit', receiver, NULL, NULL, length, NULL, NULL
 FROM network_transmit
 WHERE crumb <> 0
 UNION ALL
-SELECT ts, dur, node, thread, crumb, NULL, 'disk_op', kind, op, dev, NULL, NULL, length, issued
+SELECT ts, dur, node, thread, crumb, NULL, 'disk_op', kind, op, dev, NULL, NULL, length, issued, NULL
 FROM disk_op
 WHERE crumb <> 0
 UNION ALL
-SELECT ts, dur, node, thread, crumb, NULL, 'cpu_slice', kind, NULL, NULL, NULL, NULL, NULL, NULL
+SELECT ts, dur, node, thread, crumb, NULL, 'cpu_slice', kind, NULL, NULL, NULL, NULL, NULL, NULL,
+    CASE WHEN kind = 'kernel' THEN dur ELSE cpu_ns END
 FROM cpu_slice
 WHERE crumb <> 0
 UNION ALL
-SELECT ts, dur, node, thread, crumb, NULL, 'file_op', call, call, NULL, NULL, errno, length, NULL
+SELECT ts, dur, node, thread, crumb, NULL, 'file_op', call, call, NULL, NULL, errno, length, NULL, NULL
 FROM file_op
 WHERE crumb <> 0
 UNION ALL
-SELECT ts, dur, node, thread, crumb, NULL, 'sync_op', call, call, NULL, NULL, NULL, NULL, NULL
+SELECT ts, dur, node, thread, crumb, NULL, 'sync_op', call, call, NULL, NULL, NULL, NULL, NULL, NULL
 FROM sync_op
 WHERE crumb <> 0

@@ -1,22 +1,25 @@
 -- Every use of CPU, buffer cache, network and disk that was recorded, one row each, before it is billed.
--- Where kernel and program both posted the CPU time of a thread, the kernel's rows count: they leave out what the
--- thread waited, and are cut where the program changed tasks. So do they where both posted a disk's I/O.
+-- CPU time is what the kernel's scheduler said, or else the thread's own CPU clock where it changed tasks; where
+-- neither is known it is unknown, and not the time between the changes, in which the thread may have waited. Where
+-- kernel and program both posted the CPU time of a thread, or a disk's I/O, the kernel's rows count.
 --
 -- @requires cpu_slice, buffer_op, network_transmit, disk_request, crumb_component, kernel_seen
 -- @dimension resource, node, component
--- @measure n = sum(n); time_ns = sum(time_ns); bytes = sum(bytes); hits = sum(hits)
+-- @measure n = sum(n); time_ns = sum(time_ns); bytes = sum(bytes); hits = sum(hits);
+--     unknown = sum(unknown)
 -- @column ts BIGINT ns: start, on the clock of its node
 -- @column node VARCHAR: machine
 -- @column crumb BIGINT: breadcrumb; 0 none
 -- @column component VARCHAR: part of the system; null unknown
 -- @column resource VARCHAR: cpu, cache, network or disk
 -- @column n BIGINT ops: slices of CPU time, accesses to a cache, messages, requests to a disk: 1
--- @column time_ns BIGINT ns: time on the CPU; service time of the disk, 0 for what was merged into another
---     request; else 0
+-- @column time_ns BIGINT ns: time on the CPU, null unknown; service time of the disk, 0 for what was merged into
+--     another request; else 0
 -- @column bytes BIGINT bytes: bytes touched in a cache, sent, read from or written to a disk; else 0
 -- @column hits BIGINT ops: reads that the cache held
 -- @column place VARCHAR: cache, receiver or disk; null CPU
 -- @column name VARCHAR: kind of access, or operation of the disk; null others
+-- @column unknown BIGINT ops: 1 if its time on the CPU is not known, else 0
 WITH kernel_thread AS (
     SELECT node, thread
     FROM cpu_slice
@@ -34,7 +37,7 @@ used AS (
         c.node,
         c.crumb,
         'cpu' AS resource,
-        COALESCE(c.dur, 0) AS time_ns,
+        CASE WHEN c.kind = 'kernel' THEN c.dur ELSE c.cpu_ns END AS time_ns,
         CAST(0 AS BIGINT) AS bytes,
         CAST(NULL AS VARCHAR) AS place,
         CAST(NULL AS VARCHAR) AS name,
@@ -59,7 +62,8 @@ SELECT
     u.bytes,
     CAST(0 AS BIGINT) AS hits,
     u.place,
-    u.name
+    u.name,
+    CAST(CASE WHEN u.time_ns IS NULL THEN 1 ELSE 0 END AS BIGINT) AS unknown
 FROM used AS u
 LEFT JOIN crumb_component AS c ON c.node = u.node AND c.crumb = u.crumb
 UNION ALL
@@ -74,7 +78,8 @@ SELECT
     COALESCE(length, 0),
     CASE WHEN kind = 'read_hit' THEN 1 ELSE 0 END,
     cache,
-    kind
+    kind,
+    0
 FROM buffer_op
 WHERE pruned IS NULL
 UNION ALL
@@ -89,6 +94,7 @@ SELECT
     length * COALESCE(weight, 1),
     0,
     receiver,
-    NULL
+    NULL,
+    0
 FROM network_transmit
 WHERE COALESCE(weight, 1) > 0

@@ -45,8 +45,16 @@ def test_from_to(store: Any) -> None:
     """From 30,000 until before 34,000 of the head's clock: both writes into the cache."""
     rows = json.loads(ask(store, "--from", "+29us", "--to", "+33us", "--json"))
     assert rows == [
-        {"client": "alice", "resource": "cache", "n": 1, "time_ns": 0, "bytes": 4096, "hits": 0},
-        {"client": "bob", "resource": "cache", "n": 1, "time_ns": 0, "bytes": 8192, "hits": 0},
+        {
+            "client": "alice",
+            "resource": "cache",
+            "n": 1,
+            "time_ns": 0,
+            "bytes": 4096,
+            "hits": 0,
+            "unknown": 0,
+        },
+        {"client": "bob", "resource": "cache", "n": 1, "time_ns": 0, "bytes": 8192, "hits": 0, "unknown": 0},
     ]
 
 
@@ -60,7 +68,7 @@ def test_program_and_kernel(make: MakeTrail) -> None:
                     {"thread": 1, "crumb": 1, "ts": 0, "dur": 30, "kind": "kernel"},
                     {"thread": 1, "crumb": 0, "ts": 40, "dur": 50, "kind": "kernel"},
                     {"thread": 1, "crumb": 1, "ts": 0, "dur": 40, "kind": "user"},
-                    {"thread": 2, "crumb": 1, "ts": 0, "dur": 7, "kind": "user"},
+                    {"thread": 2, "crumb": 1, "ts": 0, "dur": 12, "cpu_ns": 7, "kind": "user"},
                     {"thread": 3, "crumb": 1, "ts": 9, "dur": None, "kind": "kernel"},
                 ],
                 "disk_op": [
@@ -86,6 +94,30 @@ def test_program_and_kernel(make: MakeTrail) -> None:
         ("a", "disk", 3, 30 + 5, 17),
         (None, "cpu", 1, 50, 0),
     ]
+
+
+def test_time_on_a_cpu_that_nobody_measured_is_unknown(make: MakeTrail) -> None:
+    """Neither the time between a program's switches nor 0; what is known of others stays."""
+    path = make(
+        {
+            "service_op": [
+                {"crumb": 1, "ts": 0, "dur": 100, "client": "a"},
+                {"crumb": 2, "ts": 0, "dur": 100, "client": "b"},
+            ],
+            "cpu_slice": [
+                {"thread": 1, "crumb": 1, "ts": 0, "dur": 40, "kind": "user"},
+                {"thread": 2, "crumb": 2, "ts": 0, "dur": 40, "kind": "user"},
+                {"thread": 2, "crumb": 2, "ts": 50, "dur": 40, "cpu_ns": 3, "kind": "user"},
+                {"thread": 3, "crumb": 2, "ts": 0, "dur": None, "kind": "kernel"},
+            ],
+        }
+    )
+    done = CliRunner().invoke(app, ["demand", str(path), "--json"])
+    assert [(r["client"], r["n"], r["time_ns"], r["unknown"]) for r in json.loads(done.stdout)] == [
+        ("a", 1, None, 1),
+        ("b", 3, 3, 2),
+    ]
+    assert "of 3 of 4 slices nobody knows how much was on a CPU" in done.stderr
 
 
 class Story:

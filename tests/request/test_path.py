@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -82,9 +83,46 @@ def test_clocks(store: Path) -> None:
     s1: 17000 - 4100, at most 2000."""
     [path] = paths(Trail(store), [("head", 11)])
     hour = 3_600_000_000_000
-    found = clocks.offsets(path)
+    found = clocks.offsets(path, {})
     assert (found["mds"].shift, found["mds"].error) == (6500 - hour, 1000)
     assert (found["s1"].shift, found["s1"].error) == (12900 - 2 * hour, 2000)
+
+
+def test_clocks_of_the_whole_trail_bound_one_path(make: MakeTrail) -> None:
+    """A call that took long says little of a clock, and its middle may be wrong: a fast one between the same machines,
+    of another request, says at what moment at the latest and the earliest. Here m is 1,000,000 ahead."""
+    ahead = 1_000_000
+    rows: dict[str, list[dict[str, Any]]] = {"service_op": [], "stitch": []}
+    # (crumb, called, returned, arrived at the callee, replied), all on the caller's clock
+    for crumb, called, returned, arrived, replied in (
+        # waited 9,000 for the message to arrive: the middle of the call is 4,500 off
+        (10, 0, 10_000, 9_000, 10_000),
+        (20, 50_000, 50_100, 50_030, 50_060),
+    ):
+        rows["service_op"] += [
+            {"crumb": crumb, "ts": called, "dur": returned - called, "client": "a"},
+            {"crumb": crumb + 1, "ts": called, "dur": returned - called, "kind": "client"},
+            {"node": "m", "crumb": crumb + 2, "ts": arrived + ahead, "dur": replied - arrived},
+        ]
+        rows["stitch"] += [
+            {"crumb": crumb + 1, "ts": called, "parent_crumb": crumb, "kind": "split"},
+            {
+                "node": "m",
+                "crumb": crumb + 2,
+                "ts": arrived + ahead,
+                "parent_crumb": crumb + 1,
+                "kind": "rpc",
+            },
+        ]
+    path = make(rows)
+    trail = Trail(path)
+    bounds = clocks.of_trail(trail)
+    [slow] = paths(trail, [("n", 10)])
+    alone, found = clocks.offsets(slow, {})["m"], clocks.offsets(slow, bounds)["m"]
+    assert abs(alone.shift + ahead) == 4500
+    assert found.error is not None and abs(found.shift + ahead) <= found.error <= 100
+    shown = json.loads(ask(path, "--crumb", 10, "--node", "n", "--json"))
+    assert shown[0]["clocks"]["m"] == {"shift_ns": found.shift, "error_ns": found.error}
 
 
 def test_timeline(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +145,7 @@ def test_missing_reply(store: Path) -> None:
         "22 on head: head calls write never ended: its reply is missing",
         "90 on s3: storage write never ended: its reply is missing",
     ]
-    assert clocks.offsets(path)["s3"].error is None
+    assert clocks.offsets(path, {})["s3"].error is None
 
 
 def test_serving_without_records(make: MakeTrail) -> None:
@@ -294,3 +332,31 @@ def test_bounds(store: Path) -> None:
                     assert column.is_stats_set and column.statistics.has_min_max, file
                     asked.add((file.parent.name, column.path_in_schema))
     assert {("cpu_slice", "crumb"), ("service_op", "crumb"), ("stitch", "parent_crumb")} <= asked
+
+
+def test_at_is_since_the_request_came(make: MakeTrail) -> None:
+    """CPU time spent on the way to it, in the loop that took it, is before; here and on the machine it goes to."""
+    trail = make(
+        {
+            "service_op": [
+                {"crumb": 1, "ts": 10_000, "dur": 9_000, "client": "a"},
+                {"crumb": 2, "ts": 11_000, "dur": 5_000, "kind": "client"},
+                {"node": "m", "crumb": 3, "ts": 70_000, "dur": 2_000},
+            ],
+            "cpu_slice": [
+                {"crumb": 1, "ts": 4_000, "dur": 2_000, "kind": "kernel"},
+                {"node": "m", "crumb": 3, "ts": 60_000, "dur": 1_000, "kind": "kernel"},
+                {"node": "m", "crumb": 3, "ts": 71_000, "dur": 1_000, "kind": "kernel"},
+            ],
+            "stitch": [
+                {"crumb": 2, "ts": 11_000, "parent_crumb": 1, "kind": "split"},
+                {"node": "m", "crumb": 3, "ts": 70_000, "parent_crumb": 2, "kind": "rpc"},
+            ],
+        }
+    )
+    lines = [line.split() for line in ask(trail, "--crumb", 1, "--node", "n").splitlines()[2:-1]]
+    ats = [
+        next(word + unit for word, unit in zip(line, line[1:], strict=False) if word[0] in "+−")
+        for line in lines
+    ]
+    assert ats == ["+0ns", "−6.00µs", "+1.00µs", "+0ns", "−10.0µs"]

@@ -306,6 +306,7 @@ table! {
     pid BigInt "" null "Process id of the system; null unknown.";
     tid BigInt "" null "Thread id of the system; null unknown.";
     state Text "" null "What it went on to: runnable, sleep, disk, ended; null unknown or still on the CPU.";
+    cpu_ns BigInt "ns" null "Of dur on a CPU: of kind kernel all, of kind user by the thread's own clock; null unknown.";
 }
 
 table! {
@@ -424,9 +425,10 @@ table! {
     place Text "" null "Cache, receiver or disk; null CPU.";
     name Text "" null "Kind of access, or operation of the disk; null others.";
     n BigInt "" some "Slices of CPU time, accesses to a cache, messages, requests to a disk.";
-    time_ns BigInt "ns" some "Time on the CPU, service time of the disk.";
+    time_ns BigInt "ns" null "Time on the CPU, service time of the disk, of those of which it is known; null: of none.";
     bytes BigInt "bytes" some "Bytes touched in a cache, sent, read from or written to a disk.";
     hits BigInt "" some "Reads that the cache held.";
+    unknown BigInt "" null "Of n those whose time on the CPU is not known; null: an older version didn't count them.";
 }
 
 table! {

@@ -37,14 +37,14 @@
 //!
 //! Slots of requests' records are drawn in [`crate::record`].
 //!
-//! Version 5. Any change here bumps [`SEGMENT_VERSION`].
+//! Version 6. Any change here bumps [`SEGMENT_VERSION`].
 
 use core::sync::atomic::{AtomicI32, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use crate::record::MAX_TYPES;
 
 /// Version of this layout; recorder and sealer must agree.
-pub const SEGMENT_VERSION: u32 = 5;
+pub const SEGMENT_VERSION: u32 = 6;
 /// First eight bytes of a segment.
 pub const SEGMENT_MAGIC: u64 = u64::from_le_bytes(*b"IOTRSEG1");
 /// First eight bytes of a session's control file.
@@ -343,12 +343,13 @@ pub const OP_UNSEEN: u16 = 0x4001;
 /// 0 when the parent goes on.
 pub const OP_VFORK: u16 = 0x4002;
 /// What the thread does from `start` on is for breadcrumb `object`, 0 for none; `pos` is the one it left.
+/// `length` is the thread's CPU clock (CLOCK_THREAD_CPUTIME_ID, nanoseconds), or [`NONE`].
 /// `kind` has [`CRUMB_SLICE`] if the stretch of time is to be a row of `cpu_slice`, and [`CRUMB_TAKEN`].
 pub const OP_CRUMB: u16 = 0x4003;
 /// See [`OP_CRUMB`].
 pub const CRUMB_SLICE: u8 = 1;
-/// The thread took this work out of a queue or off a connection: what the kernel saw of it since it left the breadcrumb
-/// before, on its way to this one, is for this one too.
+/// The thread took this work out of a queue or off a connection: its CPU time since it left the breadcrumb before, and what
+/// the kernel saw of it meanwhile, on its way to this one, is for this one too.
 pub const CRUMB_TAKEN: u8 = 2;
 /// A slot that belongs to the record before it: seven more words.
 pub const OP_MORE: u16 = 0x4004;

@@ -15,7 +15,7 @@ use iotrail_format::throttle::UNRECORDED;
 
 use crate::session::{self, control, counters, image_path, map_new_file, populate, wake};
 use crate::thread::Thread;
-use crate::{clock, cpu, post, seccomp, sys, throttle};
+use crate::{clock, cpu, post, record, seccomp, sys, throttle};
 
 /// Slots of a thread's first ring: 16 KiB, so that a short process costs little (each fresh page of
 /// tmpfs took 1 to 4 µs to fault in where this was measured).
@@ -231,6 +231,10 @@ pub(crate) fn enter(thread: *mut Thread) -> bool {
     let claimed = claim(image, thread, FIRST_CAPACITY, 0);
     if claimed && thread.due == 0 {
         cpu::begin(thread);
+    }
+    // A forked child goes on for what its parent worked for.
+    if claimed && thread.crumb != 0 {
+        record::mark(thread, 0, 0);
     }
     thread.busy = 0;
     claimed
@@ -676,6 +680,9 @@ pub fn thread_ends() {
     thread.busy = 1;
     // A cancelled thread leaves its last call without return.
     post::leave_all(thread);
+    if thread.crumb != 0 {
+        record::mark(thread, thread.crumb, 0);
+    }
     cpu::finish(thread);
     throttle::end_thread(thread);
     // SAFETY: the thread's own ring.
@@ -733,6 +740,9 @@ pub fn image_ends(state: ProcessState, status: i32) {
     let thread = unsafe { &mut *crate::thread::current() };
     if ready(thread) && thread.busy == 0 {
         thread.busy = 1;
+        if thread.crumb != 0 {
+            record::mark(thread, thread.crumb, 0);
+        }
         cpu::finish(thread);
         thread.busy = 0;
     }

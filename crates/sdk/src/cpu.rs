@@ -13,7 +13,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering::*};
 
-use iotrail_format::segment::OP_TIME;
+use iotrail_format::segment::{NONE, OP_TIME};
 
 use crate::post::{self, Draft};
 use crate::thread::Thread;
@@ -97,6 +97,11 @@ fn cpu_ns() -> u64 {
     // SAFETY: `time` is a writable timespec.
     unsafe { sys::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
     time[0] as u64 * 1_000_000_000 + time[1] as u64
+}
+
+/// CPU time of the calling thread, nanoseconds; [`NONE`] where the clock may not be read.
+pub(crate) fn clock(thread: &Thread) -> i64 {
+    if may_read(thread) { cpu_ns() as i64 } else { NONE }
 }
 
 /// Minor and major page faults and voluntary context switches of the calling thread so far.

@@ -8,6 +8,7 @@ use iotrail_format::segment::{CRUMB_SLICE, CRUMB_TAKEN, NONE, OP_CRUMB, OP_MORE}
 
 use crate::attach::{self, ready, wants};
 use crate::clock::ticks;
+use crate::cpu;
 use crate::post::{self, Draft};
 use crate::session;
 use crate::thread::{self, Thread};
@@ -111,24 +112,39 @@ pub fn take_crumb(crumb: i64) -> i64 {
 #[inline(always)]
 fn go_on_for(crumb: i64, taken: u8) -> i64 {
     let pointer = thread::current();
+    // A thread that attaches says what it works for: that is still the breadcrumb before.
     // SAFETY: the calling thread's own state.
-    let before = unsafe { core::mem::replace(&mut (*pointer).crumb, crumb) };
+    let ready = !attach::off() && (ready(unsafe { &*pointer }) || attach::enter(pointer));
+    // SAFETY: as above; a nested handler's use ends before this one goes on.
+    let thread = unsafe { &mut *pointer };
+    let before = core::mem::replace(&mut thread.crumb, crumb);
     if before != crumb && !attach::off() {
-        let slice = if wants(usize::from(CPU)) { CRUMB_SLICE } else { 0 };
-        let draft = Draft {
-            opcode: OP_CRUMB,
-            kind: slice | taken,
-            fd: -1,
-            object: crumb,
-            pos: before,
-            length: NONE,
-            aux: NONE,
-        };
-        if !post::post_now(&draft) {
+        if !ready {
+            attach::refuse_call();
+            return before;
+        }
+        thread.busy += 1;
+        if !mark(thread, before, taken) {
             attach::refuse_call();
         }
+        thread.busy -= 1;
     }
     before
+}
+
+/// Posts what the thread works for from now on, and its CPU clock. The thread is inside the recorder ([`Thread::busy`]).
+pub(crate) fn mark(thread: &mut Thread, before: i64, taken: u8) -> bool {
+    let slice = wants(usize::from(CPU));
+    let draft = Draft {
+        opcode: OP_CRUMB,
+        kind: if slice { CRUMB_SLICE | taken } else { taken },
+        fd: -1,
+        object: thread.crumb,
+        pos: before,
+        length: if slice { cpu::clock(thread) } else { NONE },
+        aux: NONE,
+    };
+    post::post(thread, ticks(), 0, &draft, 0, 0)
 }
 
 /// A breadcrumb nobody has used on this node; 0 if nothing is being recorded.

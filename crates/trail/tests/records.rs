@@ -68,6 +68,18 @@ fn serve(client: Symbol, n: i64) {
     pread(-n);
 }
 
+/// Computes for so long, by the thread's CPU clock.
+fn compute(long: Duration) {
+    let clock = || {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: a timespec to write to.
+        unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    };
+    let end = clock() + long;
+    while clock() < end {}
+}
+
 /// Not a test of its own: what the programs of the tests do.
 #[test]
 fn role() {
@@ -144,6 +156,23 @@ fn role() {
             while task.as_mut().poll(&mut context).is_pending() {
                 pread(100);
             }
+        }
+        "waits and computes" => {
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    let here = Crumb::fresh().enter();
+                    std::thread::sleep(Duration::from_millis(200));
+                    drop(here);
+                    compute(Duration::from_millis(50));
+                    let here = Crumb::fresh().enter();
+                    compute(Duration::from_millis(50));
+                    drop(here);
+                    // What it computes on the way to what it takes is for that.
+                    compute(Duration::from_millis(50));
+                    std::thread::sleep(Duration::from_millis(100));
+                    drop(Crumb::fresh().take());
+                });
+            });
         }
         "endless" => {
             let counter = File::options().write(true).open(std::env::var(COUNTER).unwrap()).unwrap();
@@ -332,6 +361,19 @@ fn a_task_has_its_breadcrumb_only_while_it_is_polled() {
     assert_eq!(pos, [0, 100, 1, 100, 2, 100, 3].map(Some));
     assert!(crumb.iter().zip(&pos).all(|(crumb, pos)| (*crumb == Some(0)) == (*pos == Some(100))));
     assert_eq!(texts(&trail, "cpu_slice", "kind"), vec![some("user"); 4]);
+}
+
+#[test]
+fn time_on_a_cpu_is_not_time_that_passes() {
+    let (_folder, trail, _) = recorded(&["waits and computes"]);
+    let columns = ["ts", "dur", "cpu_ns"].map(|column| ints(&trail, "cpu_slice", column));
+    let mut slices: Vec<[i64; 3]> =
+        (0..columns[0].len()).map(|row| columns.each_ref().map(|column| column[row].unwrap())).collect();
+    slices.sort_unstable();
+    let [sleeps, computes, takes, _] = slices[..] else { panic!("{slices:?}") };
+    assert!(sleeps[1] >= 200_000_000 && sleeps[2] < 20_000_000, "{sleeps:?}");
+    assert!(computes[1] >= computes[2] && (50_000_000..60_000_000).contains(&computes[2]), "{computes:?}");
+    assert!(takes[1] == takes[2] && (50_000_000..60_000_000).contains(&takes[2]), "{takes:?}");
 }
 
 #[test]

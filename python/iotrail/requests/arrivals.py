@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from iotrail import distributions, page, pruned
 from iotrail.distributions import Fits
 from iotrail.errors import IotrailError
-from iotrail.requests import arrivals_svg, arrivals_text, find, queueing, walk
+from iotrail.requests import arrivals_svg, arrivals_text, find, lost, queueing, walk
 from iotrail.requests.find import Chosen
 from iotrail.requests.queueing import Arrivals, Prediction
 from iotrail.trail import Trail
@@ -123,6 +123,7 @@ def run(
             f"nothing arrived: no {at or 'request, message or disk request'} is in this trail",
             "docs/requests.md says what components post",
         )
+    lost.tell(trail)
     if html is not None:
         title = ", ".join(filter(None, (trail.path.name, chosen.words)))
         parts = [page.tag("p", title), *arrivals_svg.parts(points)]

@@ -31,6 +31,8 @@ class Record:
     status: int | None
     length: int | None
     issued: int | None
+    # of dur on a CPU; None unknown, or no row of cpu_slice
+    cpu_ns: int | None
     # name of the process that did it: of a cluster's daemon its member name; None unknown
     process: str | None
 
@@ -68,6 +70,11 @@ class Crumb:
     def start(self) -> int | None:
         """Its first moment; None if nothing was recorded."""
         return min((r.ts for r in self.records), default=None)
+
+    @property
+    def arrived(self) -> int | None:
+        """When the request came here: its operation's begin, which CPU time spent on the way to it may precede."""
+        return self.main.ts if self.main is not None else self.start
 
     @property
     def end(self) -> int | None:
@@ -108,7 +115,7 @@ def paths(trail: Trail, roots: Sequence[Key]) -> list[Path]:
     records: dict[Key, list[Record]] = {}
     for row in trail.query(
         "SELECT r.node, r.crumb, r.ts, r.dur, r.component, r.record, r.kind, r.name, r.place, r.client, r.status, "
-        "r.length, r.issued, n.process FROM record AS r "
+        "r.length, r.issued, r.cpu_ns, n.process FROM record AS r "
         # a thread may be told of more than once, by an agent that began anew
         "LEFT JOIN (SELECT t.node, t.thread, COALESCE(MIN(m.member), MIN(p.name)) AS process FROM thread AS t "
         "JOIN process AS p ON p.node = t.node AND p.process = t.process "
@@ -188,6 +195,6 @@ def what(record: Record) -> str:
         case "disk_op":
             return f"{record.place} {record.name}" + (" (kernel)" if record.kind == "kernel" else "")
         case "cpu_slice":
-            return "CPU"
+            return "CPU" if record.kind == "kernel" else "thread"
         case _:
             return str(record.name)

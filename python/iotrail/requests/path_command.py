@@ -8,7 +8,7 @@ from typing import Any
 
 from iotrail import page, pruned
 from iotrail.errors import UsageError
-from iotrail.requests import clocks, find, graph, path_page, path_text
+from iotrail.requests import clocks, find, graph, lost, path_page, path_text
 from iotrail.requests.dot import write
 from iotrail.requests.path import Crumb, name, paths
 from iotrail.requests.path import Path as RequestPath
@@ -76,29 +76,37 @@ def run(
         roots = find.slowest(trail, chosen, slowest)
         note = pruned.left_out(trail, chosen.rolled)
     shown = roots if as_json or slowest is not None else roots[:MOST_PATHS]
+    lost.tell(trail)
+    # before the trail is narrowed to them
+    bounds = clocks.of_trail(trail) if timeline or as_json or html is not None else {}
     found = paths(trail, shown)
     if html is not None:
-        page.write(html, path_page.render(trail, found, note))
+        page.write(html, path_page.render(trail, found, bounds, note))
     if dot is not None or svg is not None:
         write(graph.drawn(graph.of_walked(trail, len(shown))), dot, svg, force=force)
     elif as_json:
-        json.dump([_as_json(path) for path in found], sys.stdout, indent=1, ensure_ascii=False)
+        json.dump([_as_json(path, bounds) for path in found], sys.stdout, indent=1, ensure_ascii=False)
         print()
     else:
-        _show(found, note, timeline=timeline)
+        _show(found, note, bounds if timeline else None)
 
 
-def _show(found: list[RequestPath], note: str | None, *, timeline: bool) -> None:
+def _show(found: list[RequestPath], note: str | None, bounds: clocks.Bounds | None) -> None:
+    """On one line of time by these bounds of clocks, or as trees."""
+    timeline = bounds is not None
     console = Console(piped=120 if timeline else WIDE)
     if note is not None:
         console.print(Text(note, style="dim"))
     for number, path in enumerate(found):
         if number:
             console.print()
-        (path_text.show_timeline if timeline else path_text.show_tree)(console, path)
+        if bounds is None:
+            path_text.show_tree(console, path)
+        else:
+            path_text.show_timeline(console, path, bounds)
 
 
-def _as_json(path: RequestPath) -> dict[str, Any]:
+def _as_json(path: RequestPath, bounds: clocks.Bounds) -> dict[str, Any]:
     return {
         "node": path.root.node,
         "crumb": path.root.crumb,
@@ -110,7 +118,7 @@ def _as_json(path: RequestPath) -> dict[str, Any]:
         ],
         "clocks": {
             node: {"shift_ns": offset.shift, "error_ns": offset.error}
-            for node, offset in clocks.offsets(path).items()
+            for node, offset in clocks.offsets(path, bounds).items()
         },
     }
 

@@ -7,7 +7,7 @@ from iotrail import page
 from iotrail.page import Html, tag
 from iotrail.page.colours import LINE, MACHINES, TEXT, WORSE
 from iotrail.page.plot import Drawing, linear, words
-from iotrail.requests import dot, graph, path_text, walk
+from iotrail.requests import clocks, dot, graph, lost, path_text, walk
 from iotrail.requests.path import Path
 from iotrail.trail import Trail
 from iotrail.units import duration
@@ -21,27 +21,28 @@ _WIDTH, _NAMES, _MACHINES, _TIMES, _LINE = 1160, 300, 90, 74, 17
 _NAME, _MACHINE = 46, 13
 
 
-def render(trail: Trail, found: Sequence[Path], note: str | None) -> bytes:
-    """The page of these paths."""
+def render(trail: Trail, found: Sequence[Path], bounds: clocks.Bounds, note: str | None) -> bytes:
+    """The page of these paths; `bounds`: what the whole trail says of its machines' clocks."""
     parts: list[Html] = [tag("p", trail.path.name)]
     if note is not None:
         parts.append(tag("p", note, of="note"))
+    parts += [tag("p", line, of="worse") for line in lost.said(trail)]
     for number, path in enumerate(found):
-        parts += _path(path)
+        parts += _path(path, bounds)
         parts.append(_graph(trail, path) if number < MOST_GRAPHS else Html())
     if len(found) > MOST_GRAPHS:
         parts.append(tag("p", f"graphs are of the first {MOST_GRAPHS} requests", of="note"))
     return page.document("path", trail.path.name, parts)
 
 
-def _path(path: Path) -> list[Html]:
+def _path(path: Path, bounds: clocks.Bounds) -> list[Html]:
     rows = []
     shown = path_text.columns(path)
     for line in path_text.lines(path):
         said = zip(path_text.COLUMNS, path_text.cells(line), strict=True)
         name, *others = (cell.plain for column, cell in said if column in shown)
         rows.append((tag("span", name, of="tree"), *others))
-    drawn = path_text.timeline(path)
+    drawn = path_text.timeline(path, bounds)
     parts = [
         tag("h2", path_text.head(path).plain),
         page.table(

@@ -1,6 +1,6 @@
 """A path on the terminal: as a tree of what happened, and as bars on one line of time."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.table import Table
@@ -27,6 +27,8 @@ class Line:
     record: Record | None
     # the records it stands for, from when for how long
     parts: tuple[tuple[int, int | None], ...] = ()
+    # of dur on a CPU, where it is time of a thread; None unknown
+    cpu_ns: int | None = None
 
 
 def head(path: Path) -> Text:
@@ -64,11 +66,15 @@ def cells(line: Line) -> tuple[Text, ...]:
         Text(one_line(line.crumb.node) if first else ""),
         Text(one_line(line.crumb.process or "") if first else ""),
         Text(str(line.crumb.crumb) if first else ""),
-        Text("" if line.ts is None else f"+{duration(line.ts - line.since)}"),
+        Text("" if line.ts is None else _since(line.ts - line.since)),
         Text("" if line.ts is None else took(line)),
         Text("" if length is None else size(length)),
         _notes(line, first),
     )
+
+
+def _since(ns: int) -> str:
+    return f"−{duration(-ns)}" if ns < 0 else f"+{duration(ns)}"
 
 
 def show_tree(console: Console, path: Path) -> None:
@@ -104,9 +110,9 @@ class Timeline:
     missing: tuple[str, ...]
 
 
-def timeline(path: Path) -> Timeline:
-    """A path's records on one clock."""
-    offsets = clocks.offsets(path)
+def timeline(path: Path, bounds: clocks.Bounds) -> Timeline:
+    """A path's records on one clock; `bounds`: what the whole trail says of its machines' clocks."""
+    offsets = clocks.offsets(path, bounds)
     placed = [
         (line, [(ts + offsets[line.crumb.node].shift, dur) for ts, dur in line.parts])
         for line in lines(path)
@@ -135,10 +141,10 @@ def timeline(path: Path) -> Timeline:
     )
 
 
-def show_timeline(console: Console, path: Path) -> None:
+def show_timeline(console: Console, path: Path, bounds: clocks.Bounds) -> None:
     """Print the path as bars on the clock of the request's node."""
     console.print(head(path))
-    drawn = timeline(path)
+    drawn = timeline(path, bounds)
     if not drawn.rows:
         _show_holes(console, path)
         return
@@ -167,7 +173,7 @@ def lines(path: Path) -> list[Line]:
     """The lines of a path, in order. Depth first without recursion."""
     found: list[Line] = []
     # of lines, and of breadcrumbs still to be opened
-    stack: list[Line | tuple[Crumb, str, str, int]] = [(path.root, "", "", path.root.start or 0)]
+    stack: list[Line | tuple[Crumb, str, str, int]] = [(path.root, "", "", path.root.arrived or 0)]
     while stack:
         entry = stack.pop()
         if isinstance(entry, Line):
@@ -194,7 +200,7 @@ def _open(crumb: Crumb, first: str, rest: str, since: int) -> Iterator[Line | tu
         last = number == len(items) - 1
         branch, below = rest + ("└ " if last else "├ "), rest + ("  " if last else "│ ")
         if isinstance(item, Crumb):
-            there = item.start if item.across and item.start is not None else since
+            there = item.arrived if item.across and item.arrived is not None else since
             yield item, branch, below, there
         else:
             records = item
@@ -209,13 +215,22 @@ def _open(crumb: Crumb, first: str, rest: str, since: int) -> Iterator[Line | tu
                 since,
                 records[0],
                 tuple((r.ts, r.dur) for r in records),
+                _sum(r.cpu_ns for r in records),
             )
+
+
+def _sum(values: Iterable[int | None]) -> int | None:
+    """Their sum; None where one of them is unknown."""
+    known = list(values)
+    return None if None in known else sum(value or 0 for value in known)
 
 
 def _items(crumb: Crumb, main: Record | None) -> list[list[Record] | Crumb]:
     """What is below a breadcrumb, by time: its records, slices of CPU time as one, and the breadcrumbs below."""
     timed: list[tuple[int, int, list[Record] | Crumb]] = []
     slices = [r for r in crumb.records if r.record == "cpu_slice" and r is not main]
+    # where the kernel said when its threads ran, that counts
+    slices = [r for r in slices if r.kind == "kernel"] or slices
     if slices:
         timed.append((slices[0].ts, 0, slices))
     timed += [(r.ts, 0, [r]) for r in crumb.records if r.record != "cpu_slice" and r is not main]
@@ -239,6 +254,9 @@ def _notes(line: Line, first: bool) -> Text:
     crumb, record = line.crumb, line.record
     if record is not None and record.issued is not None and record.dur is not None:
         notes.append(f"queued {duration(record.issued - record.ts)}  ", style="dim")
+    if record is not None and record.record == "cpu_slice" and record.kind != "kernel":
+        cpu = "CPU time unknown" if line.cpu_ns is None else f"{duration(line.cpu_ns)} of it on a CPU"
+        notes.append(f"{cpu}  ", style="dim")
     if record is not None and record.status:
         notes.append(f"failed with {record.status}  ", style="red")
     if first:

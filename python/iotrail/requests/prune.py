@@ -273,9 +273,9 @@ class _Change:
     def _demand(self, coarser: bool) -> None:
         self._roll(
             "demand_rollup",
-            f"SELECT ts, {self.every} AS dur, node, component, client, resource, place, name, n, time_ns, bytes, hits "
-            "FROM demand",
-            ("n", "time_ns", "bytes", "hits"),
+            f"SELECT ts, {self.every} AS dur, node, component, client, resource, place, name, n, time_ns, bytes, hits, "
+            "unknown FROM demand",
+            ("n", "time_ns", "bytes", "hits", "unknown"),
             coarser,
         )
         self._roll(

@@ -10,7 +10,7 @@ from typing import Any
 
 from iotrail.errors import IotrailError, UsageError
 from iotrail.page.colours import DARK
-from iotrail.requests import dot, find, graph, path_text
+from iotrail.requests import clocks, dot, find, graph, path_text
 from iotrail.requests.find import Chosen
 from iotrail.requests.path import paths
 from iotrail.trail import Trail
@@ -99,8 +99,10 @@ def one_path(trail: Trail, node: str, crumb: int) -> str:
     key, roots = find.of_crumb(trail, crumb, node)
     if not roots:
         raise IotrailError(f"{crumb} on {node} works for no request: its stitches lead in a circle")
+    # before the trail is narrowed to it
+    bounds = clocks.of_trail(trail)
     [path] = paths(trail, roots[:1])
-    drawn = path_text.timeline(path)
+    drawn = path_text.timeline(path, bounds)
     # The timeline made lines of its own, in the same order, without those that it can't place.
     placed = iter(drawn.rows)
     ahead = next(placed, None)

@@ -2,12 +2,12 @@
 
 import json
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from iotrail import page
-from iotrail.requests import find, graph
+from iotrail.requests import find, graph, lost
 from iotrail.requests.explain import pattern, resources, usual, verdict
 from iotrail.requests.explain.pattern import Pattern
 from iotrail.requests.explain.resources import Resource, Window
@@ -16,6 +16,9 @@ from iotrail.requests.explain.verdict import Verdict
 from iotrail.requests.find import Chosen
 from iotrail.requests.graph import Graph
 from iotrail.trail import Trail
+
+# Who lost less than this share of records is told of it beside the answer only.
+LEAST_LOST = 0.01
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,8 @@ class Explanation:
     usual: Usual
     pattern: Pattern | None
     graph: Graph
+    # what is not in the trail, a line each
+    lost: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: without what only drawings need."""
@@ -50,6 +55,7 @@ class Explanation:
             "client": self.client,
             "window": asdict(self.window) | {"every_ns": self.window.every_ns},
             "verdict": asdict(self.verdict),
+            "lost": self.lost,
             "requests": [asdict(each) for each in self.asked],
             "resources": [
                 {name: value for name, value in asdict(each).items() if name != "series"}
@@ -81,7 +87,12 @@ def explain(path: Path, chosen: Chosen, link_bytes_s: int = 0) -> Explanation:
     said = verdict.judge(
         chosen.client, {each.kind: each.time_ns for each in asked}, used, against, accesses, steps
     )
-    return Explanation(chosen.client, window, asked, said, used, against, accesses, steps)
+    if (share := lost.share(trail)) >= LEAST_LOST:
+        text = f"{said.text}; of what was recorded {share:.0%} is lost, so this may be wrong"
+        said = replace(said, text=text)
+    return Explanation(
+        chosen.client, window, asked, said, used, against, accesses, steps, tuple(lost.said(trail))
+    )
 
 
 def _window(trail: Trail, chosen: Chosen) -> Window:
@@ -128,6 +139,7 @@ def run(
         page.check_drawing(svg, force=force)
     chosen = find.choose(trail, show.the_client(trail, client), op, None, since, until)
     explanation = explain(trail.path, chosen, show.link_speed(link))
+    lost.tell(trail)
     if html is not None:
         page.write(html, render(explanation, trail.path.name))
     if svg is not None:

@@ -15,6 +15,7 @@ def render(found: Explanation, trail: str) -> bytes:
     parts: list[Html] = [
         tag("p", f"{trail}, client {found.client}, {drawing.when(found.window)}"),
         tag("p", found.verdict.text, of="verdict"),
+        *(tag("p", line, of="worse") for line in found.lost),
         *map(_sentence, found.verdict.sentences),
         tag("h2", "Requests"),
         table(show.REQUESTS, map(show.request_row, found.asked)),

@@ -4,12 +4,12 @@ Numbers are those of modules `utilization` and `demand`. Windows of time are on 
 arrive at; what other machines saw is placed by `clock_offset`, wrong by microseconds.
 """
 
-import math
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from iotrail.requests import clocks
 from iotrail.trail import Trail
 
 # In use for this share of a time bucket, a resource is saturated there.
@@ -170,19 +170,5 @@ def _users(trail: Trail) -> dict[tuple[str, str, str], tuple[User, ...]]:
 
 def _shifts(trail: Trail, node: str) -> dict[str, int]:
     """What a moment of each machine is moved by to be one of `node`'s clock; of those it never reaches, 0."""
-    shifts = dict.fromkeys(trail.nodes, 0)
-    best: dict[tuple[str, str], tuple[float, int]] = {}
-    for row in trail.rows_of("SELECT node, callee_node, shift_ns, abs(error_ns) AS error FROM clock_offset"):
-        error = math.inf if row["error"] is None else row["error"]
-        best[row["node"], row["callee_node"]] = (error, row["shift_ns"])
-        best.setdefault((row["callee_node"], row["node"]), (error, -row["shift_ns"]))
-    placed = {node: 0}
-    # least error first along chains of machines
-    while reachable := [
-        (error, at, placed[to] + shift)
-        for (to, at), (error, shift) in best.items()
-        if to in placed and at not in placed
-    ]:
-        _, at, shift = min(reachable)
-        placed[at] = shift
-    return shifts | placed
+    reached = clocks.placed(clocks.of_trail(trail), node)
+    return dict.fromkeys(trail.nodes, 0) | {at: offset.shift for at, offset in reached.items()}

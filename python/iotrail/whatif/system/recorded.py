@@ -9,22 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from iotrail.errors import TrailError
+from iotrail.requests import clocks
 from iotrail.trail import Trail
 
 Key = tuple[str, int]
 
 _BATCH = 1 << 16
-# Of `unseen`: records that there were, or that nobody knows to have been.
-_LOST = (
-    "bad_record",
-    "bad_type",
-    "dropped",
-    "interrupted",
-    "kernel_dropped",
-    "no_memory",
-    "overwritten_ring",
-    "unread_segment",
-)
 
 
 @dataclass(slots=True)
@@ -205,8 +195,8 @@ def read(trail: Trail) -> Recorded:
     for node, number, *rest in _rows(
         trail,
         "SELECT d.node, d.crumb, d.ts, d.issued, d.dur, d.dev, d.op, d.pos, d.length FROM disk_op AS d "
-        "WHERE COALESCE(d.merged, 0) = 0 AND (d.kind = 'kernel' OR NOT EXISTS (FROM disk_op AS k WHERE k.kind = 'kernel' "
-        "AND k.node = d.node AND k.dev = d.dev)) ORDER BY d.ts",
+        "WHERE COALESCE(d.merged, 0) = 0 AND (d.kind = 'kernel' OR NOT EXISTS (FROM disk_twice AS k WHERE "
+        "k.node = d.node AND k.dev = d.dev)) ORDER BY d.ts",
     ):
         ts, issued, dur, dev, op, pos, length = rest
         if dur is None:
@@ -223,7 +213,9 @@ def read(trail: Trail) -> Recorded:
     ):
         crumb = of(node, number)
         crumb.messages, crumb.network_bytes = n, sent or 0
-    [[knows_cpu]] = trail.query("SELECT COUNT(*) > 0 FROM cpu_slice WHERE kind = 'kernel'").fetchall()
+    [[knows_cpu]] = trail.query(
+        "SELECT COUNT(time_ns) > 0 AND COUNT(*) = COUNT(time_ns) FROM resource_use WHERE resource = 'cpu'"
+    ).fetchall()
     for node, number, spent in _rows(
         trail,
         "SELECT node, crumb, CAST(SUM(time_ns) AS BIGINT) FROM resource_use WHERE resource = 'cpu' GROUP BY node, crumb",
@@ -257,11 +249,7 @@ def read(trail: Trail) -> Recorded:
     requests.sort(key=lambda crumb: crumb.services[0].ts)
     if unanswered := sum(crumb.main is not None and crumb.main.end is None for crumb in requests):
         left_out["requests without a reply, whose response times aren't known"] = unanswered
-    kinds = ", ".join(f"'{kind}'" for kind in _LOST)
-    for kind, amount, detail in _rows(
-        trail,
-        f"SELECT kind, CAST(SUM(amount) AS BIGINT), MIN(detail) FROM unseen WHERE kind IN ({kinds}) GROUP BY kind ORDER BY kind",
-    ):
+    for kind, amount, detail in _rows(trail, "SELECT kind, amount, detail FROM loss ORDER BY kind"):
         left_out[detail or kind] = amount
     start = min(ts for crumb in crumbs.values() for ts in crumb.begins)
     return Recorded(crumbs, requests, dict(shares), evictions, knows_cpu, start, dict(left_out))
@@ -276,25 +264,8 @@ def _rows(trail: Trail, query: str) -> Iterator[tuple]:  # type: ignore[type-arg
 
 def _shifts(trail: Trail) -> dict[str, int]:
     """What to add to each machine's times to have them on the clock of the machine that calls most."""
-    near: dict[str, list[tuple[int, str, int]]] = defaultdict(list)
-    first, most = None, 0
-    for caller, callee, n, shift, error in _rows(
-        trail, "SELECT node, callee_node, n, shift_ns, error_ns FROM clock_offset ORDER BY n DESC"
-    ):
-        middle = (shift or 0) + max(error or 0, 0) // 2
-        width = 1 << 62 if error is None else abs(error)
-        near[caller].append((width, callee, middle))
-        near[callee].append((width, caller, -middle))
-        if n > most:
-            first, most = caller, n
-    placed: dict[str, int] = {} if first is None else {first: 0}
-    # the narrowest interval first, along chains of machines
-    while edges := [
-        (width, other, placed[at] + move)
-        for at in placed
-        for width, other, move in near[at]
-        if other not in placed
-    ]:
-        _, other, move = min(edges)
-        placed[other] = move
-    return placed
+    first = trail.rows_of("SELECT node FROM clock_offset GROUP BY node ORDER BY SUM(n) DESC, node LIMIT 1")
+    if not first:
+        return {}
+    reached = clocks.placed(clocks.of_trail(trail), first[0]["node"])
+    return {node: offset.shift for node, offset in reached.items()}

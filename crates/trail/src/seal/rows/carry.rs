@@ -86,10 +86,11 @@ impl Rows {
                         0,
                     ]);
                 }
-                if thread.crumb != 0 {
+                if thread.crumb != 0 || thread.slices {
                     let word =
                         u64::from(OP_CRUMB) | u64::from(if thread.slices { CRUMB_SLICE } else { 0 }) << 16;
-                    slots.push([word, thread.crumb_since, 0, thread.crumb as u64, 0, 0, 0, 0]);
+                    let clock = thread.crumb_cpu as u64;
+                    slots.push([word, thread.crumb_since, 0, thread.crumb as u64, 0, clock, 0, 0]);
                 }
                 push_run(&mut units, *id, *thread_id, tid, &slots);
             }

@@ -360,6 +360,7 @@ impl Rows {
             numbers(rows.iter().map(|row| Some(i64::from(slot(row).object() as u32)))),
             numbers(rows.iter().map(|row| Some(i64::from(slot(row).fd())))),
             named_or_null(state, words),
+            ints(rows.iter().map(|row| row.end - row.ts).collect()),
         ];
         sink(&CPU_SLICE, together(&CPU_SLICE, columns)?)
     }

@@ -101,6 +101,8 @@ struct Thread {
     crumb: i64,
     crumb_since: u64,
     slices: bool,
+    /// Its CPU clock then, nanoseconds; [`NONE`] unknown.
+    crumb_cpu: i64,
     /// Since when it worked for which breadcrumb, if the kernel is recorded: `ts`, crumb.
     marks: Vec<(i64, i64)>,
 }
@@ -381,21 +383,34 @@ impl Rows {
 
     /// The thread works for another breadcrumb from now on, which is returned.
     fn crumb(&mut self, run: &Run, slot: Fields<'_>, gathered: &mut Gathered) -> i64 {
-        let pid = self.processes.get(&run.process).map_or(0, |process| process.pid);
+        let of = self.processes.get(&run.process);
+        let (pid, image_start) = of.map_or((0, 0), |process| (process.pid, process.start_ticks));
         let thread = self.thread(run.process, run.thread);
-        if thread.crumb != 0 && thread.slices {
+        if thread.crumb_since == 0 {
+            // Its clock began at 0 with it; that of a process's first thread has counted since before its image began.
+            thread.crumb_since = image_start;
+            thread.slices = slot.kind() & CRUMB_SLICE != 0;
+        }
+        let taken = slot.kind() & CRUMB_TAKEN != 0;
+        let clock = slot.length();
+        let cpu_ns =
+            (thread.crumb_cpu != NONE && clock != NONE).then(|| clock.wrapping_sub(thread.crumb_cpu));
+        // On the way to what it takes a thread worked for nothing: only its time on the CPU counts.
+        let crumb = if thread.crumb == 0 && taken { slot.object() } else { thread.crumb };
+        if crumb != 0 && thread.slices && (thread.crumb != 0 || cpu_ns.is_some()) {
             gathered.slices.push(Slice {
                 thread: run.thread,
                 start: thread.crumb_since,
                 end: slot.start(),
-                crumb: thread.crumb,
+                crumb,
                 pid,
                 tid: run.tid,
+                cpu_ns,
+                only_cpu: thread.crumb == 0,
             });
         }
-        (thread.crumb, thread.crumb_since, thread.slices) =
-            (slot.object(), slot.start(), slot.kind() & CRUMB_SLICE != 0);
-        let taken = slot.kind() & CRUMB_TAKEN != 0;
+        (thread.crumb, thread.crumb_since, thread.slices, thread.crumb_cpu) =
+            (slot.object(), slot.start(), slot.kind() & CRUMB_SLICE != 0, clock);
         self.mark(run.process, run.thread, slot.start(), slot.object(), taken);
         slot.object()
     }

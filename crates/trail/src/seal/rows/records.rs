@@ -61,6 +61,10 @@ pub(super) struct Slice {
     pub(super) crumb: i64,
     pub(super) pid: u32,
     pub(super) tid: u32,
+    /// Its time on a CPU, if that is known.
+    pub(super) cpu_ns: Option<i64>,
+    /// Whether the rest of the stretch is nobody's: the row is as long as its time on a CPU, at the stretch's end.
+    pub(super) only_cpu: bool,
 }
 
 /// The records of a journal.
@@ -312,12 +316,18 @@ impl Rows {
         slices.sort_unstable_by_key(|slice| (slice.thread, slice.start));
         let rows = slices.len();
         let (mut piece, mut end_piece) = (0, 0);
-        let ts: Vec<i64> = slices.iter().map(|slice| self.clock.ts(slice.start, &mut piece)).collect();
-        let end = slices.iter().map(|slice| self.clock.ts(slice.end, &mut end_piece));
-        let dur = ints(end.zip(&ts).map(|(end, ts)| end - ts).collect());
+        let (mut ts, mut dur, mut cpu_ns) = (vec![0; rows], vec![0; rows], vec![None; rows]);
+        for (at, slice) in slices.iter().enumerate() {
+            let (start, end) =
+                (self.clock.ts(slice.start, &mut piece), self.clock.ts(slice.end, &mut end_piece));
+            // Two clocks: one may say a little more than the other.
+            cpu_ns[at] = slice.cpu_ns.map(|cpu_ns| cpu_ns.clamp(0, end - start));
+            dur[at] = cpu_ns[at].filter(|_| slice.only_cpu).unwrap_or(end - start);
+            ts[at] = end - dur[at];
+        }
         let columns: Vec<ArrayRef> = vec![
             ints(ts),
-            dur,
+            ints(dur),
             repeated(&self.node, rows),
             ints(slices.iter().map(|slice| slice.thread).collect()),
             ints(slices.iter().map(|slice| slice.crumb).collect()),
@@ -326,6 +336,7 @@ impl Rows {
             ints(slices.iter().map(|slice| i64::from(slice.pid)).collect()),
             ints(slices.iter().map(|slice| i64::from(slice.tid)).collect()),
             named_or_null((0..rows).map(|_| None), Vec::new()),
+            numbers(cpu_ns.into_iter()),
         ];
         sink(&CPU_SLICE, together(&CPU_SLICE, columns)?)
     }

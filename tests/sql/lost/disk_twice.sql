@@ -1,0 +1,1 @@
+SELECT node, dev FROM disk_twice ORDER BY node, dev

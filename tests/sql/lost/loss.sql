@@ -1,0 +1,1 @@
+SELECT kind, amount, processes, detail FROM loss ORDER BY amount DESC
