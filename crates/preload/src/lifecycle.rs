@@ -6,8 +6,9 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::
 use iotrail_format::call::{Call, WaitKind};
 use iotrail_format::ids::FileId;
 use iotrail_format::segment::{NONE, ProcessState, SESSION_ENV, TextKind, UnseenKind};
+use iotrail_sdk::context::Incoming;
 use iotrail_sdk::post::{Draft, Pending};
-use iotrail_sdk::{attach, clock, post, thread, throttle};
+use iotrail_sdk::{attach, clock, post, record, thread, throttle};
 use libc::{pthread_attr_t, pthread_t};
 
 use crate::real::interpose;
@@ -56,6 +57,19 @@ extern "C" fn begin(_count: c_int, _arguments: *const *const c_char, environment
     }
     if let Some(header) = attach::header() {
         header.rank.store(rank, Relaxed);
+    }
+    go_on_for(variable(environment, b"TRACEPARENT"), variable(environment, b"TRACESTATE"));
+}
+
+/// A program that was started for a request, as its environment says, works for it: its first thread's calls and CPU time
+/// are the request's. What another tracing system says is for the program to read.
+fn go_on_for(traceparent: Option<&[u8]>, tracestate: Option<&[u8]>) {
+    if let (Some(parent), Some(state)) = (traceparent, tracestate)
+        && let (Ok(parent), Ok(state)) = (core::str::from_utf8(parent), core::str::from_utf8(state))
+        && let Ok(incoming) = Incoming::parse(parent, Some(state))
+        && !incoming.foreign
+    {
+        record::set_crumb(incoming.serve().raw());
     }
 }
 

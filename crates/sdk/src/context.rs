@@ -14,6 +14,8 @@ use crate::request::{Crumb, Symbol};
 pub const FOREIGN_NODE: &str = "opentelemetry";
 /// Our key in `tracestate`.
 const KEY: &str = "iotrail";
+/// Bytes of a node's name.
+const LONGEST_NODE: usize = 256;
 
 /// The trace a request belongs to, for other tracing systems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +39,8 @@ pub struct Incoming {
     pub node: Symbol,
     /// The parent.
     pub parent: Crumb,
+    /// Whether another tracing system made the parent, so that it is no breadcrumb.
+    pub foreign: bool,
 }
 
 impl Incoming {
@@ -77,18 +81,20 @@ impl Incoming {
         }
         let ours = tracestate.and_then(|state| {
             let mut members = state.split(',').filter_map(|member| member.trim().split_once('='));
-            members.find(|(key, _)| *key == KEY).map(|(_, node)| unescape(node))
+            members.find(|(key, _)| *key == KEY).map(|(_, node)| node)
         });
-        let (node, parent) = match (ours, i64::try_from(parent)) {
-            (Some(node), Ok(crumb)) => (Symbol::new(&node), Crumb::from_raw(crumb)),
+        let mut room = [0; LONGEST_NODE];
+        let node = ours.and_then(|node| unescape(node, &mut room));
+        let (node, parent, foreign) = match (node, i64::try_from(parent)) {
+            (Some(node), Ok(crumb)) => (Symbol::new(node), Crumb::from_raw(crumb), false),
             _ => {
                 let mut key = [0; 24];
                 key[..16].copy_from_slice(&trace.to_be_bytes());
                 key[16..].copy_from_slice(&parent.to_be_bytes());
-                (Symbol::new(FOREIGN_NODE), Crumb::from_raw(hash63(&key)))
+                (Symbol::new(FOREIGN_NODE), Crumb::from_raw(hash63(&key)), true)
             }
         };
-        Ok(Self { trace: TraceId(trace), node, parent })
+        Ok(Self { trace: TraceId(trace), node, parent, foreign })
     }
 
     /// A breadcrumb for serving it here.
@@ -125,23 +131,17 @@ fn escape(node: &str) -> String {
         .collect()
 }
 
-fn unescape(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
+/// Without a heap: the recorder in a program reads it where there may be none yet.
+fn unescape<'a>(text: &str, room: &'a mut [u8; LONGEST_NODE]) -> Option<&'a str> {
+    let (mut rest, mut length) = (text.as_bytes(), 0);
     while let [first, tail @ ..] = rest {
         let hex = (*first == b'%').then(|| tail.get(..2)).flatten();
-        match hex.and_then(|hex| u8::from_str_radix(core::str::from_utf8(hex).ok()?, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &tail[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = tail;
-            }
-        }
+        let escaped = hex.and_then(|hex| u8::from_str_radix(core::str::from_utf8(hex).ok()?, 16).ok());
+        *room.get_mut(length)? = escaped.unwrap_or(*first);
+        length += 1;
+        rest = if escaped.is_some() { &tail[2..] } else { tail };
     }
-    String::from_utf8_lossy(&bytes).into_owned()
+    core::str::from_utf8(&room[..length]).ok()
 }
 
 /// Why a `traceparent` can't be used.

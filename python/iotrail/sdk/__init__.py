@@ -7,9 +7,9 @@
         with sdk.call("gateway", "storage write") as call:
             headers = call.headers()         # traceparent and tracestate for the message
 
-Without a recording nothing is posted. A breadcrumb is kept in a context variable, so that it follows asyncio
-tasks, and is set for the thread while a `with` block runs, so that the calls and the CPU time of the thread are
-charged to it; in an asyncio program other tasks that run meanwhile on the same thread are charged with it too.
+Without a recording nothing is posted. A breadcrumb is kept in a context variable, and the thread that runs the context
+has it meanwhile, so that its calls and its CPU time are for it: each task of asyncio (or uvloop) its own, and what is
+submitted to a pool of threads that of who submitted it (`tasks.py`).
 """
 
 import contextlib
@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from iotrail.errors import IotrailError
+from iotrail.sdk.tasks import Follow
 
 NULL = -(1 << 63)
 
@@ -57,7 +58,7 @@ class _Record(ctypes.Structure):
 
 def library() -> Path:
     """The C library; its header lies beside it."""
-    return Path(__file__).parent / "_native" / "libiotrail.so"
+    return Path(__file__).parent.parent / "_native" / "libiotrail.so"
 
 
 def _load() -> ctypes.CDLL:
@@ -97,6 +98,8 @@ _lib = _load()
 _crumb: contextvars.ContextVar[int] = contextvars.ContextVar("iotrail_crumb", default=0)
 _request: contextvars.ContextVar[int] = contextvars.ContextVar("iotrail_request", default=0)
 _symbols: dict[str, int] = {}
+_follow = Follow(_crumb, _lib.iotrail_crumb_set, _lib.iotrail_crumb_take)
+_follow.install()
 
 
 def init() -> bool:
@@ -129,13 +132,18 @@ def fresh() -> int:
 def within(crumb: int, *, taken: bool = False) -> Iterator[int]:
     """Work for a breadcrumb, handed over from another thread or through a queue. `taken`: in a loop that does nothing
     but take such work, so that the CPU time since the work before, by which this was got, is for it too."""
-    begin = _lib.iotrail_crumb_take if taken else _lib.iotrail_crumb_set
-    token, before = _crumb.set(crumb), begin(crumb)
+    # a loop that is told only now is still in a step that it won't end: the thread stays without
+    follows = not _follow.install() and _follow.follows
+    token = _crumb.set(crumb)
+    if follows:
+        (_follow.take if taken else _follow.enter)(crumb)
     try:
         yield crumb
     finally:
-        _lib.iotrail_crumb_set(before)
         _crumb.reset(token)
+        if _follow.follows:
+            # not the thread's before: another task may have run on it since, and ended
+            _follow.enter(_crumb.get())
 
 
 def stitch(parent: int, child: int, kind: str, *, node: str = "", weight: int = 1) -> None:
@@ -181,6 +189,11 @@ class Service:
         if not _lib.iotrail_inject(_request.get() or self.crumb, self.crumb, parent, state):
             return {}
         return {"traceparent": parent.value.decode(), "tracestate": state.value.decode()}
+
+    def environment(self) -> dict[str, str]:
+        """Variables for the environment of a program that is started for it, which then works for it from its start: the
+        names that OpenTelemetry gives them. Empty while nothing is recorded."""
+        return {name.upper(): value for name, value in self.headers().items()}
 
 
 @contextlib.contextmanager
