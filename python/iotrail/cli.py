@@ -15,6 +15,8 @@ from iotrail.model.generate_verb import generate
 from iotrail.model.verbs import app as model
 from iotrail.options import DiffCommand, Format, TrailPath, one_each, split_sides
 from iotrail.requests.verbs import (
+    By,
+    ByOption,
     ClientOption,
     ComponentOption,
     OpOption,
@@ -392,6 +394,7 @@ def diff(
     client: ClientOption = None,
     op: OpOption = None,
     component: ComponentOption = None,
+    by: ByOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
     against_since: Annotated[
@@ -442,6 +445,7 @@ def diff(
             since=since,
             until=until,
             against=(against_since, against_until),
+            by_node=by is By.NODE,
             as_json=json,
             html=html,
             fail_on=fail_on or [],
@@ -451,8 +455,8 @@ def diff(
             force=force,
         )
         return
-    if client or op or component:
-        raise UsageError("--client, --op and --component choose requests", "add --requests")
+    if client or op or component or by:
+        raise UsageError("--client, --op, --component and --by are about requests", "add --requests")
     from iotrail.diff import command
 
     command.run(

@@ -9,10 +9,12 @@
 -- @column from_component VARCHAR: part of the system
 -- @column from_name VARCHAR: what is done there
 -- @column from_moment VARCHAR: arrival, reply, call …; null an instant
+-- @column from_node VARCHAR: its machine; null without by_node, and of what was pruned
 -- @column to_kind BIGINT: what it leads to
 -- @column to_component VARCHAR: part of the system
 -- @column to_name VARCHAR: what is done there
 -- @column to_moment VARCHAR: arrival, reply, call …; null an instant
+-- @column to_node VARCHAR: its machine; null without by_node, and of what was pruned
 -- @column kind VARCHAR: within, the stitch it follows (rpc, split, coalesce), or back
 -- @column across BOOLEAN: whether it leads to another machine
 -- @column n BIGINT ops: how often it was taken
@@ -89,10 +91,12 @@ SELECT
     f.component AS from_component,
     f.name AS from_name,
     f.moment AS from_moment,
+    f.node AS from_node,
     s.to_kind,
     t.component AS to_component,
     t.name AS to_name,
     t.moment AS to_moment,
+    t.node AS to_node,
     s.kind,
     s.across,
     s.n,

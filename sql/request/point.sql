@@ -1,6 +1,7 @@
 -- The points that requests passed, in the order of their breadcrumb: one row an end of an operation, of an access to
 -- a cache or of a disk request; one for what took no time.
 --
+-- @param by_node BOOLEAN false: whether points on different machines are different ones
 -- @materialize
 -- @requires service_op, buffer_op, disk_op, point_kind
 -- @order node, crumb, seq
@@ -15,30 +16,38 @@
 -- @column role VARCHAR: arrival, reply, call, return, begin, end of a service; null others
 -- @column before_ts BIGINT ns: when the point before it was; null the first
 -- @column before_kind BIGINT: what the point before it was; null the first
-WITH service AS (
+WITH kind AS (
+    -- of pruned requests there are kinds without a machine beside those with one
+    SELECT k.*
+    FROM point_kind AS k
+    CROSS JOIN params AS p
+    WHERE k.moment_number = 0 AND (k.node IS NOT NULL OR NOT p.by_node)
+),
+
+service AS (
     SELECT s.node, s.crumb, s.ts, s.dur, k.point_kind, k.kind
     FROM service_op AS s
-    INNER JOIN point_kind AS k
-        ON k.record = 'service_op' AND k.moment_number = 0
-        AND k.component = s.component AND k.kind = s.kind AND k.op = s.op
+    INNER JOIN kind AS k
+        ON k.record = 'service_op' AND k.component = s.component AND k.kind = s.kind AND k.op = s.op
+        AND (k.node IS NULL OR k.node = s.node)
     WHERE s.crumb <> 0
 ),
 
 access AS (
     SELECT b.node, b.crumb, b.ts, b.dur, k.point_kind
     FROM buffer_op AS b
-    INNER JOIN point_kind AS k
-        ON k.record = 'buffer_op' AND k.moment_number = 0
-        AND k.component = b.component AND k.kind = b.kind AND k.place = b.cache
+    INNER JOIN kind AS k
+        ON k.record = 'buffer_op' AND k.component = b.component AND k.kind = b.kind AND k.place = b.cache
+        AND (k.node IS NULL OR k.node = b.node)
     WHERE b.crumb <> 0 AND b.pruned IS NULL
 ),
 
 disk AS (
     SELECT d.node, d.crumb, d.ts, d.dur, d.issued, k.point_kind
     FROM disk_op AS d
-    INNER JOIN point_kind AS k
-        ON k.record = 'disk_op' AND k.moment_number = 0
-        AND k.kind = d.kind AND k.op = d.op AND k.place = d.dev
+    INNER JOIN kind AS k
+        ON k.record = 'disk_op' AND k.kind = d.kind AND k.op = d.op AND k.place = d.dev
+        AND (k.node IS NULL OR k.node = d.node)
     WHERE d.crumb <> 0 AND d.pruned IS NULL
 ),
 

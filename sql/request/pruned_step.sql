@@ -32,8 +32,8 @@ FROM step_rollup AS s
 INNER JOIN point_kind AS f
     ON f.record = s.from_record AND f.component = s.from_component AND f.kind = s.from_kind
     AND COALESCE(f.op, '') = COALESCE(s.from_op, '') AND COALESCE(f.place, '') = COALESCE(s.from_place, '')
-    AND f.moment_number = s.from_moment
+    AND f.moment_number = s.from_moment AND f.node IS NULL
 INNER JOIN point_kind AS t
     ON t.record = s.to_record AND t.component = s.to_component AND t.kind = s.to_kind
     AND COALESCE(t.op, '') = COALESCE(s.to_op, '') AND COALESCE(t.place, '') = COALESCE(s.to_place, '')
-    AND t.moment_number = s.to_moment
+    AND t.moment_number = s.to_moment AND t.node IS NULL

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -229,3 +230,32 @@ def test_resampled() -> None:
     series = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
     assert resampled(series, 2) == pytest.approx([(1 + 2 + 1.5) / 2.5, (1.5 + 4 + 5) / 2.5])
     assert resampled(series, 5) is series
+
+
+def replicated(seed: int, slow: str | None = None) -> dict[str, list[dict[str, Any]]]:
+    """Reads, each served by one of three storage nodes; that called `slow` takes 4 ms longer."""
+    random, rows = np.random.default_rng(seed), flowing_requests._Rows()
+    for number in range(600):
+        ts, crumb, node = number * 20 * MS, 10 * number + 1, f"n{random.integers(3)}"
+        took = MS * random.uniform(1, 2) + (4 * MS if node == slow else 0)
+        rows.serve("head", crumb, ts, took + 3000, "head", "server", "read", client="a")
+        rows.stitch("head", crumb + 1, ts + 1000, "head", crumb, "split")
+        rows.serve("head", crumb + 1, ts + 1000, took + 1000, "head", "client", "read")
+        rows.stitch(node, crumb + 2, ts + 1500, "head", crumb + 1, "rpc")
+        rows.serve(node, crumb + 2, ts + 1500, took, "storage", "server", "read")
+    return rows.tables
+
+
+def test_by_node_the_slow_machine_is_named(tmp_path: Path) -> None:
+    """One of three storage nodes is 4 ms slower: its step, by its name, and no other's."""
+    trails = [
+        flowing_requests.write(replicated(seed, slow), tmp_path / f"{seed}.trail")
+        for seed, slow in ((1, None), (2, "n2"), (3, None))
+    ]
+    done = iotrail("diff", *trails[:2], "--requests", "--by", "node", "--json")
+    steps = [d for d in json.loads(done.stdout)["found"] if d["metric"] == "step"]
+    assert {d["part"] for d in steps} == {"n2: storage read arrival → n2: storage read reply"}
+    assert steps[0]["each_ns"] == pytest.approx(4 * MS, rel=0.05)
+    quiet = iotrail("diff", trails[0], trails[2], "--requests", "--by", "node")
+    assert "n2" not in quiet.stdout and quiet.returncode == 0
+    assert "add --requests" in iotrail("diff", *trails[:2], "--by", "node").stderr

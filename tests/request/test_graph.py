@@ -333,3 +333,36 @@ def test_a_clock_that_steps_back(make: MakeTrail) -> None:
     graph = collect(trail, Chosen())
     assert (graph.requests, graph.total_ns) == (1, 1000)
     assert sum(edge.critical_ns for edge in graph.edges) == 1000
+
+
+def test_by_node(make: MakeTrail) -> None:
+    """Two machines serve the same: one graph of both, or a point of each, whose times add up to the same."""
+    rows: dict[str, list[dict[str, Any]]] = {"service_op": [], "stitch": []}
+    for number, node in enumerate(("a", "b", "b")):
+        crumb = 10 * number + 1
+        took = 100 if node == "a" else 1000
+        rows["service_op"] += [
+            serving(crumb, 0, took + 40, node="front", component="front"),
+            serving(crumb + 1, 10, took + 20, node="front", component="front", kind="client", op="read"),
+            serving(crumb + 2, 50_000, took, node=node, component="store"),
+        ]
+        rows["stitch"] += [
+            {"crumb": crumb + 1, "ts": 10, "node": "front", "parent_node": "front", "parent_crumb": crumb, "kind": "split"},
+            {"crumb": crumb + 2, "ts": 50_000, "node": node, "parent_node": "front", "parent_crumb": crumb + 1, "kind": "rpc"},
+        ]  # fmt: skip
+    path = make(rows)
+    together = json.loads(ask(path, "--json"))
+    apart = json.loads(ask(path, "--json", "--by", "node"))
+
+    def served(graph: dict[str, Any]) -> dict[str | None, tuple[int, int]]:
+        return {
+            e["source"]["node"]: (e["count"], e["critical_ns"])
+            for e in graph["edges"]
+            if (e["source"]["moment"], e["target"]["moment"]) == ("arrival", "reply")
+        }
+
+    assert served(together) == {None: (3, 2100)}
+    assert served(apart) == {"a": (1, 100), "b": (2, 2000)}
+    assert together["total_ns"] == apart["total_ns"] == 2100 + 3 * 40
+    assert sum(e["critical_ns"] for e in apart["edges"]) == apart["total_ns"]
+    assert "b: store read arrival" in ask(path, "--by", "node")

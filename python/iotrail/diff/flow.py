@@ -16,7 +16,7 @@ import numpy as np
 from iotrail.diff.noise import Series
 from iotrail.requests import graph
 from iotrail.requests.find import Chosen
-from iotrail.requests.graph import Edge, Graph
+from iotrail.requests.graph import Edge, Graph, Point
 from iotrail.requests.walk import Key
 from iotrail.trail import Trail
 
@@ -25,11 +25,11 @@ SLICES = 128
 
 Step = tuple[str, str, str]
 
-_LABEL = """CASE record
+_LABEL = """concat(CASE WHEN node IS NOT NULL THEN concat(node, ': ') END, CASE record
         WHEN 'service_op' THEN concat(component, CASE kind WHEN 'client' THEN ' calls ' ELSE ' ' END, op)
         WHEN 'buffer_op' THEN concat(component, ' ', place, ' ', kind)
         ELSE concat('disk ', op, CASE kind WHEN 'kernel' THEN ' (kernel)' ELSE '' END)
-    END"""
+    END)"""
 
 _TABLES = (
     """CREATE OR REPLACE TEMP TABLE flow_request AS
@@ -122,8 +122,8 @@ class Shape:
 class Flow:
     """The requests of one kind in a trail, which is opened anew, as it is narrowed to them."""
 
-    def __init__(self, path: Path, chosen: Chosen) -> None:
-        self.trail = trail = Trail(path)
+    def __init__(self, path: Path, chosen: Chosen, *, by_node: bool = False) -> None:
+        self.trail = trail = Trail(path, {"by_node": by_node})
         # DuckDB would draw it over stdout after two seconds
         trail.connection.execute("SET enable_progress_bar = false")
         self.graph: Graph = graph.collect(trail, chosen)
@@ -229,8 +229,8 @@ class Flow:
             connection.execute("CREATE OR REPLACE TEMP TABLE flow_stratum (shape UBIGINT, stratum BIGINT)")
             connection.executemany("INSERT INTO flow_stratum VALUES (?, ?)", list(strata.items()))
         names = {
-            row["point_kind"]: " ".join(filter(None, (row["component"], row["name"], row["moment"])))
-            for row in self.trail.rows_of("SELECT point_kind, component, name, moment FROM point_kind")
+            row["point_kind"]: str(Point(row["component"], row["name"], row["moment"], row["node"]))
+            for row in self.trail.rows_of("SELECT point_kind, component, name, moment, node FROM point_kind")
         }
         means: dict[Step, dict[int, list[tuple[int, float]]]] = {}
         for row in self.trail.rows_of(_STEPS.format(slices=SLICES)):

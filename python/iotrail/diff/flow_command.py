@@ -33,11 +33,12 @@ def compare_flows(
     chosen_b: Chosen | None = None,
     *,
     only: Collection[tuple[str, str]] | None = None,
+    by_node: bool = False,
     min_effect: float = 0.05,
     false_discoveries: float = 0.001,
 ) -> FlowComparison:
     """Compare the requests that `chosen` leaves of A with those that `chosen_b` (None: the same) leaves of B; `only`
-    those of these kinds: (component, op)."""
+    those of these kinds: (component, op); `by_node`: steps of each machine by themselves, which both have by one name."""
     chosen_b = chosen_b or chosen
     (chosen, seconds_a), (chosen_b, seconds_b) = flow.in_sample(a, chosen), flow.in_sample(b, chosen_b)
     of_a, of_b = flow.kinds(a, chosen), flow.kinds(b, chosen_b)
@@ -57,7 +58,8 @@ def compare_flows(
         result.kinds.append(kind)
         if kind.a and kind.b:
             flows = [
-                flow.Flow(trail.path, _of_kind(which, key)) for trail, which in ((a, chosen), (b, chosen_b))
+                flow.Flow(trail.path, _of_kind(which, key), by_node=by_node)
+                for trail, which in ((a, chosen), (b, chosen_b))
             ]
             compared.append(flow_compare.compare_kind(kind.name, *flows))
             result.differences += compared[-1].differences
@@ -87,6 +89,7 @@ def run(
     since: str | None,
     until: str | None,
     against: tuple[str | None, str | None],
+    by_node: bool,
     as_json: bool,
     html: Path | None,
     fail_on: Sequence[str],
@@ -109,7 +112,12 @@ def run(
     for (trail, _), left in zip(spans, chosen, strict=True):
         pruned.expect_raw(trail, "request flows", left.where)
     result = compare_flows(
-        first, second, *chosen, min_effect=smallest, false_discoveries=gate.percent(fdr, "--fdr")
+        first,
+        second,
+        *chosen,
+        by_node=by_node,
+        min_effect=smallest,
+        false_discoveries=gate.percent(fdr, "--fdr"),
     )
     if html is not None:
         # it draws what is said here

@@ -15,7 +15,7 @@ from rich.table import Table
 from iotrail import page, pruned
 from iotrail.errors import IotrailError
 from iotrail.page import Html, tag
-from iotrail.requests import critical, find, walk
+from iotrail.requests import critical, find, lost, walk
 from iotrail.requests.dot import DotEdge, DotGraph, DotNode, write
 from iotrail.requests.dot import figure as dot_figure
 from iotrail.requests.find import Chosen
@@ -27,14 +27,16 @@ from iotrail.visible import one_line
 
 @dataclass(frozen=True)
 class Point:
-    """A kind of point; `moment` is arrival, reply, call … or None for an instant."""
+    """A kind of point; `moment` is arrival, reply, call … or None for an instant; `node` its machine, None all of them."""
 
     component: str
     name: str
     moment: str | None
+    node: str | None = None
 
     def __str__(self) -> str:
-        return " ".join(filter(None, (self.component, self.name, self.moment)))
+        where = f"{self.node}:" if self.node else None
+        return " ".join(filter(None, (where, self.component, self.name, self.moment)))
 
 
 @dataclass(frozen=True)
@@ -106,8 +108,8 @@ def _graph(trail: Trail, where: str, requests: int, unfinished: int) -> Graph:
     )
     edges = [
         Edge(
-            Point(r["from_component"], r["from_name"], r["from_moment"]),
-            Point(r["to_component"], r["to_name"], r["to_moment"]),
+            Point(r["from_component"], r["from_name"], r["from_moment"], r["from_node"]),
+            Point(r["to_component"], r["to_name"], r["to_moment"], r["to_node"]),
             r["kind"],
             r["across"],
             r["n"],
@@ -153,22 +155,26 @@ def run(
     since: str | None,
     until: str | None,
     through: str | None,
+    by_node: bool,
     dot: Path | None,
     svg: Path | None,
     html: Path | None,
     as_json: bool,
     force: bool,
 ) -> None:
-    """Print or draw the latency graph of the requests that the options leave."""
+    """Print or draw the latency graph of the requests that the options leave; `by_node`: machine by machine."""
+    trail.set_params({"by_node": by_node})
     if html is not None:
         page.check(html, "graph", force=force)
     chosen = find.choose(trail, client, op, component, since, until, through)
     graph = collect(trail, chosen)
     if not graph.edges:
         raise IotrailError("these requests have one point each: no step to show", "iotrail path shows them")
+    lost.tell(trail)
     if html is not None:
         title = ", ".join(filter(None, (trail.path.name, chosen.words)))
-        page.write(html, page.document("graph", title, [tag("p", title), *parts(graph)]))
+        notes = [tag("p", line, of="worse") for line in lost.said(trail)]
+        page.write(html, page.document("graph", title, [tag("p", title), *notes, *parts(graph)]))
     if dot is not None or svg is not None:
         write(drawn(graph), dot, svg, force=force)
     elif as_json:
@@ -260,7 +266,13 @@ def drawn(graph: Graph) -> DotGraph:
     names = {point: f"p{number}" for number, point in enumerate(points)}
     on_path = {p for edge in graph.edges if edge.critical for p in (edge.source, edge.target)}
     nodes = [
-        DotNode(names[p], p.component, " ".join(filter(None, (p.name, p.moment))), p.component, p in on_path)
+        DotNode(
+            names[p],
+            ": ".join(filter(None, (p.node, p.component))),
+            " ".join(filter(None, (p.name, p.moment))),
+            p.node or p.component,
+            p in on_path,
+        )
         for p in points
     ]
     edges = [

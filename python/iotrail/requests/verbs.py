@@ -40,6 +40,16 @@ ThroughOption = Annotated[
     ),
 ]
 
+
+class By(enum.StrEnum):
+    """What tells the steps of requests apart, beside what happens in them."""
+
+    NODE = "node"
+
+
+ByOption = Annotated[
+    By | None, typer.Option("--by", help="Steps of each machine by themselves.", show_default=False)
+]
 DotOption = Annotated[
     Path | None,
     typer.Option("--dot", metavar="FILE", help="Write the graph for Graphviz instead.", show_default=False),
@@ -115,6 +125,7 @@ def path(
 
 def graph(
     trail: TrailPath,
+    by: ByOption = None,
     client: ClientOption = None,
     op: OpOption = None,
     component: ComponentOption = None,
@@ -134,6 +145,7 @@ def graph(
       iotrail graph X.trail --op create --client alice
       iotrail graph X.trail --from 14:00 --to 14:05 --svg slow.svg
       iotrail graph X.trail --through osd.3
+      iotrail graph X.trail --op read --by node
     """
     from iotrail.requests import graph as question
     from iotrail.trail import Trail
@@ -146,6 +158,7 @@ def graph(
         since=since,
         until=until,
         through=through,
+        by_node=by is By.NODE,
         dot=dot,
         svg=svg,
         html=html,
