@@ -319,6 +319,10 @@ def test_refused(make: MakeTrail, tmp_path: Path) -> None:
         invoke("arrivals", path)
     with pytest.raises(PrunedError, match="request flows need raw records"):
         invoke("diff", "--requests", path, path)
+    with pytest.raises(PrunedError, match="steps by machine need raw records"):
+        invoke("graph", path, "--by", "node")
+    with pytest.raises(PrunedError, match="the causes of a complaint need raw records"):
+        invoke("explain", path, "--client", "a")
     with pytest.raises(IotrailError, match="no breadcrumb 3") as unknown:
         invoke("path", path, "--crumb", 3)
     assert "were pruned on" in str(unknown.value.hint)

@@ -167,6 +167,8 @@ def run(
     if html is not None:
         page.check(html, "graph", force=force)
     chosen = find.choose(trail, client, op, component, since, until, through)
+    if by_node:
+        pruned.expect_raw(trail, "steps by machine", chosen.where)
     graph = collect(trail, chosen)
     if not graph.edges:
         raise IotrailError("these requests have one point each: no step to show", "iotrail path shows them")

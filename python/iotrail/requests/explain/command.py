@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from iotrail import page
+from iotrail import page, pruned
 from iotrail.requests import find, graph, lost
 from iotrail.requests.explain import pattern, resources, usual, verdict
 from iotrail.requests.explain.pattern import Pattern
@@ -138,6 +138,7 @@ def run(
     if svg is not None:
         page.check_drawing(svg, force=force)
     chosen = find.choose(trail, show.the_client(trail, client), op, None, since, until)
+    pruned.expect_raw(trail, "the causes of a complaint", chosen.where)
     explanation = explain(trail.path, chosen, show.link_speed(link))
     lost.tell(trail)
     if html is not None:
