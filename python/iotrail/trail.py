@@ -42,6 +42,8 @@ from iotrail.snapshot import DataFile
 # Keys of a join that DuckDB holds one by one against the bounds of files and row groups before it reads them; of more
 # it takes the smallest and largest. Its own 50 are less than a path of many parts has.
 _FEW = 1000
+# Node of parents that another tracing system made (crates/sdk/src/context.rs).
+_FOREIGN = "opentelemetry"
 # Where a query reads comments.
 _CATALOGUE = re.compile(r"\b(duckdb_\w+|information_schema)\b", re.IGNORECASE)
 # Characters of DuckDB's messages that are shown.
@@ -301,7 +303,26 @@ class Trail:
                 for call in trail_schema.load().calls
             )
             return f"SELECT * FROM (VALUES {calls}) AS t(call, kind, meaning)"
-        return self.scan(table.name, self._files[table.name])
+        source = self.scan(table.name, self._files[table.name])
+        return self._find_parents(source) if table.name == "stitch" else source
+
+    def _find_parents(self, source: str) -> str:
+        """The SELECT of stitches, of which some name a parent that another tracing system made, by its breadcrumb alone:
+        with the machine of that span, or without a parent where nobody recorded it."""
+        foreign = f"SELECT COUNT(*) FROM ({source}) AS s WHERE parent_node = '{_FOREIGN}'"
+        with self.errors(foreign):
+            [(count,)] = self.connection.execute(foreign).fetchall()
+        if not count:
+            return source
+        return f"""SELECT s.* REPLACE (
+                COALESCE(o.node, s.parent_node) AS parent_node,
+                CASE WHEN s.parent_node = '{_FOREIGN}' AND o.node IS NULL THEN 0 ELSE s.parent_crumb END AS parent_crumb
+            )
+            FROM ({source}) AS s
+            LEFT JOIN (
+                SELECT crumb, MIN(node) AS node FROM ({self.source("service_op")}) AS spans
+                WHERE trace_hi IS NOT NULL GROUP BY crumb
+            ) AS o ON s.parent_node = '{_FOREIGN}' AND o.crumb = s.parent_crumb"""
 
     def scan(
         self,

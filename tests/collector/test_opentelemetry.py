@@ -4,8 +4,12 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from iotrail.requests.path import paths
+from iotrail.trail import Trail
 
 from .conftest import ROOT, Collector
 
@@ -90,3 +94,124 @@ def test_a_trace_is_one_request_through_both_services(
         if (edge["source"]["component"], edge["target"]["component"]) == ("shop", "store")
     ]
     assert sum(calls) == ORDERS
+
+
+# A chain of three services by HTTP: front and back know OpenTelemetry's SDK, middle iotrail's.
+CHAIN = """
+import http.client, http.server, sys, time
+sys.path.insert(0, {otel!r})
+
+def burn(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+
+def serve(handle):
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            handle(dict(self.headers))
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+        def log_message(self, *_):
+            pass
+    server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+    print(server.server_port, flush=True)
+    for _ in range({requests}):
+        server.handle_request()
+
+def get(port, headers):
+    connection = http.client.HTTPConnection("127.0.0.1", port)
+    connection.request("GET", "/", headers=headers)
+    connection.getresponse().read()
+
+role, port = sys.argv[1], int(sys.argv[2])
+if role == "middle":
+    from iotrail import sdk
+    def handle(headers):
+        with sdk.request("middle", "work", headers=headers):
+            burn(0.02)
+            with sdk.call("middle", "ask back") as call:
+                get(port, call.headers())
+    serve(handle)
+else:
+    from opentelemetry import propagate, trace
+    from opentelemetry.trace import SpanKind
+    from telemetry import provider
+    traces, tracer = provider(role), trace.get_tracer(role)
+    if role == "back":
+        def handle(headers):
+            with tracer.start_as_current_span("answer", propagate.extract(headers), SpanKind.SERVER):
+                time.sleep(0.01)
+        serve(handle)
+    for n in range({requests} if role == "front" else 0):
+        with tracer.start_as_current_span("order", kind=SpanKind.SERVER, attributes={{"user.id": f"user-{{n % 2}}"}}):
+            with tracer.start_as_current_span("GET", kind=SpanKind.CLIENT):
+                headers = {{}}
+                propagate.inject(headers)
+                get(port, headers)
+    traces.shutdown()
+"""
+
+
+def test_services_with_either_sdk_are_one_path(collector: Collector, tmp_path: Path) -> None:
+    """OpenTelemetry calls iotrail's SDK, which calls OpenTelemetry: one path, and the middle's CPU time is the user's."""
+    requests = 6
+    program, middle = tmp_path / "chain.py", tmp_path / "middle.trail"
+    program.write_text(CHAIN.format(otel=str(ROOT / "examples/otel"), requests=requests))
+    collector.start()
+    bare = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
+    environment = bare | {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://{collector.address}"}
+
+    def started(*words: object) -> subprocess.Popen[str]:
+        command = [*map(str, words)]
+        return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+
+    def port(process: subprocess.Popen[str]) -> str:
+        assert process.stdout is not None
+        return process.stdout.readline().strip()
+
+    python = [sys.executable, program]
+    record = [sys.executable, "-m", "iotrail", "record", "--node", "m", "-o", middle, "--", *python]
+    with started(*python, "back", 0) as back, started(*record, "middle", port(back)) as between:
+        with started(*python, "front", port(between)) as front:
+            assert front.wait(60) == 0
+        assert (between.wait(60), back.wait(60)) == (0, 0)
+    sealed = collector.sealed().path
+    whole = tmp_path / "whole.trail"
+    merge = [sys.executable, "-m", "iotrail", "trail", "merge", sealed, middle, "-o", whole]
+    subprocess.run(merge, check=True, capture_output=True)
+    trail = Trail(whole)
+    roots = trail.rows_of("SELECT component, op, client FROM request ORDER BY client")
+    assert [tuple(row.values()) for row in roots] == [
+        ("front", "order", f"user-{n}") for n in (0, 1) for _ in range(requests // 2)
+    ]
+    keys = [(row["node"], row["crumb"]) for row in trail.rows_of("SELECT node, crumb FROM request")]
+    for path in paths(Trail(whole), keys):
+        seen = [(crumb.main.component, crumb.main.kind) for crumb in path.crumbs if crumb.main]
+        assert seen == [
+            ("front", "server"), ("front", "client"), ("middle", "server"), ("middle", "client"), ("back", "server"),
+        ]  # fmt: skip
+        assert path.holes == []
+    # other tracing systems see one trace from end to end
+    traces = trail.rows_of(
+        "SELECT COUNT(DISTINCT trace_hi) AS n FROM service_op WHERE trace_hi IS NOT NULL GROUP BY component"
+    )
+    assert [row["n"] for row in traces] == [requests, requests]
+    ids = {
+        component: {
+            (row["trace_hi"], row["trace_lo"])
+            for row in trail.rows_of(
+                f"SELECT trace_hi, trace_lo FROM service_op WHERE component = '{component}'"
+            )
+        }
+        for component in ("front", "back")
+    }
+    assert ids["front"] == ids["back"]
+    billed = trail.rows_of(
+        "SELECT client, SUM(time_ns) AS ns FROM demand WHERE resource = 'cpu' GROUP BY client ORDER BY client"
+    )
+    assert [row["client"] for row in billed] == ["user-0", "user-1"]
+    for row in billed:
+        # what serving costs beside, is theirs too
+        assert 0.02 * requests / 2 <= row["ns"] / 1e9 <= 0.03 * requests / 2 + 0.01

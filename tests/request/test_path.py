@@ -1,5 +1,6 @@
 """`iotrail path`: the way of a request, the holes in it, and what it refuses."""
 
+import itertools
 import json
 import re
 from pathlib import Path
@@ -355,8 +356,5 @@ def test_at_is_since_the_request_came(make: MakeTrail) -> None:
         }
     )
     lines = [line.split() for line in ask(trail, "--crumb", 1, "--node", "n").splitlines()[2:-1]]
-    ats = [
-        next(word + unit for word, unit in zip(line, line[1:], strict=False) if word[0] in "+−")
-        for line in lines
-    ]
+    ats = [next(word + unit for word, unit in itertools.pairwise(line) if word[0] in "+−") for line in lines]
     assert ats == ["+0ns", "−6.00µs", "+1.00µs", "+0ns", "−10.0µs"]

@@ -132,7 +132,8 @@ pub unsafe extern "C" fn iotrail_inject(
     // SAFETY: the caller's promise; the rooms are those of the header.
     unsafe {
         copy(header.as_deref().unwrap_or(""), parent, 56);
-        copy(&header.as_ref().map_or(String::new(), |_| tracestate(None)), state, 800);
+        let beside = header.as_ref().map_or(String::new(), |_| tracestate(None, Crumb::from_raw(crumb)));
+        copy(&beside, state, 800);
     }
     c_int::from(header.is_some())
 }

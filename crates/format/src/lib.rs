@@ -9,6 +9,7 @@
 //! Units are the same everywhere: time is integer nanoseconds, size is bytes.
 
 pub mod call;
+pub mod context;
 pub mod hist;
 pub mod ids;
 pub mod path;

@@ -2,9 +2,11 @@
 //!
 //! `traceparent` is `00-TRACE-PARENT-01`: 32 and 16 hexadecimal digits. The parent is the sender's breadcrumb;
 //! the trace is the request's: an incoming one is handed on, so that other tracing systems on the way see one
-//! trace. `tracestate` holds the sender's node as `iotrail=NODE`, without which a number is no breadcrumb:
-//! then trace and parent together are the parent's key, on a node of this name: [`FOREIGN_NODE`].
+//! trace. `tracestate` holds the sender's node and the breadcrumb once more, as `iotrail=NODE:PARENT`. Other tracing systems
+//! hand it on as it is beside parents of their own: a parent that isn't that one is no breadcrumb. Then trace and parent
+//! together are the parent's key, on a node of this name: [`FOREIGN_NODE`].
 
+use iotrail_format::context::{LONGEST_NODE, breadcrumb, member};
 use iotrail_format::ids::hash63;
 
 use crate::api;
@@ -12,10 +14,6 @@ use crate::request::{Crumb, Symbol};
 
 /// Node of parents that another tracing system made.
 pub const FOREIGN_NODE: &str = "opentelemetry";
-/// Our key in `tracestate`.
-const KEY: &str = "iotrail";
-/// Bytes of a node's name.
-const LONGEST_NODE: usize = 256;
 
 /// The trace a request belongs to, for other tracing systems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,15 +77,11 @@ impl Incoming {
         if trace == 0 || parent == 0 {
             return bad("a trace or parent of zeros is none");
         }
-        let ours = tracestate.and_then(|state| {
-            let mut members = state.split(',').filter_map(|member| member.trim().split_once('='));
-            members.find(|(key, _)| *key == KEY).map(|(_, node)| node)
-        });
         let mut room = [0; LONGEST_NODE];
-        let node = ours.and_then(|node| unescape(node, &mut room));
-        let (node, parent, foreign) = match (node, i64::try_from(parent)) {
-            (Some(node), Ok(crumb)) => (Symbol::new(node), Crumb::from_raw(crumb), false),
-            _ => {
+        let ours = tracestate.and_then(|state| breadcrumb(state, parent, &mut room));
+        let (node, parent, foreign) = match ours {
+            Some((node, crumb)) => (Symbol::new(node), Crumb::from_raw(crumb), false),
+            None => {
                 let mut key = [0; 24];
                 key[..16].copy_from_slice(&trace.to_be_bytes());
                 key[16..].copy_from_slice(&parent.to_be_bytes());
@@ -112,36 +106,15 @@ pub fn traceparent(trace: TraceId, crumb: Crumb) -> Option<String> {
 
 /// The value of `tracestate` that goes with it: ours before what came in.
 #[must_use]
-pub fn tracestate(incoming: Option<&str>) -> String {
-    let mut state = format!("{KEY}={}", escape(api::node()));
+pub fn tracestate(incoming: Option<&str>, crumb: Crumb) -> String {
+    let mut state = member(api::node(), crumb.raw());
     // At most 32 members (W3C Trace Context, 3.3.1.1).
     let others = incoming.unwrap_or("").split(',').map(str::trim);
-    for member in others.filter(|m| !m.is_empty() && !m.starts_with("iotrail=")).take(31) {
+    for other in others.filter(|m| !m.is_empty() && !m.starts_with("iotrail=")).take(31) {
         state.push(',');
-        state.push_str(member);
+        state.push_str(other);
     }
     state
-}
-
-/// A value of `tracestate` has no comma, equals sign or control character (section 3.3.1.3.2).
-fn escape(node: &str) -> String {
-    let plain = |c: char| c.is_ascii_graphic() && !matches!(c, ',' | '=' | '%');
-    node.bytes()
-        .map(|b| if plain(b.into()) { char::from(b).to_string() } else { format!("%{b:02x}") })
-        .collect()
-}
-
-/// Without a heap: the recorder in a program reads it where there may be none yet.
-fn unescape<'a>(text: &str, room: &'a mut [u8; LONGEST_NODE]) -> Option<&'a str> {
-    let (mut rest, mut length) = (text.as_bytes(), 0);
-    while let [first, tail @ ..] = rest {
-        let hex = (*first == b'%').then(|| tail.get(..2)).flatten();
-        let escaped = hex.and_then(|hex| u8::from_str_radix(core::str::from_utf8(hex).ok()?, 16).ok());
-        *room.get_mut(length)? = escaped.unwrap_or(*first);
-        length += 1;
-        rest = if escaped.is_some() { &tail[2..] } else { tail };
-    }
-    core::str::from_utf8(&room[..length]).ok()
 }
 
 /// Why a `traceparent` can't be used.
@@ -164,11 +137,22 @@ mod tests {
 
     #[test]
     fn headers_go_round() {
-        let state = format!("other=1,{KEY}={}", escape("node,1=%"));
+        let state = format!("other=1,{}", member("node,1=%:2", 77));
         let text = traceparent(TraceId(0x1234), Crumb::from_raw(77)).unwrap();
         let incoming = Incoming::parse(&text, Some(&state)).unwrap();
         assert_eq!((incoming.trace, incoming.parent), (TraceId(0x1234), Crumb::from_raw(77)));
-        assert_eq!(incoming.node, Symbol::new("node,1=%"));
+        assert_eq!(incoming.node, Symbol::new("node,1=%:2"));
+        assert!(!incoming.foreign);
+    }
+
+    /// A tracing system between two of ours hands the state on as it came, with a parent of its own.
+    #[test]
+    fn a_parent_that_the_state_does_not_name_is_no_breadcrumb() {
+        let ours = traceparent(TraceId(0x1234), Crumb::from_raw(77)).unwrap();
+        for state in ["iotrail=node", "iotrail=node:4e"] {
+            let incoming = Incoming::parse(&ours, Some(state)).unwrap();
+            assert!(incoming.foreign && incoming.node == Symbol::new(FOREIGN_NODE), "{state}");
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ import contextlib
 import contextvars
 import ctypes
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -97,6 +98,8 @@ def _load() -> ctypes.CDLL:
 _lib = _load()
 _crumb: contextvars.ContextVar[int] = contextvars.ContextVar("iotrail_crumb", default=0)
 _request: contextvars.ContextVar[int] = contextvars.ContextVar("iotrail_request", default=0)
+# the trace and state that came with the request, which go on with its messages: other tracing systems see one trace
+_came: contextvars.ContextVar[tuple[str, str]] = contextvars.ContextVar("iotrail_came", default=("", ""))
 _symbols: dict[str, int] = {}
 _follow = Follow(_crumb, _lib.iotrail_crumb_set, _lib.iotrail_crumb_take)
 _follow.install()
@@ -169,9 +172,23 @@ def coalesce(parents: Mapping[int, int]) -> int:
 def extract(headers: Mapping[str, str]) -> int:
     """A breadcrumb for serving a message with these headers; a request begins here if they say nothing."""
     init()
-    found = {name.lower(): value for name, value in headers.items()}
-    parent, state = found.get("traceparent", ""), found.get("tracestate", "")
+    parent, state = _context_of(headers)
     return int(_lib.iotrail_extract(parent.encode(), state.encode()))
+
+
+def _context_of(headers: Mapping[str, str]) -> tuple[str, str]:
+    """Traceparent and tracestate of a message; empty where it has none."""
+    found = {name.lower(): value for name, value in headers.items()}
+    return found.get("traceparent", ""), found.get("tracestate", "")
+
+
+def _trace_of(headers: Mapping[str, str]) -> tuple[str, str]:
+    """The trace that a message belongs to, and the state that goes on with it; empty where it names none."""
+    parent, state = _context_of(headers)
+    found = re.fullmatch(
+        r"\s*(?!ff)[0-9a-f]{2}-((?!0{32})[0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?\s*", parent
+    )
+    return (found[1], state) if found else ("", "")
 
 
 class Service:
@@ -188,7 +205,15 @@ class Service:
         parent, state = (ctypes.create_string_buffer(room) for room in (_TRACEPARENT, _TRACESTATE))
         if not _lib.iotrail_inject(_request.get() or self.crumb, self.crumb, parent, state):
             return {}
-        return {"traceparent": parent.value.decode(), "tracestate": state.value.decode()}
+        version, trace, span, flags = parent.value.decode().split("-")
+        came_trace, came_state = _came.get()
+        others = [member for member in map(str.strip, came_state.split(",")) if member]
+        # at most 32 members (W3C Trace Context, 3.3.1.1)
+        states = [state.value.decode(), *(o for o in others if not o.startswith("iotrail="))][:32]
+        return {
+            "traceparent": f"{version}-{came_trace or trace}-{span}-{flags}",
+            "tracestate": ",".join(states),
+        }
 
     def environment(self) -> dict[str, str]:
         """Variables for the environment of a program that is started for it, which then works for it from its start: the
@@ -235,13 +260,14 @@ def request(
 ) -> Iterator[Service]:
     """Serve a request: one that enters the system here, or that came with `headers`."""
     crumb = fresh() if headers is None else extract(headers)
-    token = _request.set(crumb)
+    token, came = _request.set(crumb), _came.set(_trace_of(headers or {}))
     try:
         about = service(component, op, "server", crumb, client=client, file=file, pos=pos, length=length)
         with about as work:
             yield work
     finally:
         _request.reset(token)
+        _came.reset(came)
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use arrow_array::RecordBatch;
+use iotrail_format::context::{self, LONGEST_NODE};
 use iotrail_format::ids::hash63;
 use iotrail_format::schema::{PROCESS, SERVICE_OP, STITCH, THREAD, Table};
 use iotrail_format::wire::UNKNOWN_NODE;
@@ -184,20 +185,25 @@ impl Tables {
             }
         }
         if let Some(parent) = crumb(&span.trace_id, &span.parent_span_id) {
-            let named = node_in(&span.trace_state);
-            let (kind, parent_node) = match (local.get(&parent), is_remote(span, kind)) {
-                (Some((node, process)), _) if *process == source.process => ("split", node.as_str()),
-                (Some((node, _)), _) => ("rpc", node.as_str()),
-                (None, true) => ("rpc", named.unwrap_or(UNKNOWN_NODE)),
-                (None, false) => ("split", node),
+            let ours = breadcrumb_in(&span.trace_state, &span.parent_span_id);
+            let (kind, parent_node, parent) = match (&ours, local.get(&parent), is_remote(span, kind)) {
+                (Some((node, crumb)), ..) => ("rpc", node.as_str(), *crumb),
+                (None, Some((node, process)), _) if *process == source.process => {
+                    ("split", node.as_str(), parent)
+                }
+                (None, Some((node, _)), _) => ("rpc", node.as_str(), parent),
+                (None, None, true) => ("rpc", UNKNOWN_NODE, parent),
+                (None, None, false) => ("split", node, parent),
             };
             self.stitch(source, ts, thread, own, parent_node, parent, kind);
         }
         for link in &span.links {
             if let Some(parent) = crumb(&link.trace_id, &link.span_id).filter(|parent| *parent != own) {
-                let known = local.get(&parent).map(|(node, _)| node.as_str());
-                let parent_node = known.or_else(|| node_in(&link.trace_state)).unwrap_or(UNKNOWN_NODE);
-                self.stitch(source, ts, thread, own, parent_node, parent, "coalesce");
+                let ours = breadcrumb_in(&link.trace_state, &link.span_id);
+                let known = local.get(&parent).map(|(node, _)| (node.clone(), parent));
+                let (parent_node, parent) =
+                    ours.or(known).unwrap_or_else(|| (UNKNOWN_NODE.to_owned(), parent));
+                self.stitch(source, ts, thread, own, &parent_node, parent, "coalesce");
             }
         }
         Ok(ts)
@@ -315,12 +321,12 @@ fn status(span: &Span) -> i64 {
     codes.iter().find_map(|code| int(&span.attributes, code)).filter(|code| *code != 0).unwrap_or(1)
 }
 
-/// The machine that an iotrail caller put into a `tracestate` (W3C Trace Context, section 3.3).
-fn node_in(trace_state: &str) -> Option<&str> {
-    trace_state
-        .split(',')
-        .find_map(|entry| entry.trim().strip_prefix("iotrail="))
-        .filter(|node| !node.is_empty())
+/// The breadcrumb that a span id is, with its machine, if iotrail's SDK made it: `tracestate` (W3C Trace Context, section
+/// 3.3) names both. OpenTelemetry's SDKs hand it on to spans further down, whose parents it doesn't name.
+fn breadcrumb_in(trace_state: &str, span_id: &[u8]) -> Option<(String, i64)> {
+    let id = <[u8; 8]>::try_from(span_id).ok().map(u64::from_be_bytes)?;
+    let mut room = [0; LONGEST_NODE];
+    context::breadcrumb(trace_state, id, &mut room).map(|(node, crumb)| (node.to_owned(), crumb))
 }
 
 fn value<'a>(attributes: &'a [KeyValue], key: &str) -> Option<&'a any_value::Value> {

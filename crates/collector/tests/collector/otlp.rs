@@ -61,7 +61,7 @@ async fn a_trace_is_a_path() {
                 "hash",
                 json!({"status": {"code": 2}, "links": [
                 {"traceId": "0af7651916cd43dd8448eb211c80319c", "spanId": "0000000000000009",
-                 "traceState": "x=1,iotrail=host-c"}]}),
+                 "traceState": "x=1,iotrail=host-c:0000000000000009"}]}),
             ),
         ],
     );
@@ -113,6 +113,33 @@ async fn a_trace_is_a_path() {
     // The callee's parent was found when its own export came.
     assert_eq!(column(trail, &STITCH, "parent_node"), ["host-a", "host-a", "host-b", "host-c"]);
     assert_eq!(column(trail, &PROCESS, "name"), ["shop", "store"]);
+    assert!(collector.end());
+}
+
+/// iotrail's SDK calls a service with OpenTelemetry, which calls another one: the state goes all the way, the breadcrumb is
+/// the parent of the first only.
+#[tokio::test]
+async fn a_caller_with_the_sdk_is_the_parent_of_the_span_it_called() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = Config::new(folder.path());
+    let collector = Collector::start(&config);
+    let state = json!({"traceState": "iotrail=host-a:0000000000000021"});
+    let spans = request(
+        "b",
+        "host-b",
+        vec![span(2, 0x21, 2, "serve", state.clone()), span(3, 2, 3, "call", state.clone())],
+    );
+    let below = request("c", "host-c", vec![span(4, 3, 2, "deeper", state)]);
+    for body in [spans, below] {
+        let headers = "content-type: application/json\r\n";
+        let (status, _) = collector.http("POST", "/v1/traces", headers, body.to_string().as_bytes()).await;
+        assert_eq!(status, 200);
+    }
+    collector.seal().await;
+    let trail = &config.trail;
+    assert_eq!(column(trail, &STITCH, "kind"), ["rpc", "rpc", "split"]);
+    assert_eq!(column(trail, &STITCH, "parent_node"), ["host-a", "host-b", "host-b"]);
+    assert!(column(trail, &STITCH, "parent_crumb").contains(&0x21.to_string()));
     assert!(collector.end());
 }
 
