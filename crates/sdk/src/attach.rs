@@ -225,8 +225,8 @@ pub(crate) fn enter(thread: *mut Thread) -> bool {
         thread.start_ticks = 0;
         thread.due = 0;
     }
-    // A forked child must not hand out its parent's breadcrumbs.
-    thread.leased = 0;
+    // A forked child must not hand out its parent's breadcrumbs, and has a CPU clock of its own.
+    (thread.leased, thread.marked_ticks) = (0, 0);
     thread.ring = null();
     let claimed = claim(image, thread, FIRST_CAPACITY, 0);
     if claimed && thread.due == 0 {

@@ -25,6 +25,9 @@ const PACE: u64 = 250_000;
 const ROW: u64 = 250_000_000;
 /// A last record shorter than this (10 µs) is left out: an image's end is announced twice.
 const SHORTEST: u64 = 25_000;
+/// Counter ticks that a reading at a change of breadcrumb stands for: 15 to 30 µs. Going to sleep and waking takes several
+/// of them, and a reading, a system call, up to one.
+const FRESH: u64 = 60_000;
 /// clock_gettime(2): CPU time of the calling thread.
 const CLOCK_THREAD_CPUTIME_ID: usize = 3;
 /// getrusage(2): of the calling thread.
@@ -99,9 +102,21 @@ fn cpu_ns() -> u64 {
     time[0] as u64 * 1_000_000_000 + time[1] as u64
 }
 
-/// CPU time of the calling thread, nanoseconds; [`NONE`] where the clock may not be read.
-pub(crate) fn clock(thread: &Thread) -> i64 {
-    if may_read(thread) { cpu_ns() as i64 } else { NONE }
+/// CPU time of the calling thread at `now`, nanoseconds; [`NONE`] where the clock may not be read. A reading stands for
+/// [`FRESH`]: until then the thread is taken to have been on its CPU.
+pub(crate) fn clock(thread: &mut Thread, now: u64) -> i64 {
+    if !may_read(thread) {
+        return NONE;
+    }
+    if NS_PER_TICK.load(Relaxed) == 0 {
+        measure_rate();
+    }
+    let since = now.wrapping_sub(thread.marked_ticks);
+    if thread.marked_ticks != 0 && since < FRESH && NS_PER_TICK.load(Relaxed) != 0 {
+        return (thread.marked_ns + ns(since)) as i64;
+    }
+    (thread.marked_ticks, thread.marked_ns) = (now, cpu_ns());
+    thread.marked_ns as i64
 }
 
 /// Minor and major page faults and voluntary context switches of the calling thread so far.

@@ -135,16 +135,17 @@ fn go_on_for(crumb: i64, taken: u8) -> i64 {
 /// Posts what the thread works for from now on, and its CPU clock. The thread is inside the recorder ([`Thread::busy`]).
 pub(crate) fn mark(thread: &mut Thread, before: i64, taken: u8) -> bool {
     let slice = wants(usize::from(CPU));
+    let now = ticks();
     let draft = Draft {
         opcode: OP_CRUMB,
         kind: if slice { CRUMB_SLICE | taken } else { taken },
         fd: -1,
         object: thread.crumb,
         pos: before,
-        length: if slice { cpu::clock(thread) } else { NONE },
+        length: if slice { cpu::clock(thread, now) } else { NONE },
         aux: NONE,
     };
-    post::post(thread, ticks(), 0, &draft, 0, 0)
+    post::post(thread, now, 0, &draft, 0, 0)
 }
 
 /// A breadcrumb nobody has used on this node; 0 if nothing is being recorded.

@@ -53,6 +53,9 @@ pub struct Thread {
     pub(crate) crumb: i64,
     /// The breadcrumbs it may still hand out: from here to the next multiple of a lease.
     pub(crate) leased: i64,
+    /// Counter and CPU clock (nanoseconds) when that was last read at a change of breadcrumb; 0 never.
+    pub(crate) marked_ticks: u64,
+    pub(crate) marked_ns: u64,
     /// 1 + where the sealer was when this thread last woke it; 0 not yet in this ring.
     pub(crate) woke_at: u64,
     /// How far it has come, where that is followed ([`crate::throttle`]); null nowhere.
@@ -87,6 +90,8 @@ impl Thread {
             grow_at: 0,
             crumb: 0,
             leased: 0,
+            marked_ticks: 0,
+            marked_ns: 0,
             woke_at: 0,
             node: core::ptr::null(),
             children: 0,
