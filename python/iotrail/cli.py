@@ -83,7 +83,7 @@ def sdk(
     cflags: Annotated[bool, typer.Option("--cflags", help="Print what the C compiler needs.")] = False,
     libs: Annotated[bool, typer.Option("--libs", help="Print what the linker needs.")] = False,
 ) -> None:
-    """Print where the SDK for C lies: cc component.c $(iotrail sdk --cflags --libs)."""
+    """Print compiler and linker options for the C SDK: cc component.c $(iotrail sdk --cflags --libs)."""
     from iotrail.native import sdk_folder
 
     folder = sdk_folder()
@@ -97,7 +97,7 @@ def summary(
     trail: TrailPath,
     json: Annotated[bool, typer.Option("--json", help="Print the same as JSON.")] = False,
 ) -> None:
-    """Print where the time of a recorded run went: what `record --summary` prints."""
+    """Print where the time of a recorded run went."""
     from iotrail import summary as page
 
     page.show(trail, json=json)
@@ -117,7 +117,7 @@ def waits(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the same as JSON.")] = False,
 ) -> None:
-    """Show who waited for whom in a run recorded with --causal, and what decided how long it took."""
+    """Show who waited for whom in a run recorded with --causal, and the critical path."""
     from iotrail.causal.waits import trace
     from iotrail.causal.waits import waits as show
     from iotrail.trail import Trail
@@ -172,7 +172,7 @@ def sql(
     modules: Annotated[bool, typer.Option("--modules", help="List the modules.")] = False,
     tables: Annotated[bool, typer.Option("--tables", help="List the tables of a trail.")] = False,
 ) -> None:
-    """Ask a trail with SQL, in DuckDB's dialect.
+    """Query a trail with SQL (DuckDB).
 
     Its tables and the documented modules of iotrail are views. Examples:
 
@@ -241,7 +241,7 @@ def report(
     force: Annotated[bool, typer.Option("--force", help="Replace the file even if it is no report.")] = False,
     show: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
 ) -> None:
-    """Write one self-contained page that shows the run, or with --from and --to a part of it: open it in any browser, offline."""
+    """Write one self-contained HTML page of the run, or of the part between --from and --to."""
     from iotrail import report as page
     from iotrail.trail import Trail
 
@@ -400,7 +400,10 @@ def diff(
     against_since: Annotated[
         str | None,
         typer.Option(
-            "--against-from", metavar="TIME", help="Of B from then on, instead of --from.", show_default=False
+            "--against-from",
+            metavar="TIME",
+            help="Start of B's time range (default: --from).",
+            show_default=False,
         ),
     ] = None,
     against_until: Annotated[
@@ -408,7 +411,7 @@ def diff(
         typer.Option(
             "--against-to",
             metavar="TIME",
-            help="Of B until before then, instead of --to.",
+            help="End of B's time range (default: --to).",
             show_default=False,
         ),
     ] = None,
@@ -418,7 +421,7 @@ def diff(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the page even if it is none.")] = False,
 ) -> None:
-    """Say what differs between runs of two versions, and which differences are more than noise.
+    """Compare runs of two versions, and tell differences from noise.
 
     Ranked by the time a difference adds, so that the first line says why B is slower. Runs of one program differ among
     themselves: record at least three of each version, alternating, and name A's before and B's after `--`. One run
@@ -491,7 +494,7 @@ def export(
     ] = 4096,
     force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
 ) -> None:
-    """Write a trail in another tool's format."""
+    """Convert a trail to another tool's format."""
     from iotrail import exporters
     from iotrail.trail import Trail
 
@@ -522,7 +525,7 @@ def anonymize(
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the trail if it exists.")] = False,
 ) -> None:
-    """Copy a trail with all names replaced by keyed hashes: of files, programs, machines, clients, disks.
+    """Copy a trail and replace all names by keyed hashes: of files, programs, machines, clients, disks.
 
     iotrail anonymize X.trail -o Y.trail
     iotrail anonymize X.trail -o Y.trail --keep-extensions --shift-times
@@ -583,7 +586,7 @@ def import_trace(
     ] = None,
     formats: Annotated[bool, typer.Option("--list", help="List the formats.")] = False,
 ) -> None:
-    """Make a trail of another tool's trace: strace, blktrace, fio, Recorder, CSV … Compressed files read as they are.
+    """Import a trace of another tool: strace, blktrace, fio, Recorder, CSV … Compressed files are read directly.
 
     iotrail import strace app.strace
     iotrail import blktrace sda.blktrace.0

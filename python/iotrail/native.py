@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 # Verb of the binary -> its line in `iotrail --help`.
 VERBS = {
-    "record": "Run a program and record its I/O as a trail (--summary prints where the time went).",
-    "replay": "Replay the I/O of a trail on other storage, and record that.",
-    "agent": "Sample this machine and its storage systems, and send what they say to a collector.",
+    "record": "Run a program and record its I/O (--summary prints where the time went).",
+    "replay": "Run the I/O of a trail on other storage, and record it.",
+    "agent": "Sample this machine and its storage systems, and send the samples to a collector.",
     "collect": "Collect records of many machines into one trail, and show them live.",
-    "emudisk": "Serve a disk that answers as a simulated device would.",
-    "trail": "Look at trails, check, compact, merge and prune them.",
-    "types": "Switch the record types of a running program on and off.",
-    "ingest": "Make a trail from Arrow streams.",
+    "emudisk": "Serve a disk that has the response times of a simulated device.",
+    "trail": "Inspect, check, compact, merge and prune trails.",
+    "types": "Switch record types of a running program on and off.",
+    "ingest": "Create a trail from Arrow streams.",
     "schema": "Print the tables of a trail and the calls iotrail knows, as JSON.",
 }
 

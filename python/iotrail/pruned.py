@@ -99,7 +99,7 @@ def expect_edges(trail: Trail, rollup: str, start_ts: int | None, end_ts: int | 
         ts, dur = cut[0]["ts"], cut[0]["dur"]
         if ts is not None:
             raise UsageError(
-                f"{option} {moment(at)} is within {width(dur)} of which only sums are left",
+                f"{option} {moment(at)} falls inside a pruned {width(dur)} bucket",
                 f"{option} {moment(ts)} or {option} {moment(ts + dur)}; {said(trail)}",
             )
 

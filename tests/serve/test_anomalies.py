@@ -108,7 +108,7 @@ def test_only_who_has_the_token_gets_it(trail: Path) -> None:
 
 def test_without_a_trail_here_it_says_so() -> None:
     status, said = get(application(None, None, None), "/anomalies")
-    assert status == 503 and b"name a copy: --trail X.trail" in said
+    assert status == 503 and b"iotrail serve X.trail --collector HOST:PORT" in said
 
 
 def test_it_is_computed_once_for_each_trail(

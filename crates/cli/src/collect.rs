@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use iotrail_collector::{Options, server};
 
+use crate::arguments::size;
 use crate::failure::Failure;
 
 /// Arguments of `collect`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The trail to write; gone on with if it exists
+    /// The trail to write; appended to if it exists
     #[arg(short, long, value_name = "X.trail")]
     output: PathBuf,
     /// Where to listen, for agents, OpenTelemetry and viewers alike; port 0 takes a free one
@@ -41,12 +42,21 @@ pub struct Args {
     /// Threads that serve connections
     #[arg(long, value_name = "N", default_value_t = 1)]
     cores: usize,
-    /// Largest message, MiB
-    #[arg(long, value_name = "MIB", default_value_t = 16)]
+    /// Largest message
+    #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = mebibytes)]
     max_message: usize,
-    /// Memory for rows that are not in the trail yet, for messages being received, and for decoded spans, MiB each
-    #[arg(long, value_name = "MIB", default_value_t = 256)]
+    /// Memory for rows that are not in the trail yet, for messages being received, and for decoded spans, each
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = mebibytes)]
     memory: usize,
+}
+
+/// A size of a mebibyte or more.
+fn mebibytes(text: &str) -> Result<usize, String> {
+    let bytes = size(text)?;
+    if bytes < 1 << 20 {
+        return Err(format!("expected at least 1M, found {text}"));
+    }
+    usize::try_from(bytes).map_err(|_| "too large".to_owned())
 }
 
 /// Collects until SIGINT or SIGTERM.
@@ -61,8 +71,8 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     options.window = args.window;
     options.log = args.log;
     options.cores = args.cores;
-    options.largest = args.max_message.clamp(1, 1024) << 20;
-    options.memory = args.memory.max(args.max_message).max(1) << 20;
+    options.largest = args.max_message.min(1 << 30);
+    options.memory = args.memory.max(args.max_message);
     let trail = options.trail.display().to_string();
     let ready = |addresses: &[SocketAddr]| {
         let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();

@@ -50,24 +50,24 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Run a program and record its I/O as a trail
+    /// Run a program and record its I/O
     #[command(after_help = record::STATUS)]
     Record(record::Args),
-    /// Replay the I/O of a trail on other storage, and record that
+    /// Run the I/O of a trail on other storage, and record it
     Replay(replay::Args),
     /// Run the requests of a workload model, or of a micro-benchmark, on storage
     Generate(Box<generate::Args>),
-    /// Sample this machine and its storage systems, and send what they say to a collector
+    /// Sample this machine and its storage systems, and send the samples to a collector
     Agent(agent::Args),
     /// Collect records of many machines into one trail, and show them live
     Collect(collect::Args),
-    /// Serve a disk that answers as a simulated device would
+    /// Serve a disk that has the response times of a simulated device
     Emudisk(emudisk::Args),
-    /// Look at trails, check, compact, merge and prune them
+    /// Inspect, check, compact, merge and prune trails
     Trail(trail::Args),
-    /// Switch the record types of a running program on and off
+    /// Switch record types of a running program on and off
     Types(types::Args),
-    /// Make a trail from Arrow streams
+    /// Create a trail from Arrow streams
     Ingest(ingest::Args),
     /// Make rows of strace's output, for `iotrail import`
     #[command(hide = true)]

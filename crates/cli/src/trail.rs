@@ -49,7 +49,7 @@ enum Verb {
         /// The trail
         #[arg(value_name = "X.trail")]
         trail: PathBuf,
-        /// Keep replaced files so long for readers that still use them; 0s deletes them now
+        /// How long to keep replaced files for readers that still use them; 0s deletes them now
         #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
         grace: Duration,
     },
@@ -80,7 +80,7 @@ enum Verb {
         /// A list of the files that go: paths in the trail, one a line
         #[arg(long, value_name = "LIST")]
         remove: PathBuf,
-        /// Keep them so long for readers that still use them; 0s deletes them now
+        /// How long to keep them for readers that still use them; 0s deletes them now
         #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
         grace: Duration,
         /// Arrow IPC streams of what comes, as TABLE=PATH

@@ -17,7 +17,7 @@ use crate::error::{Error, IoContext as _};
 /// The options.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The trail; gone on with if it exists.
+    /// The trail; appended to if it exists.
     pub trail: PathBuf,
     /// Where to listen.
     pub listen: Vec<SocketAddr>,

@@ -76,8 +76,7 @@ def anomalies(
     as_json: Annotated[bool, typer.Option("--json", help="Print the same as JSON.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace FILE if it is something else.")] = False,
 ) -> None:
-    """Say where a system that `iotrail sweep` measured falls short of what is expected: in which settings, how much, how sure
-    that is, and in which layer."""
+    """Show in which settings a measured system falls short of what is expected: by how much, how sure, and in which layer."""
     from iotrail.anomaly import answer, text
     from iotrail.anomaly import profile as profiles
     from iotrail.terminal import Console
@@ -132,7 +131,7 @@ def profile(
     trail: TrailPath,
     as_json: Annotated[bool, typer.Option("--json", help="Print the same as JSON.")] = False,
 ) -> None:
-    """Say what the reads of a recorded program are like: its sequential streams, their runs, and what it computes between."""
+    """Describe the reads of a recorded program: sequential streams, run lengths, think times."""
     from iotrail.anomaly import profile as profiles
     from iotrail.terminal import Console
     from iotrail.trail import Trail

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from iotrail.device.compare import Comparison
 
 app = typer.Typer(
-    help="Device files: what simulated and emulated storage is made of.",
+    help="Show, fit and measure device files: descriptions of simulated storage.",
     no_args_is_help=True,
     rich_markup_mode="rich",
 )

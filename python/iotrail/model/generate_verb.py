@@ -143,7 +143,7 @@ def generate(
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace Y.trail if it exists.")] = False,
 ) -> None:
-    """Run the requests of a model, or of a micro-benchmark, on storage; or only draw those of a model.
+    """Run the requests of a workload model, or a micro-benchmark, on storage; or only write down a model's requests.
 
     With --target requests are read from and written to it, and a summary is printed: rates, response times, lateness. Without it
     they are drawn and written to -o as a trail.

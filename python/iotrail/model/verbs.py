@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from iotrail.model.check import Progress
 
 app = typer.Typer(
-    help="Workload models: requests of disks as counts, to keep, compare and draw from.",
+    help="Fit, check and compare workload models.",
     no_args_is_help=True,
     rich_markup_mode="rich",
 )

@@ -62,7 +62,7 @@ def prune(
         ),
     ] = None,
     grace: Annotated[
-        str, typer.Option("--grace", metavar="TIME", help="Keep replaced files so long for their readers.")
+        str, typer.Option("--grace", metavar="TIME", help="How long to keep replaced files for readers.")
     ] = "60s",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print sizes as JSON.")] = False,

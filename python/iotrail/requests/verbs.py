@@ -23,11 +23,11 @@ ComponentOption = Annotated[
 SinceOption = Annotated[
     str | None,
     typer.Option(
-        "--from", metavar="TIME", help="From then on: 2026-03-01T14:00, 14:00, or +30s.", show_default=False
+        "--from", metavar="TIME", help="Start time: 2026-03-01T14:00, 14:00, or +30s.", show_default=False
     ),
 ]
 UntilOption = Annotated[
-    str | None, typer.Option("--to", metavar="TIME", help="Until before then.", show_default=False)
+    str | None, typer.Option("--to", metavar="TIME", help="End time, exclusive.", show_default=False)
 ]
 
 ThroughOption = Annotated[
@@ -35,7 +35,7 @@ ThroughOption = Annotated[
     typer.Option(
         "--through",
         metavar="NAME",
-        help="Only requests in which this machine or member (osd.3) had a part.",
+        help="Only requests that went through this machine or member (osd.3).",
         show_default=False,
     ),
 ]
@@ -60,7 +60,7 @@ SvgOption = Annotated[
 ]
 HtmlOption = Annotated[
     Path | None,
-    typer.Option("--html", metavar="FILE", help="Write a page that shows it too.", show_default=False),
+    typer.Option("--html", metavar="FILE", help="Also write a page that shows it.", show_default=False),
 ]
 ForceDrawing = Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")]
 
@@ -70,7 +70,7 @@ def path(
     crumb: Annotated[
         int | None,
         typer.Option(
-            "--crumb", metavar="N", help="The request with, or above, this breadcrumb.", show_default=False
+            "--crumb", metavar="N", help="The request that this breadcrumb belongs to.", show_default=False
         ),
     ] = None,
     node: Annotated[
@@ -93,7 +93,7 @@ def path(
     force: ForceDrawing = False,
     json: Annotated[bool, typer.Option("--json", help="Print all records as JSON.")] = False,
 ) -> None:
-    """Show the way of a request through components and machines, and what is missing of it.
+    """Show the path of a request through components and machines, and what is missing from it.
 
     Examples:
 
@@ -138,7 +138,7 @@ def graph(
     force: ForceDrawing = False,
     json: Annotated[bool, typer.Option("--json", help="Print the graph as JSON.")] = False,
 ) -> None:
-    """Say where the time of many requests goes: every step between two points, and which of them the replies wait for.
+    """Show where requests spend their time: each step between two points, and the critical path.
 
     Examples:
 
@@ -170,20 +170,22 @@ def graph(
 def demand(
     trail: TrailPath,
     by: Annotated[
-        str, typer.Option("--by", metavar="A,B", help="Of client, resource, node, component.")
+        str, typer.Option("--by", metavar="A,B", help="Group by these: client, resource, node, component.")
     ] = "client,resource",
     every: Annotated[
         str | None,
-        typer.Option("--every", metavar="60s", help="Also by time: 10ms, 1s, 5min.", show_default=False),
+        typer.Option(
+            "--every", metavar="60s", help="Also group by time: 10ms, 1s, 5min.", show_default=False
+        ),
     ] = None,
     since: SinceOption = None,
     until: UntilOption = None,
     format: Annotated[Format, typer.Option("--format", help="How rows are written.")] = Format.TABLE,
     json: Annotated[bool, typer.Option("--json", help="As --format json.")] = False,
 ) -> None:
-    """Say what CPU, buffer cache, network and disk each client's requests used.
+    """Show how much CPU, buffer cache, network and disk each client's requests used.
 
-    Work put off and work done for several requests at once is billed to those who asked for it. Examples:
+    Deferred work, and work done for several requests at once, is billed to the clients that caused it. Examples:
 
       iotrail demand X.trail
       iotrail demand X.trail --by client,resource,node --every 60s --format csv
@@ -215,7 +217,7 @@ def arrivals(
         Level | None,
         typer.Option(
             "--at",
-            help="Only where requests enter, messages are sent, or disks queue.",
+            help="Only arrivals of requests, messages, or disk requests.",
             show_default=False,
         ),
     ] = None,
@@ -232,9 +234,9 @@ def arrivals(
     force: ForceDrawing = False,
     json: Annotated[bool, typer.Option("--json", help="Print all figures as JSON.")] = False,
 ) -> None:
-    """Say how requests arrive at points of the system, and what response time a queueing model predicts there.
+    """Show how requests arrive, and which response times a queueing model predicts.
 
-    Where no model fits what was measured it says why. Examples:
+    If no model fits, it says why. Examples:
 
       iotrail arrivals X.trail
       iotrail arrivals X.trail --at disk --client alice --svg arrivals.svg
@@ -260,7 +262,8 @@ def arrivals(
 def explain(
     trail: TrailPath,
     client: Annotated[
-        str | None, typer.Option("--client", metavar="A", help="Who complains.", show_default=False)
+        str | None,
+        typer.Option("--client", metavar="A", help="The client that complains.", show_default=False),
     ] = None,
     op: OpOption = None,
     since: SinceOption = None,
@@ -270,7 +273,7 @@ def explain(
         typer.Option(
             "--link",
             metavar="10Gbit/s",
-            help="What each machine's network can carry, to say whether it was short.",
+            help="Bandwidth of each machine's network, to tell whether it was saturated.",
             show_default=False,
         ),
     ] = None,
@@ -279,7 +282,7 @@ def explain(
         typer.Option(
             "--svg",
             metavar="FILE",
-            help="Draw what the client asks for and how busy resources were instead.",
+            help="Instead, draw the client's accesses and the use of resources.",
             show_default=False,
         ),
     ] = None,
@@ -287,9 +290,9 @@ def explain(
     force: ForceDrawing = False,
     json: Annotated[bool, typer.Option("--json", help="Print all of it as JSON.")] = False,
 ) -> None:
-    """Say why a client's requests were slow: a resource that was short, a step that takes longer than usual, or what it asks for.
+    """Explain why a client's requests were slow: a saturated resource, a step that is slower than usual, or the access pattern.
 
-    Each sentence comes with what it rests on. Examples:
+    Each sentence shows its evidence. Examples:
 
       iotrail explain X.trail --client alice --from 14:00 --to 14:05
       iotrail explain X.trail --client alice --link 10Gbit/s --html why.html

@@ -213,7 +213,10 @@ def application(trail: Path | None, collector: Collector | None, token: str | No
 
 
 def _no_trail() -> TrailError:
-    return TrailError("no trail: the collector writes it on another machine", "name a copy: --trail X.trail")
+    return TrailError(
+        "no trail: the collector writes it on another machine",
+        "serve a copy of it too: iotrail serve X.trail --collector HOST:PORT",
+    )
 
 
 def _refused(_: Request, error: IotrailError) -> Response:

@@ -103,7 +103,7 @@ def sweep(
         typer.Option("--force", help="Replace X.trail if it exists, and drop what a sweep before measured."),
     ] = False,
 ) -> None:
-    """Measure a system over a space of settings, unattended: `iotrail anomalies` says where it falls short.
+    """Measure a system over a space of settings, unattended; `iotrail anomalies` reads the result.
 
     SPEC.toml names a command that prints one number, or a block device, the values of each dimension, and what is expected; settings are drawn at
     random, or chosen by what was measured (--adaptive), and measured one after the other. Settings of the system are put back at the end, also after Ctrl-C, SIGTERM and

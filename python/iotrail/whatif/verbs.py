@@ -12,7 +12,7 @@ from iotrail.units import NANOSECONDS
 from iotrail.whatif.system import verbs as system
 
 app = typer.Typer(
-    help="What a change would bring: asked of a trail, with the devices and caches simulated.",
+    help="Predict what a change of devices, caches or the system brings.",
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
