@@ -298,7 +298,7 @@ def test_no_requests(make: MakeTrail) -> None:
         (["--slowest", "1", "--from", "+2s", "--to", "+1s"], "is not before --to"),
         (["--slowest", "1", "--from", "+9h"], "no request is of all of these"),
         (["--slowest", "1", "--node", "head"], "--node says which --crumb"),
-        (["--crumb", "10", "--client", "bob"], "expected no --client"),
+        (["--crumb", "10", "--client", "bob"], "--crumb can't be combined with --client"),
         ([], "which request"),
     ],
 )

@@ -310,9 +310,7 @@ def test_refused(make: MakeTrail, tmp_path: Path) -> None:
         prune(path, every_ns=15 * MS, keep=BOTH)
     with pytest.raises(UsageError, match="only sums of 10ms are left"):
         invoke("demand", path, "--every", "4ms")
-    with pytest.raises(
-        UsageError, match=r"--from .*\.005.* falls inside a pruned 10ms bucket"
-    ) as refused:
+    with pytest.raises(UsageError, match=r"--from .*\.005.* falls inside a pruned 10ms bucket") as refused:
         invoke("graph", path, "--from", "1970-01-01T00:00:00.005Z")
     assert "+0000 or --from 1970-01-01T00:00:00.01" in str(refused.value.hint)
     with pytest.raises(PrunedError, match="times between arrivals need raw records, and those of 7"):

@@ -1,5 +1,6 @@
 """Which requests a question is about: by breadcrumb, or those that its options leave."""
 
+import re
 from dataclasses import dataclass
 
 from iotrail import pruned
@@ -188,6 +189,41 @@ def of_crumb(trail: Trail, crumb: int, node: str | None) -> tuple[Key, list[Key]
     key = (node or nodes[0], crumb)
     pruned.expect_request(trail, *key)
     return key, up(trail, key)[0]
+
+
+def of_trace(trail: Trail, text: str) -> list[Key]:
+    """The requests of an OpenTelemetry trace, given by its id; of one that iotrail's SDK began, whose id has its breadcrumb."""
+    expect_requests(trail)
+    digits = text.strip().lower().replace("-", "")
+    if not re.fullmatch(r"[0-9a-f]{32}", digits) or not int(digits, 16):
+        raise UsageError(f"--trace: expected 32 hexadecimal digits, found {text!r}")
+    high, low = (_signed(int(half, 16)) for half in (digits[:16], digits[16:]))
+    rows = trail.rows_of(
+        """SELECT DISTINCT node, crumb FROM service_op WHERE crumb <> 0 AND trace_hi = $high AND trace_lo = $low
+        UNION SELECT DISTINCT node, crumb FROM service_op WHERE crumb = $low AND crumb > 0 AND trace_hi IS NULL""",
+        {"high": high, "low": low},
+    )
+    if not rows:
+        hint = (
+            pruned.said(trail)
+            if trail.rows.get("pruned")
+            else "iotrail path X.trail --slowest 10 shows some requests"
+        )
+        raise UnknownNameError(f"no request of trace {text}", hint)
+    roots: dict[Key, None] = {}
+    seen: set[Key] = set()
+    for row in rows:
+        key = (row["node"], row["crumb"])
+        if key not in seen:
+            above, between = up(trail, key)
+            seen.update(between)
+            roots |= dict.fromkeys(above)
+    return list(roots)
+
+
+def _signed(bits: int) -> int:
+    """64 bits as the number that a BIGINT with them is."""
+    return bits - (1 << 64) if bits >> 63 else bits
 
 
 def slowest(trail: Trail, chosen: Chosen, count: int) -> list[Key]:

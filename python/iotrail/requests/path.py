@@ -54,6 +54,8 @@ class Crumb:
     records: list[Record] = field(default_factory=list)
     children: list["Crumb"] = field(default_factory=list)
     holes: list[str] = field(default_factory=list)
+    # a call of what nobody ever recorded the serving of: a database, say, without instruments
+    leaf: bool = False
 
     @property
     def main(self) -> Record | None:
@@ -130,7 +132,40 @@ def paths(trail: Trail, roots: Sequence[Key]) -> list[Path]:
         "SELECT parent_node, parent_crumb, node, crumb, kind, hi - lo FROM crumb_parent ORDER BY ts, node, crumb"
     ).fetchall():
         below.setdefault((row[0], row[1]), []).append(((row[2], row[3]), row[4], row[5]))
-    return [_path(root, records, below) for root in roots]
+    found = [_path(root, records, below) for root in roots]
+    _mark_leaves(trail, found)
+    for path in found:
+        for crumb in path.crumbs:
+            crumb.holes += _holes(crumb, records)
+    return found
+
+
+def _mark_leaves(trail: Trail, found: Sequence[Path]) -> None:
+    """Calls without a serving are leaves where no call of that kind in the whole trail has one, else something is missing."""
+    open_calls = [
+        crumb for path in found for crumb in path.crumbs if not crumb.again and _calls_nobody(crumb)
+    ]
+    if not open_calls:
+        return
+    served = {
+        (row["component"], row["op"])
+        for row in trail.rows_of(
+            f"""SELECT DISTINCT c.component, c.op
+            FROM ({trail.source("service_op")}) AS c
+            JOIN ({trail.source("stitch")}) AS s ON s.parent_node = c.node AND s.parent_crumb = c.crumb
+            WHERE c.kind = 'client' AND s.kind = 'rpc'"""
+        )
+    }
+    for crumb in open_calls:
+        made = {
+            (r.component, r.name) for r in crumb.records if r.record == "service_op" and r.kind == "client"
+        }
+        crumb.leaf = served.isdisjoint(made)
+
+
+def _calls_nobody(crumb: Crumb) -> bool:
+    calls = any(r.record == "service_op" and r.kind == "client" for r in crumb.records)
+    return calls and not any(child.stitched == "rpc" for child in crumb.children)
 
 
 def _path(root: Key, records: dict[Key, list[Record]], below: dict[Key, list[tuple[Key, str, int]]]) -> Path:
@@ -155,8 +190,6 @@ def _path(root: Key, records: dict[Key, list[Record]], below: dict[Key, list[tup
             for key, kind, part in below.get(crumb.key, [])
         ]
         todo += [(child, (*ancestors, crumb.key)) for child in reversed(crumb.children)]
-    for crumb in shown.values():
-        crumb.holes += _holes(crumb, records)
     return Path(first, tuple(shown.values()))
 
 
@@ -173,8 +206,7 @@ def _holes(crumb: Crumb, records: dict[Key, list[Record]]) -> list[str]:
     served = [r for r in crumb.records if r.record == "service_op" and r.kind == "server"]
     if len(served) > 1:
         found.append(f"served {len(served)} times: the number was used again, or the message came twice")
-    calls = any(r.record == "service_op" and r.kind == "client" for r in crumb.records)
-    if calls and not any(child.stitched == "rpc" for child in crumb.children):
+    if _calls_nobody(crumb) and not crumb.leaf:
         found.append("a call whose serving nobody recorded")
     for child in crumb.children:
         begin = min((r.ts for r in records.get(child.key, [])), default=None)

@@ -23,6 +23,7 @@ def run(
     trail: Trail,
     *,
     crumb: int | None,
+    trace: str | None,
     node: str | None,
     slowest: int | None,
     client: str | None,
@@ -51,11 +52,21 @@ def run(
     }
     given = [option for option, value in options.items() if value is not None]
     note = None
-    if crumb is not None:
-        if slowest is not None or given:
-            raise UsageError(
-                f"--crumb names a request: expected no {'--slowest' if slowest is not None else given[0]}"
-            )
+    named = "--crumb" if crumb is not None else "--trace" if trace is not None else None
+    if named is not None:
+        others = [
+            *(["--trace"] if crumb is not None and trace is not None else []),
+            *(["--slowest"] if slowest is not None else []),
+            *(["--node"] if crumb is None and node is not None else []),
+            *given,
+        ]
+        if others:
+            raise UsageError(f"{named} can't be combined with {others[0]}")
+    if trace is not None:
+        roots = find.of_trace(trail, trace)
+        if len(roots) > MOST_PATHS and not as_json:
+            note = f"{len(roots):,} requests, of which {MOST_PATHS} are shown: --json has all"
+    elif crumb is not None:
         key, roots = find.of_crumb(trail, crumb, node)
         if not roots:
             note = f"{name(key)} works for no request: its stitches lead in a circle"
@@ -66,7 +77,8 @@ def run(
     else:
         if slowest is None:
             raise UsageError(
-                "which request?", "--crumb N, or --slowest 10; iotrail sql X.trail request lists them"
+                "which request?",
+                "--crumb N, --trace ID, or --slowest 10; iotrail sql X.trail request lists them",
             )
         if slowest < 1:
             raise UsageError(f"--slowest: expected 1 or more, found {slowest}")

@@ -264,6 +264,8 @@ def _notes(line: Line, first: bool) -> Text:
             notes.append(f"coalesced: {100 * crumb.part / WHOLE:.3g} % of it is for this one  ", style="dim")
         if crumb.again:
             notes.append("shown above  ", style="dim")
+        if crumb.leaf:
+            notes.append("callee not instrumented  ", style="dim")
         if crumb.holes:
             notes.append("hole", style="yellow")
     return notes

@@ -73,6 +73,12 @@ def path(
             "--crumb", metavar="N", help="The request that this breadcrumb belongs to.", show_default=False
         ),
     ] = None,
+    trace: Annotated[
+        str | None,
+        typer.Option(
+            "--trace", metavar="ID", help="The requests of this OpenTelemetry trace.", show_default=False
+        ),
+    ] = None,
     node: Annotated[
         str | None, typer.Option("--node", help="The breadcrumb's machine.", show_default=False)
     ] = None,
@@ -99,6 +105,7 @@ def path(
 
       iotrail path X.trail --slowest 10 --client alice
       iotrail path X.trail --crumb 4711 --timeline
+      iotrail path X.trail --trace 0af7651916cd43dd8448eb211c80319c
     """
     from iotrail.requests import path_command
     from iotrail.trail import Trail
@@ -106,6 +113,7 @@ def path(
     path_command.run(
         Trail(trail),
         crumb=crumb,
+        trace=trace,
         node=node,
         slowest=slowest,
         client=client,
