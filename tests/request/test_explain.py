@@ -151,7 +151,7 @@ def test_a_neighbour_that_keeps_the_disk_busy_is_named(make: MakeTrail) -> None:
     assert disk.part("bob") == pytest.approx(0.95, abs=0.001)
     # and the step that waits for it is the slower one, against alice before
     slower = [d for d in found.usual.slower if d.metric == "step"]
-    assert slower[0].part == "disk sda read queued → disk sda read issued"
+    assert slower[0].part == "s1: disk sda read queued → s1: disk sda read issued"
     assert found.usual.whose == "alice at other times"
     assert causes(found)[0] == "resources"
 
@@ -169,9 +169,9 @@ def test_several_neighbours_are_named_where_none_alone_makes_half(make: MakeTrai
     others = [
         request
         for client, service, at in (
-            ("bob", 8 * MS, 2 * MS),
-            ("carol", 8 * MS, 3 * MS),
-            ("dave", 2 * MS, 4 * MS),
+            ("bob", 8 * MS, 12 * MS),
+            ("carol", 8 * MS, 13 * MS),
+            ("dave", 2 * MS, 14 * MS),
         )
         for request in every(20 * MS, start=HALF + at, count=200, client=client, service=service)
     ]
@@ -188,10 +188,148 @@ def test_a_slower_step_is_found_where_no_resource_is_saturated(make: MakeTrail) 
     found = explained(make, Store().work(*requests), start_ts=HALF)
     assert causes(found) == ["latency"]
     [first] = [d for d in found.usual.slower if d.metric == "step"]
-    assert first.part == "head read arrival → head read call"
+    assert first.part == "head: head read arrival → head: head read call"
     assert first.each_ns == pytest.approx(5 * MS, rel=0.01)
     assert [said.certainty for said in found.verdict.sentences if said.cause] == ["sure"]
     assert found.verdict.sentences[0].text == "no resource that alice's requests use was saturated"
+
+
+def busy_head(store: Store, *, since: int) -> None:
+    """bob computes on the head's only CPU all the time, in slices that leave alice's 0.1 ms of each of her requests."""
+    for n in range(400):
+        ts = START + n * 20 * MS
+        if ts >= since:
+            row = {"node": "head", "thread": 7, "crumb": 0, "kind": "kernel"}
+            store.rows["cpu_slice"].append(
+                {**row, "ts": ts + 200_000, "dur": 19 * MS + 700_000, "state": "sleep"}
+            )
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_who_was_busy_before_is_not_blamed(make: MakeTrail, seed: int) -> None:
+    """bob keeps the head's CPU busy before and during; what is slower is the head's own 5 ms, in which alice sleeps."""
+    requests = [(ts, client, {**about, "slow": 5 * MS if ts >= HALF else 0}) for ts, client, about in alice()]
+    store = Store()
+    store.chance.seed(seed)
+    store.work(*requests)
+    busy_head(store, since=START)
+    found = explained(make, store, start_ts=HALF)
+    assert causes(found) == ["latency"]
+    assert "head: head read arrival → head: head read call" in found.verdict.text
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_who_is_busy_where_nobody_waits_is_not_blamed(make: MakeTrail, seed: int) -> None:
+    """bob comes with the complaint and takes the whole CPU, but alice's threads run as soon as they can."""
+    store = Store()
+    store.chance.seed(seed)
+    store.work(*alice())
+    busy_head(store, since=HALF)
+    found = explained(make, store, start_ts=HALF)
+    assert causes(found) == []
+    said = found.verdict.sentences[0]
+    assert "cpu of head was saturated" in said.text and said.text.endswith(
+        "alice's requests hardly waited there"
+    )
+
+
+def test_who_takes_the_cpu_that_is_waited_for_is_blamed(make: MakeTrail) -> None:
+    """bob takes the CPU from alice's thread in the middle of each of her requests, for 4 ms."""
+    requests = [(ts, client, {**about, "slow": 4 * MS if ts >= HALF else 0}) for ts, client, about in alice()]
+    store = Store().work(*requests)
+    busy_head(store, since=HALF)
+    for slice in list(store.rows["cpu_slice"]):
+        if slice["crumb"] and slice["ts"] >= HALF:
+            slice["state"] = "runnable"
+            store.rows["cpu_slice"].append(
+                {**slice, "ts": slice["ts"] + 4 * MS, "dur": 10_000, "state": "sleep"}
+            )
+    found = explained(make, store, start_ts=HALF)
+    first = found.verdict.sentences[0]
+    assert first.cause and first.certainty == "measured"
+    assert first.text.startswith("cpu of head was saturated") and first.text.endswith(
+        "while alice's requests waited"
+    )
+
+
+def test_a_neighbour_on_another_disk_is_not_blamed(make: MakeTrail) -> None:
+    """bob saturates sdb of the same machine; alice has a queue of her own making on sda, and waits at sda only."""
+    store = Store()
+    for n in range(400):
+        ts = START + n * 20 * MS
+        for part in range(3 if ts >= HALF else 1):
+            store.read("alice", ts + part * 1000, service=2 * MS)
+    for n in range(200):
+        ts = AHEAD + HALF + n * 20 * MS
+        crumb = 1_000_000 + n
+        row = {"node": "s1", "thread": 9, "crumb": crumb, "ts": ts, "dur": 19 * MS + 500_000}
+        store.rows["service_op"].append({**row, "component": "storage", "client": "bob", "op": "scan"})
+        store.rows["disk_op"].append(
+            {**row, "kind": "program", "dev": "sdb", "op": "read", "pos": 0, "length": 4096, "issued": ts}
+        )
+    # one read of alice's that went to sdb: it is a resource she uses
+    store.rows["disk_op"].append(
+        {"node": "s1", "thread": 2, "crumb": 3, "ts": AHEAD + HALF, "dur": 1000, "kind": "program", "dev": "sdb",
+         "op": "read", "pos": 0, "length": 4096, "issued": AHEAD + HALF}
+    )  # fmt: skip
+    found = explained(make, store, start_ts=HALF)
+    blamed = [said.text for said in found.verdict.sentences if said.cause]
+    assert not any("sdb" in text or "bob" in text for text in blamed), blamed
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_slow_machine_of_three_is_named(make: MakeTrail, seed: int) -> None:
+    """One of three storage nodes takes 4 ms longer in the second half: the verdict names it."""
+    rows = replicated(seed)
+    path = make(rows)
+    found = command.explain(path, Chosen(client="a", start_ts=START + 6 * SECOND))
+    assert found.verdict.text.startswith("Head read: n2: storage read arrival → n2: storage read reply: +")
+    quiet = command.explain(path, Chosen(client="a", start_ts=START + 3 * SECOND, end_ts=START + 6 * SECOND))
+    assert causes(quiet) == []
+
+
+def replicated(seed: int) -> dict[str, list[dict[str, Any]]]:
+    """Reads, each served by one of three storage nodes; from the seventh second on n2 takes 4 ms longer."""
+    chance = random.Random(seed)
+    rows: dict[str, list[dict[str, Any]]] = {"service_op": [], "stitch": []}
+    for number in range(600):
+        ts, crumb, node = START + number * 20 * MS, 10 * number + 1, f"n{chance.randrange(3)}"
+        slow = node == "n2" and number >= 300
+        took = int(MS * chance.uniform(1, 2)) + (4 * MS if slow else 0)
+        head = {"node": "head", "thread": 1, "component": "head", "op": "read"}
+        rows["service_op"] += [
+            {**head, "crumb": crumb, "ts": ts, "dur": took + 3000, "client": "a"},
+            {**head, "crumb": crumb + 1, "ts": ts + 1000, "dur": took + 1000, "kind": "client"},
+            {
+                "node": node,
+                "thread": 2,
+                "component": "storage",
+                "op": "read",
+                "crumb": crumb + 2,
+                "ts": ts + 1500,
+                "dur": took,
+            },
+        ]
+        stitch = {"thread": 1, "parent_node": "head"}
+        rows["stitch"] += [
+            {
+                **stitch,
+                "node": "head",
+                "crumb": crumb + 1,
+                "ts": ts + 1000,
+                "parent_crumb": crumb,
+                "kind": "split",
+            },
+            {
+                **stitch,
+                "node": node,
+                "crumb": crumb + 2,
+                "ts": ts + 1500,
+                "parent_crumb": crumb + 1,
+                "kind": "rpc",
+            },
+        ]
+    return rows
 
 
 def tiny(make: MakeTrail) -> Explanation:
@@ -225,7 +363,7 @@ def test_what_nothing_explains_is_said_so_with_where_the_time_goes(make: MakeTra
     assert found.verdict.text.endswith("what was recorded doesn't explain the complaint")
     last = found.verdict.sentences[-1]
     assert last.about == "time"
-    assert last.evidence[0].startswith("disk sda read issued → disk sda read done: ")
+    assert last.evidence[0].startswith("s1: disk sda read issued → s1: disk sda read done: ")
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -8,7 +8,7 @@ from typing import Any
 
 from iotrail import page, pruned
 from iotrail.requests import find, graph, lost
-from iotrail.requests.explain import pattern, resources, usual, verdict
+from iotrail.requests.explain import pattern, resources, usual, verdict, waits
 from iotrail.requests.explain.pattern import Pattern
 from iotrail.requests.explain.resources import Resource, Window
 from iotrail.requests.explain.usual import Usual
@@ -78,6 +78,7 @@ def explain(path: Path, chosen: Chosen, link_bytes_s: int = 0) -> Explanation:
         # DuckDB would draw it over stdout after two seconds
         each.connection.execute("SET enable_progress_bar = false")
     trail.set_params({"link_bytes_s": link_bytes_s})
+    of_client.set_params({"by_node": True})
     window = _window(trail, chosen)
     against = usual.compare(trail, chosen)
     asked = _asked(trail, chosen, against)
@@ -85,7 +86,14 @@ def explain(path: Path, chosen: Chosen, link_bytes_s: int = 0) -> Explanation:
     steps = graph.collect(of_client, chosen)
     accesses = pattern.collect(of_time, chosen)
     said = verdict.judge(
-        chosen.client, {each.kind: each.time_ns for each in asked}, used, against, accesses, steps
+        chosen.client,
+        {each.kind: each.time_ns for each in asked},
+        used,
+        before(trail, window) if against.at_other_times and any(map(verdict.is_saturated, used)) else {},
+        waits.collect(of_client, steps.total_ns),
+        against,
+        accesses,
+        steps,
     )
     if (share := lost.share(trail)) >= LEAST_LOST:
         text = f"{said.text}; of what was recorded {share:.0%} is lost, so this may be wrong"
@@ -93,6 +101,26 @@ def explain(path: Path, chosen: Chosen, link_bytes_s: int = 0) -> Explanation:
     return Explanation(
         chosen.client, window, asked, said, used, against, accesses, steps, tuple(lost.said(trail))
     )
+
+
+def before(trail: Trail, window: Window) -> dict[tuple[str, str, str | None], float]:
+    """In which share of the rest of the trail's time each resource was saturated: (machine, resource, disk)."""
+    [span] = trail.rows_of(
+        "SELECT MIN(ts) AS start_ts, MAX(ts + COALESCE(dur, 0)) AS end_ts FROM service_op WHERE node = $node",
+        {"node": window.node},
+    )
+    rest = [
+        Window(window.node, start, end)
+        for start, end in ((span["start_ts"], window.start_ts), (window.end_ts, span["end_ts"]))
+        if end - start >= resources.LEAST_EVERY
+    ]
+    whole = sum(part.end_ts - part.start_ts for part in rest)
+    found: dict[tuple[str, str, str | None], float] = {}
+    for part in rest:
+        for each in resources.collect(trail, part):
+            share = (each.saturated or 0.0) * (part.end_ts - part.start_ts) / whole
+            found[each.key] = found.get(each.key, 0.0) + share
+    return found
 
 
 def _window(trail: Trail, chosen: Chosen) -> Window:

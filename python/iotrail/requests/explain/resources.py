@@ -70,6 +70,11 @@ class Resource:
     series: NDArray[np.float64] = field(repr=False, compare=False)
 
     @property
+    def key(self) -> tuple[str, str, str | None]:
+        """What tells it from others."""
+        return self.node, self.resource, self.place
+
+    @property
     def name(self) -> str:
         """As people call it."""
         what = self.resource if self.place in (None, self.resource) else f"{self.resource} {self.place}"

@@ -11,6 +11,7 @@ from iotrail.diff.flow_command import sentence, sure
 from iotrail.requests.explain.pattern import Pattern
 from iotrail.requests.explain.resources import SATURATED, Resource
 from iotrail.requests.explain.usual import Usual
+from iotrail.requests.explain.waits import Waits
 from iotrail.requests.graph import Edge, Graph
 from iotrail.units import counted, decimal, duration, size
 
@@ -19,6 +20,12 @@ LEAST_SATURATED = 0.05
 # … by others, unless the client's own part of its use is this; those others are named who together make as much. A
 # cache is advised if reads and writes are this part of the time that is complained of …
 LEAST_PART = 0.5
+# Where requests wait, by kind of resource.
+_WAITED = {
+    "cpu": "able to run and without a CPU there",
+    "disk": "in its queue",
+    "network": "on the way there",
+}
 # What less of the time of requests is spent at explains no complaint.
 LEAST_WAITED = 0.1
 # … and it would absorb this share of them, of which this share is small.
@@ -63,13 +70,16 @@ def judge(
     client: str,
     times: Mapping[str, int],
     resources: list[Resource],
+    before: Mapping[tuple[str, str, str | None], float],
+    waits: Waits,
     usual: Usual,
     pattern: Pattern | None,
     graph: Graph,
 ) -> Verdict:
-    """Say why `client` complains of requests that took these `times`, ns by kind; `graph` is of them."""
+    """Say why `client` complains of requests that took these `times`, ns by kind; `graph` and `waits` are of them, `before`
+    is in which share of the other time resources were saturated, as far as that is known."""
     sentences = [
-        *_resources(client, resources, graph),
+        *_resources(client, resources, before, waits),
         *_latency(client, usual, graph),
         *_pattern(client, times, pattern),
     ]
@@ -90,18 +100,32 @@ def judge(
     return Verdict(text[0].upper() + text[1:], tuple(sentences))
 
 
+def is_saturated(resource: Resource) -> bool:
+    """Whether it was often enough to matter to who waits for it."""
+    return (resource.saturated or 0) >= LEAST_SATURATED
+
+
 def _known(resources: list[Resource]) -> bool:
     return any(r.resource == "cpu" and r.saturated is not None for r in resources) and any(
         r.resource == "disk" for r in resources
     )
 
 
-def _resources(client: str, resources: list[Resource], graph: Graph) -> list[Sentence]:
+def _resources(
+    client: str,
+    resources: list[Resource],
+    before: Mapping[tuple[str, str, str | None], float],
+    waits: Waits,
+) -> list[Sentence]:
     told = []
     used = [r for r in resources if r.part(client) > 0]
-    saturated = [r for r in used if (r.saturated or 0) >= LEAST_SATURATED]
-    kinds = dict.fromkeys(r.resource for r in saturated)
-    for kind in kinds:
+    saturated = [r for r in used if is_saturated(r)]
+    waited = {r.key: waits.of(r) for r in saturated}
+    # most waited for first; what nobody measured comes last
+    for kind in sorted(
+        {r.resource for r in saturated},
+        key=lambda kind: -max(waited[r.key] or 0.0 for r in saturated if r.resource == kind),
+    ):
         of_kind = [r for r in saturated if r.resource == kind]
         parts = _parts(of_kind)
         own = parts.get(client, 0.0)
@@ -117,26 +141,42 @@ def _resources(client: str, resources: list[Resource], graph: Graph) -> list[Sen
             for r in of_kind
         ]
         names = ", ".join(r.name for r in of_kind) + (" was" if len(of_kind) == 1 else " were")
-        waited = _waited(graph) if kind == "disk" else None
-        if waited is not None:
-            evidence.append(f"{client}'s requests spent {waited:.0%} of their time in the queues of disks")
-        matters = waited is None or waited >= LEAST_WAITED
-        certainty = MEASURED if waited is not None and matters else INFERRED
+        measured = [part for r in of_kind if (part := waited[r.key]) is not None]
+        share = sum(measured) if measured else None
+        if share is not None:
+            evidence.append(f"{client}'s requests spent {share:.0%} of their time {_WAITED[kind]}")
+        as_before = [r for r in of_kind if before.get(r.key, 0.0) > (r.saturated or 0.0) - LEAST_SATURATED]
+        evidence += [
+            f"{r.name} was saturated in {before[r.key]:.0%} of the time before and after, too"
+            for r in as_before
+        ]
+        hardly = share is not None and share < LEAST_WAITED
+        # without a measured wait that would be no more than a suspicion of whoever is busy
+        matters = share is not None and not hardly and len(as_before) < len(of_kind)
+        if own >= LEAST_PART and kind == "disk":
+            # what it has the disk for is its time there, too
+            matters = matters or (share or 0.0) + sum(waits.served(r) for r in of_kind) >= LEAST_WAITED
+        certainty = MEASURED if share is not None else INFERRED
         if own >= LEAST_PART:
             text = f"{names} saturated, {own:.0%} of it by {client} itself"
             advice = f"spread what {client} does over more {_plural(kind)}, or ask for less at a time"
         else:
             others = _most(client, parts)
             by = ", ".join(f"{parts[who]:.0%} of it by {who or 'unattributed work'}" for who in others)
-            waits = (
-                f", while {client}'s requests waited"
-                if matters
-                else f"; {client}'s requests hardly waited there"
-            )
-            text = f"{names} saturated, {by}{waits}"
+            if share is None:
+                waits_there = f"; whether {client}'s requests waited for {'it' if len(of_kind) == 1 else 'them'} is not known"
+            elif hardly:
+                waits_there = f"; {client}'s requests hardly waited there"
+            elif not matters:
+                waits_there = ", as it was before"
+            else:
+                waits_there = f", while {client}'s requests waited"
+            text = f"{names} saturated, {by}{waits_there}"
             limited = " and ".join(who or "what is unattributed" for who in others)
             advice = f"give {limited} a limit or other {_plural(kind)}, or {client} some of its own"
-        told.append(Sentence("resources", text, tuple(evidence), certainty, matters, advice))
+        told.append(
+            Sentence("resources", text, tuple(evidence), certainty, matters, advice if matters else None)
+        )
     if not saturated:
         known = [r for r in used if r.largest is not None]
         evidence = [
@@ -177,11 +217,6 @@ def _most(client: str, parts: Mapping[str | None, float]) -> list[str | None]:
         if sum(parts[each] for each in chosen) >= LEAST_PART:
             break
     return chosen
-
-
-def _waited(graph: Graph) -> float:
-    """The share of the requests' time, along what replies waited for, that they were in queues of disks."""
-    return sum(graph.share(edge) for edge in graph.edges if edge.target.moment == "issued")
 
 
 def _plural(kind: str) -> str:
