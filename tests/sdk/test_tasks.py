@@ -148,6 +148,45 @@ crumb = sdk.fresh()
     assert "front sleep for sleeps" in shown and "of it on a CPU" in shown and "unknown" not in shown
 
 
+def test_a_connection_is_not_of_the_request_that_opened_it(tmp_path: Path) -> None:
+    """Request a opens it and ends; what then comes for b is not a's, though the callbacks were made in a."""
+    trail = record(
+        tmp_path,
+        PRELUDE.format(imports="")
+        + """
+class Client(asyncio.Protocol):
+    def connection_made(self, transport):
+        self.transport = transport
+    def data_received(self, data):
+        burn(0.1)
+        self.answered.set_result(None)
+
+class Echo(asyncio.Protocol):
+    def connection_made(self, transport):
+        self.transport = transport
+    def data_received(self, data):
+        self.transport.write(data)
+
+async def main():
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(Echo, "127.0.0.1", 0)
+    with sdk.request("front", "opens", client="a"):
+        _, client = await loop.create_connection(Client, *server.sockets[0].getsockname())
+    with sdk.request("front", "asks", client="b"):
+        client.answered = loop.create_future()
+        client.transport.write(b"x")
+        await client.answered
+        burn(0.05)
+    client.transport.close()
+    server.close()
+
+asyncio.run(main())
+""",
+    )
+    cpu = billed(trail)
+    assert cpu["a"] < 0.02 and 0.049 <= cpu["b"] <= 0.08, cpu
+
+
 def test_a_loop_that_is_not_followed_leaves_the_thread_alone(tmp_path: Path) -> None:
     """Nothing is known of when its tasks take turns: the thread's calls and CPU time are for none of them."""
     trail = record(

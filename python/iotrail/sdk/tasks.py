@@ -79,6 +79,28 @@ def _asyncio(events: ModuleType, follow: Follow) -> None:
     events.Handle._run = _run
 
 
+def _connections(selectors: ModuleType, follow: Follow) -> None:
+    """What a connection reads is for whoever asked for it, and not for the request that opened the connection, whose
+    context its callbacks would keep."""
+    for name in ("_add_reader", "_add_writer"):
+        add = getattr(selectors.BaseSelectorEventLoop, name)
+        setattr(selectors.BaseSelectorEventLoop, name, _for_nobody(add, follow.crumb))
+
+
+def _for_nobody(method: Callable[..., Any], crumb: contextvars.ContextVar[int]) -> Callable[..., Any]:
+    """The method, in a context without a breadcrumb."""
+
+    @functools.wraps(method)
+    def called(*arguments: Any) -> Any:
+        if not crumb.get():
+            return method(*arguments)
+        context = contextvars.copy_context()
+        context.run(crumb.set, 0)
+        return context.run(method, *arguments)
+
+    return called
+
+
 def _asyncio_loops(loops: ModuleType, follow: Follow) -> None:
     loops.BaseEventLoop._iotrail_follows = True
 
@@ -142,6 +164,7 @@ def _pool(thread: ModuleType, follow: Follow) -> None:
 _waiting |= {
     "asyncio.events": _asyncio,
     "asyncio.base_events": _asyncio_loops,
+    "asyncio.selector_events": _connections,
     "uvloop": _uvloop,
     "concurrent.futures.thread": _pool,
 }

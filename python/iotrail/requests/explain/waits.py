@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from iotrail.requests.explain.resources import Resource
 from iotrail.trail import Trail
 
-
 # Moments of module point_kind.
 _DONE, _ISSUED = 1, 3
 
