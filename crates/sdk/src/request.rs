@@ -409,6 +409,21 @@ impl<F: Future> InCrumb<F> {
     }
 }
 
+/// Futures that work for a breadcrumb: `tokio::spawn(work.in_current_crumb())`.
+pub trait Follow: Future + Sized {
+    /// Works for `crumb`, whichever thread polls it.
+    fn in_crumb(self, crumb: Crumb) -> InCrumb<Self> {
+        InCrumb::new(crumb, self)
+    }
+
+    /// Works for what the calling thread works for now: for a task that a request spawns.
+    fn in_current_crumb(self) -> InCrumb<Self> {
+        InCrumb::new(Crumb::current(), self)
+    }
+}
+
+impl<F: Future> Follow for F {}
+
 impl<F: Future> Future for InCrumb<F> {
     type Output = F::Output;
 

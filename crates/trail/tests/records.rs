@@ -18,7 +18,7 @@ use iotrail_format::segment::{NONE, SESSION_ENV};
 use iotrail_sdk::declared::{RecordType, Value};
 use iotrail_sdk::names::Refused;
 use iotrail_sdk::post::{self, Draft};
-use iotrail_sdk::request::{Buffer, Crumb, Disk, InCrumb, Name, Service, Symbol};
+use iotrail_sdk::request::{Buffer, Crumb, Disk, Follow as _, Name, Service, Symbol};
 use iotrail_sdk::{api, request};
 use iotrail_trail::Snapshot;
 use iotrail_trail::seal::Sealed;
@@ -151,7 +151,9 @@ fn role() {
                 polls += 1;
                 if polls < 4 { std::task::Poll::Pending } else { std::task::Poll::Ready(()) }
             });
-            let mut task = Box::pin(InCrumb::new(crumb, work));
+            let here = crumb.enter();
+            let mut task = Box::pin(work.in_current_crumb());
+            drop(here);
             let mut context = std::task::Context::from_waker(std::task::Waker::noop());
             while task.as_mut().poll(&mut context).is_pending() {
                 pread(100);
