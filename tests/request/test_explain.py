@@ -363,7 +363,7 @@ def test_what_nothing_explains_is_said_so_with_where_the_time_goes(make: MakeTra
     assert found.verdict.text.endswith("what was recorded doesn't explain the complaint")
     last = found.verdict.sentences[-1]
     assert last.about == "time"
-    assert last.evidence[0].startswith("s1: disk sda read issued → s1: disk sda read done: ")
+    assert last.evidence[0].startswith("disk sda read issued → disk sda read done: ")
 
 
 @pytest.mark.parametrize("seed", range(6))

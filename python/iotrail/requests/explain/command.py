@@ -78,19 +78,20 @@ def explain(path: Path, chosen: Chosen, link_bytes_s: int = 0) -> Explanation:
         # DuckDB would draw it over stdout after two seconds
         each.connection.execute("SET enable_progress_bar = false")
     trail.set_params({"link_bytes_s": link_bytes_s})
-    of_client.set_params({"by_node": True})
     window = _window(trail, chosen)
     against = usual.compare(trail, chosen)
     asked = _asked(trail, chosen, against)
     used = resources.collect(trail, window)
     steps = graph.collect(of_client, chosen)
     accesses = pattern.collect(of_time, chosen)
+    # only what was saturated needs to be known to have been waited for
+    saturated = any(map(verdict.is_saturated, used))
     said = verdict.judge(
         chosen.client,
         {each.kind: each.time_ns for each in asked},
         used,
-        before(trail, window) if against.at_other_times and any(map(verdict.is_saturated, used)) else {},
-        waits.collect(of_client, steps.total_ns),
+        before(trail, window) if against.at_other_times and saturated else {},
+        waits.collect(path, chosen) if saturated else waits.NONE,
         against,
         accesses,
         steps,

@@ -5,8 +5,11 @@ That a resource was busy explains nothing of a request that didn't wait for it.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
+from iotrail.requests import graph
 from iotrail.requests.explain.resources import Resource
+from iotrail.requests.find import Chosen
 from iotrail.trail import Trail
 
 # Moments of module point_kind.
@@ -41,9 +44,15 @@ class Waits:
                 return None if self.cpu is None else self.cpu.get(resource.node, 0.0)
 
 
-def collect(trail: Trail, total_ns: int) -> Waits:
-    """Of the requests whose graph, by machine, was collected from `trail`, and which took `total_ns`."""
-    whole = max(total_ns, 1)
+NONE = Waits({}, {}, {}, None)
+
+
+def collect(path: Path, chosen: Chosen) -> Waits:
+    """What the chosen requests of a trail waited for."""
+    trail = Trail(path, {"by_node": True})
+    # DuckDB would draw it over stdout after two seconds
+    trail.connection.execute("SET enable_progress_bar = false")
+    whole = max(graph.collect(trail, chosen).total_ns, 1)
     at_disks = trail.rows_of(
         """SELECT k.node, k.place, k.moment_number AS moment, CAST(SUM(c.time_ns) AS BIGINT) AS ns FROM critical AS c
         JOIN point_kind AS k ON k.point_kind = c.to_kind
