@@ -362,7 +362,8 @@ fn a_task_has_its_breadcrumb_only_while_it_is_polled() {
     let (crumb, pos) = (ints(&trail, "file_op", "crumb"), ints(&trail, "file_op", "pos"));
     assert_eq!(pos, [0, 100, 1, 100, 2, 100, 3].map(Some));
     assert!(crumb.iter().zip(&pos).all(|(crumb, pos)| (*crumb == Some(0)) == (*pos == Some(100))));
-    assert_eq!(texts(&trail, "cpu_slice", "kind"), vec![some("user"); 4]);
+    // the four polls, and where the task was made
+    assert_eq!(texts(&trail, "cpu_slice", "kind"), vec![some("user"); 5]);
 }
 
 #[test]
