@@ -187,7 +187,7 @@ def test_explain(complaint: Path, browser: Browser, tmp_path: Path) -> None:
         longest = max(disk.locator("rect").all(), key=lambda bar: float(bar.get_attribute("width")))
         assert float(longest.get_attribute("y")) == 10
         # what waits for it, usually and now
-        slower = page.locator("figure").filter(has_text="disk sda read queued → disk sda read issued")
+        slower = page.locator("figure").filter(has_text="→ s1: disk sda read issued")
         assert slower.locator("polyline").count() == 2
         assert page.locator("svg g.edge").count() > 4
     svg = tmp_path / "e.svg"
